@@ -1,0 +1,73 @@
+"""Bring a database to this version of the product (``prefsvm migrate``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.pool import NullPool
+
+import migrations
+
+# Any fixed number of our own; `pg_locks` shows it while a migration runs.
+ADVISORY_LOCK = 7_337_786_861
+LOCK_WAIT_SECONDS = 120
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _under_lock(url: str, action: str, revision: str) -> None:
+    engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
+    with engine.connect() as lock, engine.connect() as connection:
+        # A session lock on a connection of its own: a migration that commits must not let it go.
+        lock = lock.execution_options(isolation_level="AUTOCOMMIT")
+        lock.execute(text(f"SET lock_timeout = '{LOCK_WAIT_SECONDS}s'"))
+        lock.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
+        try:
+            getattr(command, action)(_config(connection), revision)
+        finally:
+            lock.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY_LOCK})
+
+
+def upgrade(url: str, revision: str = "head") -> None:
+    """Run the migrations up to `revision`, one process at a time.
+
+    Several replicas may call this at once: one runs, the others wait for the advisory lock (at most two minutes, then
+    `sqlalchemy.exc.OperationalError`) and find nothing left to do. A kill leaves the database at a whole revision.
+
+    Parameters
+    ----------
+    url : str
+        SQLAlchemy address, ``postgresql+psycopg://…``.
+    revision : str, default="head"
+        Target revision.
+    """
+    _under_lock(url, "upgrade", revision)
+
+
+def downgrade(url: str, revision: str) -> None:
+    """Run the migrations down to `revision` (``base`` for an empty database), one process at a time."""
+    _under_lock(url, "downgrade", revision)
+
+
+def head() -> str:
+    """Return the newest revision that this version of the product knows."""
+    found = ScriptDirectory.from_config(_config()).get_current_head()
+    if found is None:
+        raise RuntimeError("no migrations are installed beside the product")
+    return found
+
+
+def current(connection: Connection) -> str | None:
+    """Return the revision of a database, or None where no migration has run."""
+    return MigrationContext.configure(connection).get_current_revision()

@@ -1,0 +1,64 @@
+"""Connections and transactions. The only ``commit`` of the product is in ``Database.transaction``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import Engine
+from sqlalchemy.orm import Session
+
+
+class Database:
+    """A pool of connections to one Postgres.
+
+    Parameters
+    ----------
+    url : str
+        SQLAlchemy address, ``postgresql+psycopg://…``.
+    pool_size : int
+        Connections kept open at most; further ones are opened for bursts of as many again.
+    application_name : str
+        What ``pg_stat_activity`` shows.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 8, application_name: str = "prefsvm") -> None:
+        self.engine: Engine = create_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_timeout=10,
+            # A restarted server must not cost the first caller an error.
+            pool_pre_ping=True,
+            pool_recycle=1800,
+            connect_args={
+                "connect_timeout": 5,
+                "application_name": application_name,
+                # A frozen or unreachable server is noticed within about half a minute.
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 20_000,
+            },
+        )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Open a session in a transaction: committed at the end of the block, rolled back on any exception."""
+        with Session(self.engine, expire_on_commit=False) as session:
+            try:
+                yield session
+                session.commit()
+            except BaseException:
+                session.rollback()
+                raise
+
+    def ping(self) -> None:
+        """Raise `sqlalchemy.exc.OperationalError` unless the server answers a query."""
+        with self.engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+
+    def close(self) -> None:
+        """Close all connections of the pool."""
+        self.engine.dispose()

@@ -1,0 +1,189 @@
+"""The tables. The test database is built by the migrations, and a test compares the two."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, LargeBinary, MetaData, Text, func, text
+from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """Common base: names of constraints follow one convention, so that migrations can name them."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy reads it as it is)
+        datetime: TIMESTAMP(timezone=True),
+        str: Text,
+        dict[str, Any]: JSONB,
+        list[Any]: JSONB,
+    }
+
+
+class DatasetRow(Base):
+    """An upload that was read without an error. Its bytes are in the blob store under the two keys."""
+
+    __tablename__ = "datasets"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    format: Mapped[str]
+    """Format of the upload: ``csv``, ``parquet``, …"""
+    layout: Mapped[str]
+    """Columnar form: ``table`` (Parquet, one column a feature) or ``matrix`` (sparse rows)."""
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str]
+    rows: Mapped[int] = mapped_column(BigInteger)
+    columns: Mapped[list[Any]]
+    warnings: Mapped[list[Any]]
+    blob_key: Mapped[str]
+    """The upload, byte by byte."""
+    columnar_key: Mapped[str]
+    """What the reader made of it; workers read this."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (
+        Index(None, "created_at", "id"),
+        CheckConstraint("layout IN ('table', 'matrix')", name="layout"),
+    )
+
+
+class JobRow(Base):
+    """A job. This row is the only truth about it; a Celery message is a doorbell and nothing else.
+
+    Status: ``queued`` (waits for a worker, first time or again), ``running`` (a worker holds the lease),
+    ``succeeded``, ``failed``, ``cancelled`` (the three ends; a row never leaves them).
+    """
+
+    __tablename__ = "jobs"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    status: Mapped[str] = mapped_column(server_default="queued")
+    phase: Mapped[str | None]
+    """What the running attempt does now: ``reading``, ``features``, ``training``, ``evaluating``, ``storing``."""
+    progress: Mapped[float] = mapped_column(server_default="0")
+    """Share of the running attempt that is done, 0 to 1."""
+    attempt: Mapped[int] = mapped_column(server_default="0")
+    """Claims so far. It is the fencing token: every write of a worker names the attempt that it claimed."""
+    max_attempts: Mapped[int]
+    request: Mapped[dict[str, Any]]
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
+    max_seconds: Mapped[float]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    started_at: Mapped[datetime | None]
+    """Claim of the running or last attempt."""
+    finished_at: Mapped[datetime | None]
+    dispatched_at: Mapped[datetime | None]
+    """When the dispatcher last rang for the row."""
+    lease_until: Mapped[datetime | None]
+    cancel_requested_at: Mapped[datetime | None]
+    cancel_keep_best: Mapped[bool] = mapped_column(server_default=text("false"))
+    """On cancel, keep the best model so far (the job then succeeds)."""
+    error: Mapped[dict[str, Any] | None]
+    """``{"code", "message", …}`` of a failed job."""
+
+    __table_args__ = (
+        CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"),
+        CheckConstraint("(status = 'running') = (lease_until IS NOT NULL)", name="lease"),
+        CheckConstraint(
+            "(status IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)", name="finished"
+        ),
+        CheckConstraint("attempt >= 0 AND progress >= 0 AND progress <= 1", name="ranges"),
+        Index(None, "created_at", "id"),
+        Index("ix_jobs_open", "status", "created_at", postgresql_where=text("status IN ('queued', 'running')")),
+    )
+
+
+class JobEventRow(Base):
+    """Something that happened to a job, in order; ``id`` is what ``Last-Event-ID`` names."""
+
+    __tablename__ = "job_events"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    attempt: Mapped[int]
+    kind: Mapped[str]
+    """``queued``, ``started``, ``progress``, ``round``, ``warning``, ``requeued``, ``cancelling``, ``finished``."""
+    data: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (Index(None, "job_id", "id"),)
+
+
+class ModelRow(Base):
+    """A trained model: what people look at. Its arrays are in ``model_chunks``."""
+
+    __tablename__ = "models"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"), unique=True)
+    """At most one model a job, whatever happens."""
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
+    algorithm: Mapped[str]
+    manifest: Mapped[dict[str, Any]]
+    """The JSON manifest of the model file, for looking at without the arrays."""
+    report: Mapped[dict[str, Any]]
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str]
+    """Over the bytes of all chunks in order."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (Index(None, "created_at", "id"),)
+
+
+class ModelChunkRow(Base):
+    """One MiB of a model file. Chunks keep the memory of writer and reader flat; a ``bytea`` also ends at 1 GB."""
+
+    __tablename__ = "model_chunks"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
+    seq: Mapped[int] = mapped_column(primary_key=True)
+    data: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class AliasRow(Base):
+    """A name, such as ``spam-filter``, that points at one model now."""
+
+    __tablename__ = "aliases"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="RESTRICT"))
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (Index(None, "model_id"),)
+
+
+class AliasChangeRow(Base):
+    """Every move of an alias, oldest first."""
+
+    __tablename__ = "alias_changes"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    name: Mapped[str]
+    model_id: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (Index(None, "name", "id"),)
+
+
+class IdempotencyKeyRow(Base):
+    """A create that carried an ``Idempotency-Key``: the same key and body answer with the same resource."""
+
+    __tablename__ = "idempotency_keys"
+
+    operation: Mapped[str] = mapped_column(primary_key=True)
+    """Operation id of the create, so that one key can be used with each."""
+    key: Mapped[str] = mapped_column(primary_key=True)
+    request_sha256: Mapped[str]
+    resource_id: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,0 +1,16 @@
+"""Ids: a type prefix and a UUIDv7, so that they sort by time of creation."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from uuid6 import uuid7
+
+Prefix = Literal["ds", "job", "mdl", "blob"]
+ID_PATTERN = re.compile(r"^(ds|job|mdl|blob)_[0-9a-f]{32}$")
+
+
+def new_id(prefix: Prefix) -> str:
+    """Return a new id such as ``job_0192f0c1d5a67b3e8f0a1b2c3d4e5f60``."""
+    return f"{prefix}_{uuid7().hex}"

@@ -1,0 +1,90 @@
+"""Everything that can be configured, read once from ``PREFSVM_…`` variables and passed down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+class Settings(BaseSettings):
+    """Settings of every process of the product.
+
+    Each field is read from the environment variable ``PREFSVM_`` + its upper-cased name. Sizes are bytes, times are
+    seconds. There is no global instance: ``create_app``, the dispatcher and the worker are each handed one.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="PREFSVM_", extra="ignore", frozen=True)
+
+    database_url: str | None = None
+    """Postgres, as ``postgresql://…``. Unset: ``prefsvm serve`` starts one of its own."""
+    broker_url: str | None = None
+    """Redis protocol server, ``redis://…`` or ``redis+socket://…``. Unset: ``prefsvm serve`` starts one of its own."""
+    data_dir: Path = Path("prefsvm-data")
+    """Folder of the local stack; uploads live in ``blobs/`` below it unless ``blob_url`` says otherwise."""
+    blob_url: str | None = None
+    """Folder or fsspec address (``s3://bucket/prefix``) of the blob store. Unset: ``data_dir/blobs``."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+
+    max_body_bytes: int = MIB * 32
+    """Largest JSON body of a request other than an upload."""
+    max_upload_bytes: int = GIB * 10
+    max_rows: int = 50_000_000
+    max_columns: int = 10_000
+    max_feature_index: int = 1_000_000
+    """Largest feature index that a svmlight file may name."""
+    max_cells: int = 4_000_000_000
+    """Largest rows × columns after decoding."""
+    max_line_bytes: int = MIB
+    """Longest line of a text format."""
+    ingest_memory_bytes: int = GIB * 4
+    """Address space of the child that reads an upload."""
+    ingest_seconds: float = 900.0
+    """Longest time the child that reads an upload may take."""
+    ingest_slots: int = 2
+    """Uploads that are read at the same time; further ones wait."""
+
+    lease_seconds: float = 30.0
+    """A worker that has not renewed its claim for this long has lost the job."""
+    max_attempts: int = 3
+    """A job whose worker was lost this often has failed."""
+    job_memory_bytes: int = GIB * 8
+    """Memory of the child that runs one job."""
+    job_max_seconds: float = 24 * 3600.0
+    """Longest ``max_seconds`` that a request may ask for, and the default."""
+    worker_slots: int = 1
+    """Jobs that one worker runs side by side."""
+    dispatch_seconds: float = 0.5
+    """How often the dispatcher looks for quiet jobs when nobody wakes it."""
+    redispatch_seconds: float = 15.0
+    """A queued job that was rung for this long ago without being claimed is rung for again."""
+
+    model_cache_bytes: int = MIB * 512
+    """Decision functions kept ready for ``POST /predict``, in one API process."""
+    max_predict_rows: int = 10_000
+    """Rows of one ``POST /predict``."""
+
+    @field_validator("database_url")
+    @classmethod
+    def _name_the_driver(cls, value: str | None) -> str | None:
+        """Say psycopg to SQLAlchemy, which would otherwise look for psycopg2."""
+        if value is None:
+            return None
+        for prefix in ("postgresql://", "postgres://"):
+            if value.startswith(prefix):
+                return "postgresql+psycopg://" + value.removeprefix(prefix)
+        if not value.startswith("postgresql+psycopg://"):
+            raise ValueError("PREFSVM_DATABASE_URL must begin with postgresql://")
+        return value
+
+    @property
+    def blob_location(self) -> str:
+        """Where uploads are kept: a folder or an fsspec address."""
+        return self.blob_url if self.blob_url is not None else str(self.data_dir.absolute() / "blobs")
