@@ -1,0 +1,54 @@
+# Everything a person runs. `make demo` and `make test` need Python 3.11+, pip and make, nothing else.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+
+.PHONY: help demo test test-slow serve lint types imports check benchmarks lock clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# The environment is made anew whenever the lock changes. No ensurepip: Debian packages it apart from Python. A torn
+# install leaves no stamp, so the next make starts over.
+.venv/installed: requirements/dev.lock
+	@echo "Installing into .venv (about a minute the first time) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "prefsvm needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -m venv --clear --without-pip .venv
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: .venv/installed  ## the main job, end to end, on real data
+	@$(BIN)/python scripts/demo.py $(ARGS)
+
+serve: .venv/installed  ## the whole stack in the foreground until Ctrl-C (make serve ARGS="--port 9000")
+	@$(BIN)/prefsvm serve $(ARGS)
+
+test: .venv/installed  ## all quick tests, with a real Postgres and a real Redis protocol server
+	@$(BIN)/pytest $(ARGS)
+
+test-slow: .venv/installed  ## the tests that take minutes
+	@$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
+
+lint: .venv/installed  ## ruff: style and common mistakes
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: .venv/installed  ## mypy, strict
+	@$(BIN)/mypy
+
+imports: .venv/installed  ## the import rules between the folders
+	@$(BIN)/lint-imports
+
+check: lint types imports test  ## what CI runs
+
+benchmarks: .venv/installed  ## speed and memory of the service on this machine
+	@$(BIN)/python benchmarks/service.py $(ARGS)
+
+lock: ## renew requirements/*.lock from pyproject.toml (needs uv)
+	@scripts/lock.sh
+
+clean:  ## remove the environment and every cache
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
