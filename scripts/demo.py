@@ -21,9 +21,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-
 from service.local.stack import local_stack
 from solver.evaluation import measures
+
 from solver.examples import POSITIVE, TARGET, breast_tumours
 
 RECALL = 0.95
@@ -97,13 +97,20 @@ def pss_bytes(pid: int) -> int:
 def answer(response: httpx.Response) -> Any:
     """Return the JSON of a good answer; end the demo with the service's own words on a bad one."""
     if response.is_error:
-        raise SystemExit(f"{response.request.method} {response.request.url.path}: {response.status_code}\n{response.text}")
+        raise SystemExit(
+            f"{response.request.method} {response.request.url.path}: {response.status_code}\n{response.text}"
+        )
     return response.json()
 
 
 def wait(client: httpx.Client, job: dict[str, Any], title: str) -> dict[str, Any]:
     """Poll a job to its end behind a progress bar."""
-    columns = (TextColumn("  {task.description:<26}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    columns = (
+        TextColumn("  {task.description:<26}"),
+        BarColumn(40),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=1.0)
         while job["status"] in ("queued", "running"):
@@ -143,8 +150,16 @@ def main() -> None:
             meter = Meter(stack.pid)
             meter.steps.append(Step("start the stack", started, sum(map(pss_bytes, descendants(stack.pid)))))
             with meter.step("upload"):
-                dataset = answer(client.post("/datasets", files={"file": ("tumours.csv", tumours.training_csv, "text/csv")}))
-            common = {"dataset": dataset["id"], "target": TARGET, "positive": POSITIVE, "seed": seed, "test_fraction": 0}
+                dataset = answer(
+                    client.post("/datasets", files={"file": ("tumours.csv", tumours.training_csv, "text/csv")})
+                )
+            common = {
+                "dataset": dataset["id"],
+                "target": TARGET,
+                "positive": POSITIVE,
+                "seed": seed,
+                "test_fraction": 0,
+            }
             common["objective"] = {"kind": "recall", "target": RECALL}
             with meter.step("train psvm"):
                 job = answer(client.post("/train", json={**common, "algorithm": "psvm", "alias": "tumours"}))
@@ -176,7 +191,9 @@ def show(results: dict[str, tuple[dict[str, Any], dict[str, Any]]], positives: i
         table.add_column("psvm, labelled + unlabelled" if name == "psvm" else "plain svm, labelled rows only")
     table.add_row("threshold on the score", *(f"{report['threshold']:.4f}" for report, _ in results.values()))
     for measure in ("recall", "precision", "f1"):
-        table.add_row(f"calibration {measure}", *(interval(report["calibration"][measure]) for report, _ in results.values()))
+        table.add_row(
+            f"calibration {measure}", *(interval(report["calibration"][measure]) for report, _ in results.values())
+        )
     for measure in ("recall", "precision", "f1"):
         table.add_row(f"test {measure}", *(interval(test[measure]) for _, test in results.values()), style="bold")
     console.print(table)
@@ -216,7 +233,9 @@ def costs(meter: Meter, reports: dict[str, dict[str, Any]]) -> None:
         table.add_row(step.name, f"{step.seconds:.2f}", f"{step.peak_bytes / 2**20:.0f} MiB" if step.peak_bytes else "")
     for name, report in reports.items():
         peak = report["peak_memory_bytes"] / 2**20
-        table.add_row(f"  {name}: fit alone, in its own process", f"{report['timings']['training']:.2f}", f"{peak:.0f} MiB")
+        table.add_row(
+            f"  {name}: fit alone, in its own process", f"{report['timings']['training']:.2f}", f"{peak:.0f} MiB"
+        )
     console.print(table)
 
 

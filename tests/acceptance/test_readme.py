@@ -1,0 +1,68 @@
+"""The README's walk with curl works when pasted, in order."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from service.local.stack import local_stack
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def pasted(url: str) -> str:
+    """Return all ``bash`` blocks of the README as one script against `url`."""
+    blocks = re.findall(r"^```bash\n(.*?)^```", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 8
+    script = "\n".join(blocks)
+    assert "http://127.0.0.1:8000" in script
+    assert ".venv/bin/prefsvm" in script
+    return script.replace("http://127.0.0.1:8000", url).replace(
+        ".venv/bin/prefsvm", str(Path(sys.executable).parent / "prefsvm")
+    )
+
+
+def test_the_walk_with_curl(tmp_path):
+    with local_stack(tmp_path / "data") as stack:
+        # Every curl that the service refuses ends the script: the README must show no call that fails.
+        strict = 'set -euo pipefail\ncurl() { command curl --fail-with-body "$@"; }\n'
+        done = subprocess.run(
+            ["bash", "-c", strict + pasted(stack.url)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    job = json.loads((tmp_path / "job.json").read_text())
+    assert job["status"] == "succeeded"
+    assert job["model_id"].startswith("mdl_")
+    assert job["attempt"] == 1
+    predictions = next(
+        json.loads(line) for line in done.stdout.replace("}{", "}\n{").splitlines() if '"predictions"' in line
+    )
+    assert len(predictions["predictions"]) == 171
+    assert {p["label"] for p in predictions["predictions"]} == {"malignant", "benign"}
+    assert all(
+        (p["score"] > predictions["threshold"]) == (p["label"] == "malignant") for p in predictions["predictions"]
+    )
+
+
+def test_make_demo_needs_no_arguments_and_leaves_nothing_running(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(README.parent / "scripts/demo.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for said in ("recall of at least 0.95", "threshold", "Confusion matrix", "plain svm", "What it cost"):
+        assert said in done.stdout
+    left = subprocess.run(["pgrep", "-f", "prefsvm-demo-"], capture_output=True, text=True, check=False)
+    assert left.stdout == ""
