@@ -1,0 +1,133 @@
+"""Real servers for all tests: one Postgres and one Valkey or Redis a session, one fresh database a test.
+
+Both end with pytest, even if it is killed: the kernel sends them their death signal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from service.db import migrate
+from service.db.session import Database
+from service.local.servers import (
+    PostgresServer,
+    RedisServer,
+    find_postgres,
+    find_redis,
+    make_folder,
+    postgres_account,
+    wait_ready,
+)
+from service.settings import Settings
+
+TEMPLATE = "template_prefsvm"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_environment() -> Iterator[None]:
+    """Settings of the person who runs the tests must not reach them."""
+    ours = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PREFSVM_")}
+    kept = {name: value for name, value in ours.items() if name == "PREFSVM_SHARED_DATA"}
+    os.environ.update(kept)
+    yield
+    os.environ.update(ours)
+
+
+@pytest.fixture
+def short_dir() -> Iterator[Path]:
+    """A folder with a short path (sockets need one) that nobody else can enter."""
+    folder = Path(tempfile.mkdtemp(prefix="prefsvm-test-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """The session's Postgres. Its database `TEMPLATE` was built by the real migrations."""
+    account = postgres_account() if os.geteuid() == 0 else None
+    home = Path(tempfile.mkdtemp(prefix="prefsvm-test-pg-"))
+    if account:
+        # Root's, so that the account can reach its own folders below and change nothing here.
+        os.chown(home, 0, account.pw_gid)
+        home.chmod(0o750)
+    log = home / "log"
+    server = PostgresServer(home, find_postgres(), log=log, account=account, durable=False)
+    try:
+        server.start()
+        wait_ready(server, name="Postgres", log=log)
+        with _administrator(server) as connection:
+            connection.execute(f"CREATE DATABASE {TEMPLATE}")  # type: ignore[arg-type]
+        migrate.upgrade(server.url(TEMPLATE))
+        yield server
+    finally:
+        server.stop(at_once=True)
+        shutil.rmtree(home)
+
+
+def _administrator(server: PostgresServer) -> psycopg.Connection:
+    return psycopg.connect(server.url().replace("+psycopg", ""), autocommit=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """Address of the session's Postgres (an empty database of it)."""
+    return postgres_server.url()
+
+
+@pytest.fixture
+def database_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """Address of a fresh database at the newest revision, dropped after the test whoever is still connected."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    with _administrator(postgres_server) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")  # type: ignore[arg-type]
+    yield postgres_server.url(name)
+    with _administrator(postgres_server) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A `Database` on a fresh database."""
+    opened = Database(database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """The session's Valkey or Redis."""
+    run = Path(tempfile.mkdtemp(prefix="prefsvm-test-redis-"))
+    make_folder(run)
+    log = run / "log"
+    server = RedisServer(run, find_redis(), log=log)
+    try:
+        server.start()
+        wait_ready(server, name="Redis", log=log)
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(run)
+
+
+@pytest.fixture
+def broker_url(redis_server: RedisServer) -> str:
+    """Address of the session's broker, emptied."""
+    with redis.Redis(unix_socket_path=str(redis_server.socket)) as client:
+        client.flushall()
+    return redis_server.url
+
+
+@pytest.fixture
+def settings(database_url: str, broker_url: str, tmp_path: Path) -> Settings:
+    """Settings on the real servers, with a data folder of the test's own."""
+    return Settings(database_url=database_url, broker_url=broker_url, data_dir=tmp_path / "data")
