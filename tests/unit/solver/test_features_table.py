@@ -1,0 +1,276 @@
+"""Tables → features: statistics of the fitted rows only, honest counts, state that survives storing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.features import (
+    BadValue,
+    Column,
+    FeatureError,
+    MissingColumns,
+    StateError,
+    Table,
+    TableFeatures,
+    table_from_rows,
+)
+
+
+def numbers(name: str, *values: float) -> Column:
+    return Column(name, "number", np.array(values, dtype=np.float64))
+
+
+def texts(name: str, *values: str | None) -> Column:
+    return Column(name, "category", np.array(values, dtype=object))
+
+
+def table(*columns: Column) -> Table:
+    return Table({column.name: column for column in columns})
+
+
+def stored_and_read(features: TableFeatures) -> TableFeatures:
+    arrays, meta = features.state()
+    return TableFeatures.from_state(arrays, json.loads(json.dumps(meta)))
+
+
+def dense(features: TableFeatures, data: Table) -> NDArray[np.float64]:
+    X, _ = features.transform(data)
+    assert isinstance(X, np.ndarray)
+    return X
+
+
+def test_numbers_are_standardised_and_missing_ones_become_the_median_with_an_indicator() -> None:
+    data = table(numbers("age", 1.0, 2.0, 9.0, np.nan), numbers("height", 1.0, 2.0, 3.0, 4.0))
+    features = TableFeatures().fit(data)
+    X = dense(features, data)
+    assert features.feature_names == ["age", "height", "age is missing"]
+    filled = np.array([1.0, 2.0, 9.0, 2.0])
+    np.testing.assert_allclose(X[:, 0], (filled - filled.mean()) / filled.std(), rtol=1e-14)
+    np.testing.assert_allclose(X[:, 1].mean(), 0, atol=1e-15)
+    np.testing.assert_allclose(X[:, 1].std(), 1, rtol=1e-14)
+    np.testing.assert_array_equal(X[:, 2], [0, 0, 0, 1])
+
+
+def test_categories_become_levels_and_missing_is_one_only_where_it_was_seen() -> None:
+    data = table(texts("job", "clerk", "cook", "clerk"), texts("town", "a", None, "b"))
+    features = TableFeatures().fit(data)
+    assert features.feature_names == ["job=clerk", "job=cook", "town=a", "town=b", "town is missing"]
+    np.testing.assert_array_equal(dense(features, data), [[1, 0, 1, 0, 0], [0, 1, 0, 0, 1], [1, 0, 0, 1, 0]])
+    X, counts = features.transform(table(texts("job", None, "king", "king"), texts("town", "a", None, "c")))
+    np.testing.assert_array_equal(X, [[0, 0, 1, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]])
+    assert counts.unseen == {"job": 3, "town": 1}
+    assert [warning.split(":")[0] for warning in counts.warnings()] == ["column 'job'", "column 'town'"]
+
+
+def test_statistics_come_from_the_fitted_rows_only() -> None:
+    fitted = table(numbers("x", 0.0, 2.0))
+    features = TableFeatures().fit(fitted)
+    X, counts = features.transform(table(numbers("x", 1001.0, np.nan, np.inf)))
+    np.testing.assert_array_equal(X, [[1000.0], [0.0], [0.0]])
+    assert counts.missing == {"x": 2}
+    assert "median" in counts.warnings()[0]
+
+
+def test_columns_that_cannot_help_are_left_out_with_a_warning() -> None:
+    n = 40
+    data = table(
+        numbers("good", *range(n)),
+        numbers("constant", *[7.0] * n),
+        numbers("empty", *[np.nan] * n),
+        numbers("sometimes", *[7.0] * (n - 1), np.nan),
+        texts("id", *[f"row {i}" for i in range(n)]),
+        texts("same", *["x"] * n),
+        texts("nothing", *[None] * n),
+    )
+    features = TableFeatures().fit(data)
+    assert features.feature_names == ["good", "sometimes is missing"]
+    assert features.columns == [{"name": "good", "kind": "number"}, {"name": "sometimes", "kind": "number"}]
+    assert len(features.warnings) == 5
+    assert {warning.split("'")[1] for warning in features.warnings} == {"constant", "empty", "id", "same", "nothing"}
+
+
+def test_more_than_a_thousand_levels_are_left_out() -> None:
+    n = 4000
+    data = table(numbers("x", *range(n)), texts("many", *[str(i % 1001) for i in range(n)]))
+    features = TableFeatures().fit(data)
+    assert features.feature_names == ["x"]
+    data = table(texts("many", *[str(i % 1000) for i in range(n)]))
+    assert TableFeatures().fit(data).n_features == 1000
+
+
+def test_include_and_exclude() -> None:
+    data = table(numbers("a", 1, 2), numbers("b", 1, 2), numbers("c", 1, 2))
+    assert TableFeatures(include=["a", "b"], exclude=["b"]).fit(data).feature_names == ["a"]
+    assert TableFeatures(exclude=["b"]).fit(data).feature_names == ["a", "c"]
+    with pytest.raises(FeatureError, match=r"no such column: 'd'"):
+        TableFeatures(exclude=["d"]).fit(data)
+    with pytest.raises(FeatureError, match=r"no such column: 'd'"):
+        TableFeatures(include=["d"]).fit(data)
+    with pytest.raises(FeatureError, match="no column is left"):
+        TableFeatures(include=[]).fit(data)
+
+
+def test_wild_numbers_do_not_overflow() -> None:
+    data = table(
+        numbers("x", 1e308, -1e308, 5.0), numbers("y", 1e-320, 2e-320, 3e-320), numbers("z", 1e16, 1e16 + 2, 1)
+    )
+    features = TableFeatures().fit(data)
+    X = dense(features, data)
+    assert np.isfinite(X).all()
+    assert np.abs(X).max() < 10
+    far, _ = TableFeatures().fit(table(numbers("x", 0.0, 1.0))).transform(table(numbers("x", 1.7e308, -1e300)))
+    np.testing.assert_array_equal(far, [[1e6], [-1e6]])
+
+
+def test_wide_one_hot_is_sparse_and_equals_its_dense_form() -> None:
+    rng = np.random.default_rng(0)
+    n = 3000
+    many = texts("many", *[f"v{i}" for i in rng.integers(0, 800, n)])
+    few = texts("few", *[None if i == 0 else f"w{i}" for i in rng.integers(0, 5, n)])
+    data = table(numbers("x", *rng.normal(size=n)), many, few, numbers("gap", np.nan, *rng.normal(size=n - 1)))
+    features = TableFeatures().fit(data)
+    probe = table(
+        numbers("x", 0.5, np.nan, 1),
+        texts("many", "v1", "unknown", None),
+        texts("few", None, "w2", "unknown"),
+        numbers("gap", 1.0, np.nan, 2.0),
+    )
+    X, counts = features.transform(probe)
+    assert isinstance(X, sparse.csr_array)
+    assert X.has_sorted_indices
+    features.sparse = False
+    same, same_counts = features.transform(probe)
+    assert isinstance(same, np.ndarray)
+    np.testing.assert_array_equal(X.toarray(), same)
+    assert counts == same_counts
+
+
+def test_transform_tells_what_columns_are_missing_and_of_the_wrong_kind() -> None:
+    features = TableFeatures().fit(table(numbers("a", 1, 2), texts("b", "x", "y"), numbers("c", 3, 4)))
+    with pytest.raises(MissingColumns) as caught:
+        features.transform(table(texts("b", "x")))
+    assert caught.value.names == ("a", "c")
+    with pytest.raises(FeatureError, match="column 'b'"):
+        features.transform(table(numbers("a", 1), numbers("b", 1), numbers("c", 1)))
+
+
+def test_columns_of_a_table_have_one_length() -> None:
+    with pytest.raises(ValueError, match="differ in length"):
+        table(numbers("a", 1, 2), numbers("b", 1))
+
+
+COLUMNS = [{"name": "age", "kind": "number"}, {"name": "job", "kind": "category"}]
+
+
+def test_rows_become_a_table() -> None:
+    rows = [
+        {"age": 39, "job": "clerk", "town": "x"},
+        {"job": 7, "age": None},
+        {"age": True, "job": False, "zip": 1, "town": 2},
+        {"age": 1.5, "job": None},
+    ]
+    made, extra = table_from_rows(rows, COLUMNS)
+    np.testing.assert_array_equal(made.columns["age"].values, [39, np.nan, 1, 1.5])
+    assert made.columns["job"].values.tolist() == ["clerk", "7", "false", None]
+    assert extra == ["town", "zip"]
+
+
+@pytest.mark.parametrize("value", ["39", float("nan"), float("inf"), 10**400, [1], {}])
+def test_bad_numbers_are_refused_by_place(value: object) -> None:
+    with pytest.raises(BadValue) as caught:
+        table_from_rows([{"age": 1, "job": "a"}, {"age": None, "job": "a"}, {"age": value, "job": "a"}], COLUMNS)
+    assert (caught.value.row, caught.value.column) == (2, "age")
+    assert "number" in caught.value.expected
+
+
+@pytest.mark.parametrize("value", [1.5, 10**400, ["a"], {}, b"a"])
+def test_bad_categories_are_refused_by_place(value: object) -> None:
+    with pytest.raises(BadValue) as caught:
+        table_from_rows([{"age": 1, "job": "a"}, {"age": 1, "job": value}], COLUMNS)
+    assert (caught.value.row, caught.value.column) == (1, "job")
+
+
+def test_rows_with_missing_columns_are_refused_by_name() -> None:
+    with pytest.raises(MissingColumns) as caught:
+        table_from_rows([{"age": 1, "job": "a"}, {"age": 1}], COLUMNS)
+    assert caught.value.names == ("job",)
+
+
+# -- state ---
+
+floats = st.floats(allow_nan=True, allow_infinity=True, width=64)
+words = st.one_of(st.none(), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=6))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    n = draw(st.integers(2, 12))
+    columns = {}
+    for name in draw(st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True)):
+        if draw(st.booleans()):
+            values = np.array(draw(st.lists(floats, min_size=n, max_size=n)), dtype=np.float64)
+            columns[name] = Column(name, "number", values)
+        else:
+            column = np.empty(n, dtype=object)
+            column[:] = draw(st.lists(words, min_size=n, max_size=n))
+            columns[name] = Column(name, "category", column)
+    return Table(columns)
+
+
+@settings(deadline=None)
+@given(tables())
+def test_any_table_is_finite_and_survives_storing(data: Table) -> None:
+    try:
+        features = TableFeatures().fit(data)
+    except FeatureError:
+        return
+    X, _ = features.transform(data)
+    assert isinstance(X, np.ndarray)
+    assert np.isfinite(X).all()
+    assert X.shape == (data.n_rows, features.n_features) == (data.n_rows, len(features.feature_names))
+    again = stored_and_read(features)
+    X2, _ = again.transform(data)
+    assert isinstance(X2, np.ndarray)
+    assert X.tobytes() == X2.tobytes()
+    assert (again.columns, again.feature_names) == (features.columns, features.feature_names)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("median", np.zeros(3)),
+        ("scale", np.array([-1.0, 1.0])),
+        ("scale", np.array([0.0, 1.0])),
+        ("indicator", np.array([2, 0], dtype=np.uint8)),
+        ("missing_level", np.array([2], dtype=np.uint8)),
+        ("missing_level", np.array([], dtype=np.uint8)),
+        ("level_counts", np.array([3], dtype=np.int64)),
+        ("level_counts", np.array([-1], dtype=np.int64)),
+        ("level_counts", np.array([1, 1], dtype=np.int64)),
+        ("level_ends", np.array([1, 2**60], dtype=np.int64)),
+        ("level_ends", np.array([-1, 2], dtype=np.int64)),
+        ("level_ends", np.array([1, 1], dtype=np.int64)),
+        ("level_text", np.frombuffer(b"\xff\xfe", dtype=np.uint8)),
+        ("level_text", np.frombuffer(b"xx", dtype=np.uint8)),
+        ("category_text", np.frombuffer(b"a", dtype=np.uint8)),
+        ("number_ends", np.array([0, 2], dtype=np.int64)),
+    ],
+)
+def test_lying_state_is_refused(part: str, value: NDArray[np.generic]) -> None:
+    features = TableFeatures().fit(table(numbers("a", 1, 2), numbers("b", 1, 3), texts("c", "x", "y")))
+    arrays, meta = features.state()
+    TableFeatures.from_state(arrays, meta)
+    if part == "number_ends":
+        arrays["number_text"] = np.frombuffer(b"bc", dtype=np.uint8)  # "" and "bc": fine
+        TableFeatures.from_state({**arrays, part: value}, meta)
+        arrays["number_text"] = np.frombuffer(b"cc", dtype=np.uint8)
+        value = np.array([1, 2], dtype=np.int64)  # "c" twice
+    with pytest.raises(StateError):
+        TableFeatures.from_state({**arrays, part: value}, meta)
