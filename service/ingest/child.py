@@ -1,0 +1,104 @@
+"""``python -m service.ingest.child``: reads one upload within hard limits.
+
+The request is one JSON line on standard input, the answer one JSON line on standard output: ``{"result": {…}}`` or
+``{"error": {"code", "message", "line", "column"}}``. Limits are set before anything that reads the file is loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import time
+from typing import Any
+
+from service.ingest.errors import IngestError
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+MAX_THREADS = 4
+
+
+def main() -> None:
+    """Read the request, answer, and end."""
+    request: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    # Whatever else writes to standard output must not be taken for the answer.
+    answer_descriptor = os.dup(1)
+    os.dup2(2, 1)
+    _die_with(request["parent"])
+    _limit(request)
+    answer = _answer(request)
+    with os.fdopen(answer_descriptor, "wb") as out:
+        out.write(json.dumps(answer, allow_nan=False).encode() + b"\n")
+    # No tidying: libraries that have read a broken file have nothing to say any more.
+    os._exit(0)
+
+
+def _die_with(parent: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(1)
+
+
+def _limit(request: dict[str, Any]) -> None:
+    threads = min(MAX_THREADS, len(os.sched_getaffinity(0)))
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = "1"
+    os.environ["ARROW_IO_THREADS"] = "2"
+    os.environ["OMP_THREAD_LIMIT"] = str(threads)
+    # The wall clock is the parent's business; this ends a child whose parent is stopped.
+    cpu = math.ceil(request["seconds"]) * threads + 1
+    for kind, value in (
+        (resource.RLIMIT_AS, request["memory_bytes"]),
+        (resource.RLIMIT_CPU, cpu),
+        (resource.RLIMIT_FSIZE, 2 * request["limits"]["max_bytes"] + (1 << 30)),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 256),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    started = time.monotonic()
+    try:
+        from service.ingest.limits import Limits
+        from service.ingest.reader import read_upload
+
+        result = read_upload(
+            request["path"], request["format"], request["options"], Limits(**request["limits"]), request["output"]
+        )
+    except IngestError as error:
+        return {
+            "error": {"code": error.code, "message": error.message, "line": error.line, "column": error.column},
+        }
+    except MemoryError:
+        # Arrow and NumPy raise subclasses of it.
+        mib = request["memory_bytes"] >> 20
+        return {
+            "error": {
+                "code": "out_of_memory",
+                "message": f"the file needs more than the {mib} MiB that reading it may take",
+            }
+        }
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "result": {
+            **result,
+            "seconds": time.monotonic() - started,
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
+            "peak_memory_bytes": usage.ru_maxrss * 1024,
+        }
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""How much of an upload is read before it is refused. All are checked before memory is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the child that reads a file gets plain numbers and need not load pydantic
+    from service.settings import Settings
+
+MAX_NAME_CHARACTERS = 256
+"""Longest column name, and longest label."""
+MAX_DISTINCT = 1001
+"""Where counting distinct values stops: the profile says 1001 for "more than 1000"."""
+MAX_EXPANSION = 250
+"""Largest ratio of unpacked to packed bytes, once more than `EXPANSION_FREE_BYTES` were unpacked."""
+EXPANSION_FREE_BYTES = 64 << 20
+MAX_EXACT_INTEGER = 2**53
+"""float64 holds every integer up to here; a longer one is an identifier, and stays text."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The part of the settings that readers obey, see `service.settings.Settings` for each."""
+
+    max_bytes: int
+    """Largest file after unpacking, and largest amount of text in one table."""
+    max_rows: int
+    max_columns: int
+    max_feature_index: int
+    max_cells: int
+    max_line_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """Take the limits from the settings."""
+        return cls(
+            max_bytes=settings.max_upload_bytes,
+            max_rows=settings.max_rows,
+            max_columns=settings.max_columns,
+            max_feature_index=settings.max_feature_index,
+            max_cells=settings.max_cells,
+            max_line_bytes=settings.max_line_bytes,
+        )

@@ -1,0 +1,211 @@
+"""Formats, and what can be said about a file besides its bytes. Checked before a file is touched."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import PurePosixPath
+from typing import Any, Literal, get_args
+
+from service.ingest.errors import IngestError
+from service.ingest.limits import MAX_NAME_CHARACTERS
+
+Format = Literal["csv", "tsv", "parquet", "svmlight", "npz"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+Kind = Literal["number", "text"]
+
+MAX_MISSING_SPELLINGS = 100
+ENCODINGS = frozenset(
+    codecs.lookup(name).name
+    for name in (
+        *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "mac-roman", "koi8-r", "koi8-u"),
+        *(f"iso8859-{part}" for part in range(1, 17) if part != 12),
+        *(f"cp{page}" for page in (437, 850, 852, 866, 1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258)),
+        *("shift-jis", "cp932", "euc-jp", "iso2022-jp", "euc-kr", "cp949", "gb2312", "gbk", "gb18030", "big5"),
+    )
+)
+"""Encodings that text files may have. A list, because Python also counts compression among its codecs."""
+
+_EXTENSIONS: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".npz": "npz",
+}
+_PACKED = (".gz", ".bz2")
+_MEDIA_TYPES: dict[str, Format] = {
+    "text/csv": "csv",
+    "application/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "application/vnd.apache.parquet": "parquet",
+    "application/x-parquet": "parquet",
+    "application/x-svmlight": "svmlight",
+    "text/x-svmlight": "svmlight",
+    "text/libsvm": "svmlight",
+    "application/x-npz": "npz",
+}
+
+
+def guess_format(filename: str | None, media_type: str | None = None) -> Format | None:
+    """Return the format that a file name (``data.csv.gz``) or a media type says, or None.
+
+    A media type that names a format wins over the file name; general ones (``application/octet-stream``) say nothing.
+    """
+    if media_type is not None:
+        named = _MEDIA_TYPES.get(media_type.partition(";")[0].strip().lower())
+        if named is not None:
+            return named
+    path = PurePosixPath((filename or "").lower())
+    if path.suffix in _PACKED:
+        path = path.with_suffix("")
+    return _EXTENSIONS.get(path.suffix)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of every table format."""
+
+    columns: Mapping[str, Kind] = field(default_factory=dict)
+    """Kind of columns where the reader's own guess is not wanted: ``{"zip": "text"}``."""
+
+
+@dataclass(frozen=True)
+class DelimitedOptions(TableOptions):
+    """Options of ``csv`` and ``tsv``."""
+
+    delimiter: str = ","
+    """One ASCII character."""
+    header: bool = True
+    """Whether the first row holds the column names; else they are ``f0``, ``f1``, …"""
+    encoding: str = "utf-8"
+    """One of `ENCODINGS`; a byte order mark is skipped."""
+    missing: tuple[str, ...] = ()
+    """Values that mean "missing" in every column, such as ``NA`` or ``?``. The empty value always does."""
+    trim: bool = False
+    """Strip blanks around every value before anything else."""
+
+
+@dataclass(frozen=True)
+class SvmlightOptions:
+    """Options of ``svmlight``."""
+
+    zero_based: bool | Literal["auto"] = "auto"
+    """Whether the smallest possible index is 0 rather than 1; ``auto``: when an index 0 occurs."""
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """For formats that say everything themselves."""
+
+
+Options = DelimitedOptions | TableOptions | SvmlightOptions | NoOptions
+_CLASSES: dict[Format, type[DelimitedOptions | TableOptions | SvmlightOptions | NoOptions]] = {
+    "csv": DelimitedOptions,
+    "tsv": DelimitedOptions,
+    "parquet": TableOptions,
+    "svmlight": SvmlightOptions,
+    "npz": NoOptions,
+}
+
+
+def parse_options(format: Format, given: Mapping[str, Any]) -> Options:
+    """Check the options of an upload, as they come out of JSON.
+
+    Raises
+    ------
+    IngestError
+        ``bad_option``, with the option's name and what was expected.
+    """
+    cls = _CLASSES[format]
+    known = [each.name for each in fields(cls)]
+    for name in given:
+        if name not in known:
+            listed = ", ".join(known) if known else "none"
+            raise IngestError("bad_option", f"unknown option for {format}; there are: {listed}")
+    checked: dict[str, Any] = {name: _CHECKS[name](value) for name, value in given.items()}
+    if format == "tsv":
+        checked.setdefault("delimiter", "\t")
+    return cls(**checked)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise IngestError("bad_option", f"option {name}: expected true or false")
+    return value
+
+
+def _delimiter(value: Any) -> str:
+    if value == "\\t":
+        return "\t"
+    if not isinstance(value, str) or len(value) != 1 or not (" " <= value <= "~" or value == "\t") or value == '"':
+        raise IngestError("bad_option", "option delimiter: expected one ASCII character other than a quote")
+    if value.isalnum() or value in "+-.":
+        raise IngestError(
+            "bad_option", "option delimiter: letters, digits and the characters of numbers cannot delimit"
+        )
+    return value
+
+
+def _encoding(value: Any) -> str:
+    try:
+        name = codecs.lookup(value).name
+    except (LookupError, TypeError, ValueError):
+        name = ""
+    if name not in ENCODINGS:
+        raise IngestError("bad_option", f"option encoding: expected one of {', '.join(sorted(ENCODINGS))}")
+    return name
+
+
+def _missing(value: Any) -> tuple[str, ...]:
+    if (
+        not isinstance(value, list)
+        or len(value) > MAX_MISSING_SPELLINGS
+        or not all(isinstance(each, str) and len(each) <= MAX_NAME_CHARACTERS and _is_unicode(each) for each in value)
+    ):
+        raise IngestError(
+            "bad_option",
+            f"option missing: expected a list of at most {MAX_MISSING_SPELLINGS} strings of at most "
+            f"{MAX_NAME_CHARACTERS} characters",
+        )
+    return tuple(value)
+
+
+def _columns(value: Any) -> dict[str, Kind]:
+    if not isinstance(value, dict) or not all(
+        isinstance(name, str) and kind in get_args(Kind) for name, kind in value.items()
+    ):
+        raise IngestError("bad_option", 'option columns: expected {"column name": "number" or "text", …}')
+    return value
+
+
+def _zero_based(value: Any) -> bool | Literal["auto"]:
+    if value == "auto":
+        return "auto"
+    if isinstance(value, bool):
+        return value
+    raise IngestError("bad_option", 'option zero_based: expected true, false or "auto"')
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "columns": _columns,
+    "delimiter": _delimiter,
+    "header": lambda value: _flag("header", value),
+    "encoding": _encoding,
+    "missing": _missing,
+    "trim": lambda value: _flag("trim", value),
+    "zero_based": _zero_based,
+}

@@ -1,0 +1,101 @@
+"""What is known of the columns of an upload. Never a value of it, but for the range of numbers."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from service.ingest.errors import IngestError
+from service.ingest.limits import MAX_NAME_CHARACTERS
+
+
+@dataclass
+class ColumnProfile:
+    """One column.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "text", "features"}
+        ``features`` is the sparse matrix of a ``matrix`` layout, as one entry.
+    missing : int
+        Rows without a value.
+    distinct : int
+        Different values; 1001 stands for more than 1000.
+    min, max : float, optional
+        Of the numbers that are there.
+    constant : bool
+        One value in all rows ("missing" counts as a value).
+    leading_zeros : bool
+        Text of digits only that begins with a zero occurs, so the column would not survive as numbers.
+    count, nonzeros : int, optional
+        Of a feature matrix: its width and its stored entries.
+    """
+
+    name: str
+    kind: str
+    missing: int = 0
+    distinct: int | None = None
+    min: float | None = None
+    max: float | None = None
+    constant: bool | None = None
+    leading_zeros: bool | None = None
+    count: int | None = None
+    nonzeros: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is known as a JSON object."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def checked_names(raw: list[str], warnings: list[str], *, line: int | None = None) -> list[str]:
+    """Bring column names to the form that everything else relies on.
+
+    Surrounding blanks go, Unicode is normalised (NFC), an empty name of a third column becomes ``column3`` with a
+    warning.
+
+    Parameters
+    ----------
+    raw : list of str
+        As they stand in the file.
+    warnings : list of str
+        Gets what was changed.
+    line : int, optional
+        Where they stand, for the error.
+
+    Raises
+    ------
+    IngestError
+        ``bad_column_name``: over 256 characters, with a control character, or twice there.
+    """
+    names = []
+    first: dict[str, int] = {}
+    for position, each in enumerate(raw, start=1):
+        name = unicodedata.normalize("NFC", each).strip()
+        if not name:
+            name = f"column{position}"
+            warnings.append(f"column {position} has no name and is called {name!r}")
+        if len(name) > MAX_NAME_CHARACTERS:
+            raise IngestError(
+                "bad_column_name",
+                f"the name of column {position} has {len(name)} characters; at most {MAX_NAME_CHARACTERS} are allowed",
+                line=line,
+            )
+        if has_control_characters(name):
+            raise IngestError("bad_column_name", f"the name of column {position} has a control character", line=line)
+        if name in first:
+            raise IngestError(
+                "bad_column_name",
+                f"columns {first[name]} and {position} have the same name {name!r}; expected each name once",
+                line=line,
+                column=name,
+            )
+        first[name] = position
+        names.append(name)
+    return names
+
+
+def has_control_characters(text: str) -> bool:
+    """Whether there are control characters, line separators, or halves of surrogate pairs."""
+    return any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text)

@@ -1,0 +1,224 @@
+"""Reads an upload in a child process of its own, which may crash, hang and run out of memory without harm."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from service.ingest.errors import Code, IngestError
+from service.ingest.limits import MAX_DISTINCT, MAX_NAME_CHARACTERS, Limits
+from service.ingest.options import FORMATS, Format, parse_options
+from service.settings import Settings
+
+MAX_ANSWER_BYTES = 64 << 20
+"""Far above what the profile of the widest table takes."""
+KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
+"""What the child gets of the environment: nothing that holds a password or an address."""
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Column(_Strict):
+    name: Name
+    kind: Literal["number", "text", "features"]
+    missing: Count
+    distinct: Annotated[int, Field(ge=0, le=MAX_DISTINCT)] | None = None
+    min: Finite | None = None
+    max: Finite | None = None
+    constant: bool | None = None
+    leading_zeros: bool | None = None
+    count: Count | None = None
+    nonzeros: Count | None = None
+
+
+class IngestResult(_Strict):
+    """What the reader made of an upload; the columnar file itself is at the ``output`` that was passed.
+
+    Attributes
+    ----------
+    layout : {"table", "matrix"}
+        ``table``: Parquet, a column each, float64 or string. ``matrix``: safetensors with CSR arrays and labels.
+    rows : int
+    columns : list of dict
+        `service.ingest.profile.ColumnProfile` of each column as JSON.
+    warnings : list of str
+        What the person who sent the file should know.
+    seconds, cpu_seconds : float
+        What reading took.
+    peak_memory_bytes : int
+        Largest resident memory of the reader.
+    """
+
+    layout: Literal["table", "matrix"]
+    rows: Annotated[int, Field(ge=1)]
+    columns: list[dict[str, Any]]
+    warnings: list[str]
+    seconds: Finite
+    cpu_seconds: Finite
+    peak_memory_bytes: Count
+
+
+class _Result(IngestResult):
+    columns: list[_Column]  # type: ignore[assignment]
+
+
+class _Error(_Strict):
+    code: Code
+    message: Annotated[str, Field(max_length=10_000)]
+    line: Count | None = None
+    column: Name | None = None
+
+
+class _Answer(_Strict):
+    result: _Result | None = None
+    error: _Error | None = None
+
+
+async def ingest(
+    settings: Settings, blob_path: Path, format: str, options: Mapping[str, Any], *, output: Path
+) -> IngestResult:
+    """Read an upload and write its columnar form.
+
+    Call it on the event loop of the main thread: Linux ends the child together with the *thread* that started it.
+    Bounding how many run at once (``Settings.ingest_slots``) is up to the caller.
+
+    Parameters
+    ----------
+    settings : Settings
+        Limits, among them time and memory of the child.
+    blob_path : Path
+        The upload, see `service.blobs.store.BlobStore.local_path`. It is only read.
+    format : str
+        One of `service.ingest.options.FORMATS`.
+    options : mapping
+        As they came out of JSON, see `service.ingest.options.parse_options`.
+    output : Path
+        Where the columnar file goes; best in a `BlobStore.scratch` folder. Absent after an error.
+
+    Returns
+    -------
+    IngestResult
+
+    Raises
+    ------
+    IngestError
+        Whatever is wrong with the file or the options; also when the child died or met its time or memory limit.
+    asyncio.CancelledError
+        When the awaiting task was cancelled; the child is gone by then.
+    """
+    known = _known_format(format)
+    parse_options(known, options)
+    with tempfile.TemporaryDirectory(prefix="ingest-", dir=output.parent) as work:
+        request = {
+            "path": str(blob_path.absolute()),
+            "output": str(Path(work) / "columnar"),
+            "format": known,
+            "options": dict(options),
+            "limits": asdict(Limits.of(settings)),
+            "memory_bytes": settings.ingest_memory_bytes,
+            "seconds": settings.ingest_seconds,
+            "parent": os.getpid(),
+        }
+        result = _checked_answer(await _run_child(orjson.dumps(request) + b"\n", settings.ingest_seconds))
+        (Path(work) / "columnar").rename(output)
+    return result
+
+
+def _known_format(format: str) -> Format:
+    for known in FORMATS:
+        if format == known:
+            return known
+    raise IngestError("bad_option", f"unknown format; expected one of {', '.join(FORMATS)}")
+
+
+async def _run_child(request: bytes, seconds: float) -> bytes:
+    environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "service.ingest.child"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        # What libraries print about a broken file may quote it, so it goes nowhere.
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            answer = await _converse(process, request)
+            status = await process.wait()
+    except TimeoutError:
+        raise IngestError(
+            "timeout", f"reading the file took longer than {seconds:g} s; send less, or Parquet instead of text"
+        ) from None
+    finally:
+        await _kill(process)
+    if status == 0:
+        return answer
+    if status == -signal.SIGXCPU:
+        raise IngestError(
+            "timeout", "reading the file took too much processor time; send less, or Parquet instead of text"
+        )
+    if status == -signal.SIGKILL:
+        raise IngestError("out_of_memory", "the reader was killed, most likely for the memory that the file needs")
+    raise IngestError(
+        "crashed", "the reader died on this file: it is damaged, or needs more memory than the reader has"
+    )
+
+
+async def _converse(process: asyncio.subprocess.Process, request: bytes) -> bytes:
+    assert process.stdin is not None  # noqa: S101 (both are pipes)
+    assert process.stdout is not None  # noqa: S101
+    with suppress(BrokenPipeError, ConnectionResetError):  # a child that died early is told by its exit status
+        process.stdin.write(request)
+        await process.stdin.drain()
+        process.stdin.close()
+    parts: list[bytes] = []
+    received = 0
+    while part := await process.stdout.read(1 << 16):
+        received += len(part)
+        if received > MAX_ANSWER_BYTES:
+            raise IngestError("crashed", "the reader gave an answer that is no answer")
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """End the child and whatever it started, at once, and wait until it is gone."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # Shielded: the wait takes milliseconds, and a second cancel must not leave a zombie.
+        await asyncio.shield(process.wait())
+
+
+def _checked_answer(answer: bytes) -> IngestResult:
+    """Trust nothing that comes from a process that has read a hostile file."""
+    try:
+        parsed = _Answer.model_validate_json(answer)
+    except ValidationError:
+        raise IngestError("crashed", "the reader gave an answer that is no answer") from None
+    if parsed.error is not None:
+        error = parsed.error
+        raise IngestError(error.code, error.message, line=error.line, column=error.column)
+    if parsed.result is None:
+        raise IngestError("crashed", "the reader gave an answer that is no answer")
+    fields = parsed.result.model_dump()
+    fields["columns"] = [column.model_dump(exclude_none=True) for column in parsed.result.columns]
+    return IngestResult(**fields)
