@@ -32,6 +32,8 @@ class Database:
             # A restarted server must not cost the first caller an error.
             pool_pre_ping=True,
             pool_recycle=1800,
+            # Rows hold what users sent; an error message must not carry it into a log.
+            hide_parameters=True,
             connect_args={
                 "connect_timeout": 5,
                 "application_name": application_name,

@@ -171,6 +171,8 @@ class AliasChangeRow(Base):
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     name: Mapped[str]
     model_id: Mapped[str]
+    restores: Mapped[int | None] = mapped_column(BigInteger)
+    """Set on a rollback: the earlier change that it went back to. The next rollback starts from there."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (Index(None, "name", "id"),)

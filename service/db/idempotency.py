@@ -1,0 +1,56 @@
+"""``Idempotency-Key``: the same key and request make one resource, however often and however fast they are sent."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from service.db.tables import IdempotencyKeyRow
+from service.errors import IdempotencyConflict
+
+
+def find(session: Session, operation: str, key: str, request_sha256: str) -> str | None:
+    """Return the id of the resource that this key made, or None if the key is new.
+
+    Raises
+    ------
+    IdempotencyConflict
+        If the key was used with another request.
+    """
+    row = session.get(IdempotencyKeyRow, (operation, key))
+    return None if row is None else _same_request(row, request_sha256)
+
+
+def claim(session: Session, operation: str, key: str, request_sha256: str, resource_id: str) -> str:
+    """Tie a key to the resource that this transaction is about to make, or find the one that it has made before.
+
+    Call it first in the transaction that inserts the resource. Of two requests at once, the second waits at the
+    unique index until the first has committed (and then finds its resource) or was rolled back (and then wins).
+
+    Returns
+    -------
+    str
+        `resource_id` if the key is new; else the id of the resource that the key made.
+
+    Raises
+    ------
+    IdempotencyConflict
+        If the key was used with another request.
+    """
+    made = session.execute(
+        insert(IdempotencyKeyRow)
+        .values(operation=operation, key=key, request_sha256=request_sha256, resource_id=resource_id)
+        .on_conflict_do_nothing()
+        .returning(IdempotencyKeyRow.resource_id)
+    ).scalar_one_or_none()
+    if made is not None:
+        return made
+    row = session.execute(select(IdempotencyKeyRow).filter_by(operation=operation, key=key)).scalar_one()
+    return _same_request(row, request_sha256)
+
+
+def _same_request(row: IdempotencyKeyRow, request_sha256: str) -> str:
+    if row.request_sha256 != request_sha256:
+        raise IdempotencyConflict("this Idempotency-Key was used before with another request; use a new key")
+    return row.resource_id
