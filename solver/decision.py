@@ -1,0 +1,74 @@
+"""The fitted form of every classifier here: a kernel expansion with a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from solver.kernels import kernel_block
+from solver.typing import Matrix
+
+# elements of one block of kernel values: 4 MB of float64 stays in cache
+_BLOCK_ELEMENTS = 1 << 19
+
+
+@dataclass(frozen=True)
+class DecisionState:
+    """Score f(x) = sign · (Σ_j dual_coef_j K(support_vectors_j, x) + intercept), decision f(x) > threshold.
+
+    Attributes
+    ----------
+    kind : str
+        `rbf`, `linear`, `poly` or `sigmoid`.
+    gamma, degree, coef0 : float, int, float
+        Parameters of the kernel, as numbers.
+    support_vectors : dense array or CSR matrix of shape (m, d)
+    dual_coef : float64 array of shape (m,)
+        Label times dual variable, y_j a_j.
+    intercept, threshold : float
+    sign : int, +1 or -1
+        -1 when the positive class was the solver's negative one.
+    """
+
+    kind: str
+    gamma: float
+    degree: int
+    coef0: float
+    support_vectors: Matrix
+    dual_coef: NDArray[np.float64]
+    intercept: float
+    threshold: float
+    sign: int = 1
+
+    def decision_function(self, X: Matrix) -> NDArray[np.float64]:
+        """Scores of rows.
+
+        Parameters
+        ----------
+        X : dense array or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        float64 array of shape (n,)
+        """
+        if self.kind == "linear":
+            weights = np.asarray(self.support_vectors.T @ self.dual_coef, dtype=np.float64)
+            scores = np.asarray(X @ weights, dtype=np.float64)
+        else:
+            scores = np.empty(X.shape[0])
+            step = max(1, _BLOCK_ELEMENTS // max(1, len(self.dual_coef)))
+            for start in range(0, X.shape[0], step):
+                block = kernel_block(
+                    X[start : start + step], self.support_vectors, self.kind, self.gamma, self.degree, self.coef0
+                )
+                scores[start : start + step] = block @ self.dual_coef
+        return self.sign * (scores + self.intercept)
+
+    def predict_positive(self, X: Matrix) -> NDArray[np.bool_]:
+        """Which rows are decided positive: score strictly above the threshold."""
+        return self.decision_function(X) > self.threshold
+
+    def with_threshold(self, threshold: float) -> DecisionState:
+        """The same scores with another threshold."""
+        return replace(self, threshold=threshold)

@@ -1,0 +1,185 @@
+"""Every decision that moving one threshold over a set of scores can make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solver.evaluation.counts import ConfusionCounts
+
+# relative step to the outermost thresholds, which have a score on one side only
+_MARGIN = 1e-6
+
+
+@dataclass(frozen=True)
+class OperatingCurve:
+    """Candidate thresholds and what each of them decides, for the rule `score > threshold`.
+
+    Thresholds fall strictly from "nothing is positive" (above the largest score) to "everything is positive" (below
+    the smallest). Between them stand the midpoints of neighbouring distinct scores, so tied scores move together and no
+    threshold stands on a score that it could confuse.
+
+    Attributes
+    ----------
+    thresholds : float64 array of shape (m,), strictly decreasing
+    true_positives, false_positives : int64 arrays of shape (m,), non-decreasing
+    positives, negatives : int
+        Rows of each class.
+    """
+
+    thresholds: NDArray[np.float64]
+    true_positives: NDArray[np.int64]
+    false_positives: NDArray[np.int64]
+    positives: int
+    negatives: int
+
+    @classmethod
+    def from_scores(cls, scores: ArrayLike, y: ArrayLike) -> OperatingCurve:
+        """Build the curve of scored rows.
+
+        Parameters
+        ----------
+        scores : float array of shape (n,), n >= 1, finite
+        y : array of shape (n,)
+            Positive where > 0.
+        """
+        values = np.asarray(scores, dtype=np.float64)
+        truth = np.asarray(y) > 0
+        if values.ndim != 1 or values.shape != truth.shape or len(values) == 0:
+            raise ValueError(
+                f"scores and y must be 1-d, equally long and not empty, got {values.shape} and {truth.shape}"
+            )
+        if not np.all(np.isfinite(values)):
+            raise ValueError("scores must be finite")
+        order = np.argsort(-values, kind="stable")
+        ordered = values[order]
+        last_of_tie = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+        distinct = ordered[last_of_tie]
+        above = distinct[0] + _MARGIN * max(1.0, abs(distinct[0]))
+        below = distinct[-1] - _MARGIN * max(1.0, abs(distinct[-1]))
+        hits = np.cumsum(truth[order], dtype=np.int64)[last_of_tie]
+        return cls(
+            thresholds=np.concatenate([[above], _midpoints(distinct), [below]]),
+            true_positives=np.concatenate([[0], hits]).astype(np.int64),
+            false_positives=np.concatenate([[0], last_of_tie + 1 - hits]).astype(np.int64),
+            positives=int(np.count_nonzero(truth)),
+            negatives=int(np.count_nonzero(~truth)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.thresholds)
+
+    @property
+    def predicted_positives(self) -> NDArray[np.int64]:
+        """Rows predicted positive at each threshold."""
+        return self.true_positives + self.false_positives
+
+    @property
+    def precision(self) -> NDArray[np.float64]:
+        """Precision at each threshold, 0 where nothing is predicted positive."""
+        return self.true_positives / np.maximum(self.predicted_positives, 1)
+
+    @property
+    def recall(self) -> NDArray[np.float64]:
+        """Recall at each threshold, 0 when no row is positive."""
+        return self.true_positives / max(self.positives, 1)
+
+    def f_beta(self, beta: float = 1.0) -> NDArray[np.float64]:
+        """F_β at each threshold, 0 where undefined."""
+        weight = beta * beta
+        hits = (1 + weight) * self.true_positives
+        denominator = hits + weight * (self.positives - self.true_positives) + self.false_positives
+        values: NDArray[np.float64] = np.divide(hits, denominator, out=np.zeros(len(self)), where=denominator > 0)
+        return values
+
+    def cost(self, false_negative: float, false_positive: float) -> NDArray[np.float64]:
+        """Total cost of the errors at each threshold."""
+        return false_negative * (self.positives - self.true_positives) + false_positive * self.false_positives
+
+    def counts(self, position: int) -> ConfusionCounts:
+        """The confusion matrix at one candidate."""
+        hits = int(self.true_positives[position])
+        alarms = int(self.false_positives[position])
+        return ConfusionCounts(hits, alarms, self.negatives - alarms, self.positives - hits)
+
+    def with_threshold(self, threshold: float, scores: ArrayLike) -> OperatingCurve:
+        """The same curve with one more candidate, which decides by `scores > threshold`.
+
+        `scores` are the scores that the curve was built from.
+        """
+        if threshold in self.thresholds:
+            return self
+        admitted = int(np.count_nonzero(np.asarray(scores) > threshold))
+        like = int(np.searchsorted(self.predicted_positives, admitted))
+        position = int(np.searchsorted(-self.thresholds, -threshold))
+        return OperatingCurve(
+            thresholds=np.insert(self.thresholds, position, threshold),
+            true_positives=np.insert(self.true_positives, position, self.true_positives[like]),
+            false_positives=np.insert(self.false_positives, position, self.false_positives[like]),
+            positives=self.positives,
+            negatives=self.negatives,
+        )
+
+    def thinned(self, points: int) -> OperatingCurve:
+        """At most `points` candidates, evenly spaced by rank, both ends kept."""
+        if points < 2:
+            raise ValueError(f"points must be at least 2, got {points}")
+        if len(self) <= points:
+            return self
+        keep = np.unique(np.linspace(0, len(self) - 1, points).round().astype(np.int64))
+        return OperatingCurve(
+            self.thresholds[keep], self.true_positives[keep], self.false_positives[keep], self.positives, self.negatives
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, as it stands in reports."""
+        return {
+            "thresholds": self.thresholds.tolist(),
+            "true_positives": self.true_positives.tolist(),
+            "false_positives": self.false_positives.tolist(),
+            "positives": self.positives,
+            "negatives": self.negatives,
+        }
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> OperatingCurve:
+        """Read the JSON form back.
+
+        Raises
+        ------
+        ValueError
+            If the arrays disagree in length, are empty or are not monotone.
+        """
+        curve = cls(
+            thresholds=np.asarray(value["thresholds"], dtype=np.float64),
+            true_positives=np.asarray(value["true_positives"], dtype=np.int64),
+            false_positives=np.asarray(value["false_positives"], dtype=np.int64),
+            positives=int(value["positives"]),
+            negatives=int(value["negatives"]),
+        )
+        lengths = {curve.thresholds.shape, curve.true_positives.shape, curve.false_positives.shape}
+        if len(lengths) != 1 or curve.thresholds.ndim != 1 or len(curve) == 0:
+            raise ValueError("thresholds, true_positives and false_positives must be lists of one length, not empty")
+        monotone = (
+            np.all(np.isfinite(curve.thresholds))
+            and np.all(np.diff(curve.thresholds) < 0)
+            and np.all(np.diff(curve.true_positives) >= 0)
+            and np.all(np.diff(curve.false_positives) >= 0)
+            and curve.true_positives[0] >= 0
+            and curve.false_positives[0] >= 0
+            and curve.true_positives[-1] <= curve.positives
+            and curve.false_positives[-1] <= curve.negatives
+        )
+        if not monotone:
+            raise ValueError("thresholds must fall while both counts rise, up to the number of rows of each class")
+        return curve
+
+
+def _midpoints(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Midpoints of strictly decreasing scores; the lower score itself where the midpoint rounds onto a score."""
+    upper, lower = distinct[:-1], distinct[1:]
+    middle = upper / 2 + lower / 2  # halves first: the sum of two large scores overflows
+    return np.where((lower <= middle) & (middle < upper), middle, lower)

@@ -1,0 +1,120 @@
+"""Confidence intervals for proportions and for F1."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta, norm
+
+from solver.evaluation.counts import ConfusionCounts
+
+BOOTSTRAP_DRAWS = 2000
+
+
+def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Two-sided Wilson score interval of a proportion (Wilson 1927).
+
+    Parameters
+    ----------
+    successes, trials : int
+        0 <= successes <= trials, trials >= 1.
+    confidence : float, default 0.95
+        Nominal coverage in (0, 1).
+
+    Returns
+    -------
+    (low, high) : tuple of float, both in [0, 1]
+    """
+    _check(successes, trials, confidence)
+    z = float(norm.ppf(0.5 + confidence / 2))
+    share = successes / trials
+    shrink = 1 + z * z / trials
+    centre = (share + z * z / (2 * trials)) / shrink
+    half = z / shrink * np.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    # at the ends the formula is exact up to rounding; say 0 and 1 there
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == trials else min(1.0, centre + half)
+    return float(low), float(high)
+
+
+def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Two-sided exact interval of a proportion (Clopper & Pearson 1934): coverage is at least `confidence`.
+
+    Parameters and result as in `wilson`.
+    """
+    _check(successes, trials, confidence)
+    tail = (1 - confidence) / 2
+    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes > 0 else 0.0
+    high = float(beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
+    return low, high
+
+
+def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95) -> NDArray[np.float64]:
+    """One-sided exact lower bounds of proportions, BetaInv(1 - confidence; k, n - k + 1).
+
+    Parameters
+    ----------
+    successes, trials : arrays of the same shape
+        0 <= successes <= trials; a bound is 0 where successes is 0.
+    confidence : float, default 0.95
+        The true proportion lies at or above each single bound with at least this probability.
+
+    Returns
+    -------
+    float64 array of the same shape
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    hits = np.asarray(successes, dtype=np.float64)
+    total = np.asarray(trials, dtype=np.float64)
+    if np.any(hits < 0) or np.any(hits > total):
+        raise ValueError("successes must lie between 0 and trials")
+    some = hits > 0
+    bounds = beta.ppf(1 - confidence, np.where(some, hits, 1.0), np.where(some, total - hits, 0.0) + 1)
+    return np.where(some, bounds, 0.0)
+
+
+def f1_bootstrap(
+    counts: ConfusionCounts, confidence: float = 0.95, draws: int = BOOTSTRAP_DRAWS, seed: int = 0
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of F1, the same for the same counts and seed.
+
+    Resampling the rows is resampling the four cells of the confusion matrix, so the draws come from one multinomial.
+
+    Parameters
+    ----------
+    counts : ConfusionCounts
+        At least one row that is positive or predicted positive, otherwise F1 is undefined.
+    confidence : float, default 0.95
+        Nominal coverage in (0, 1).
+    draws : int, default 2000
+        Bootstrap samples.
+    seed : int, default 0
+        Seed of the generator.
+
+    Returns
+    -------
+    (low, high) : tuple of float, both in [0, 1]
+    """
+    relevant = counts.true_positives + counts.false_positives + counts.false_negatives
+    if relevant == 0:
+        raise ValueError("F1 is undefined: no row is positive or predicted positive")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    cells = np.array([counts.true_positives, counts.false_positives, counts.false_negatives, counts.true_negatives])
+    sampled = np.random.default_rng(seed).multinomial(counts.total, cells / counts.total, size=draws)
+    denominator = 2 * sampled[:, 0] + sampled[:, 1] + sampled[:, 2]
+    # a sample without any relevant row has no F1; it says nothing about the interval
+    values = 2 * sampled[denominator > 0, 0] / denominator[denominator > 0]
+    if len(values) == 0:
+        return 0.0, 1.0
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _check(successes: int, trials: int, confidence: float) -> None:
+    if trials < 1 or not 0 <= successes <= trials:
+        raise ValueError(f"need 0 <= successes <= trials and trials >= 1, got {successes} of {trials}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")

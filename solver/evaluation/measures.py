@@ -1,0 +1,56 @@
+"""The block of measures that reports show for one set of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from solver.evaluation.counts import ConfusionCounts
+from solver.evaluation.intervals import f1_bootstrap, wilson
+
+
+def measures(
+    counts: ConfusionCounts, confidence: float = 0.95, seed: int = 0, costs: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """Precision, recall and F1 with intervals, ready for JSON.
+
+    Parameters
+    ----------
+    counts : ConfusionCounts
+        The decision's confusion matrix.
+    confidence : float, default 0.95
+        Nominal coverage of the intervals: Wilson for precision and recall, bootstrap for F1.
+    seed : int, default 0
+        Seed of the bootstrap.
+    costs : (false_negative, false_positive), optional
+        Adds `cost`: the mean cost of a row, without an interval.
+
+    Returns
+    -------
+    dict
+        `n`, the four counts, `precision`, `recall`, `f1` (each `{"value", "low", "high"}`, or None where undefined),
+        `confidence`. Never holds NaN.
+    """
+    block: dict[str, Any] = {
+        "n": counts.total,
+        "true_positives": counts.true_positives,
+        "false_positives": counts.false_positives,
+        "true_negatives": counts.true_negatives,
+        "false_negatives": counts.false_negatives,
+        "precision": _proportion(counts.true_positives, counts.predicted_positives, confidence),
+        "recall": _proportion(counts.true_positives, counts.positives, confidence),
+        "f1": None,
+        "confidence": confidence,
+    }
+    if counts.predicted_positives + counts.false_negatives > 0:
+        low, high = f1_bootstrap(counts, confidence, seed=seed)
+        block["f1"] = {"value": counts.f1, "low": low, "high": high}
+    if costs is not None and counts.total > 0:
+        block["cost"] = counts.cost(*costs) / counts.total
+    return block
+
+
+def _proportion(successes: int, trials: int, confidence: float) -> dict[str, float] | None:
+    if trials == 0:
+        return None
+    low, high = wilson(successes, trials, confidence)
+    return {"value": successes / trials, "low": low, "high": high}

@@ -1,0 +1,487 @@
+"""From an objective (a precision, recall, F or cost goal) to the threshold of a decision `score > threshold`.
+
+The rules work on calibration scores of any classifier: scores of rows that the scored model was not trained on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solver.evaluation.counts import ConfusionCounts, confusion
+from solver.evaluation.curves import OperatingCurve
+from solver.evaluation.intervals import clopper_pearson_lower
+
+ObjectiveKind = Literal["precision", "recall", "precision_recall", "f1", "f_beta", "cost"]
+ThresholdRule = Literal["f1max", "paper", "lcb", "fixed-sequence", "zero"]
+PointStatus = Literal["met", "preference_unmet", "cannot_certify"]
+
+OBJECTIVE_KINDS: Final[tuple[ObjectiveKind, ...]] = get_args(ObjectiveKind)
+THRESHOLD_RULES: Final[tuple[ThresholdRule, ...]] = get_args(ThresholdRule)
+
+DEFAULT_CONFIDENCE: Final = 0.9
+"""Level of the lower bounds when a bounding rule is asked for and the objective names no confidence."""
+
+_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "precision": ("target",),
+    "recall": ("target",),
+    "precision_recall": ("precision", "recall"),
+    "f1": (),
+    "f_beta": ("beta",),
+    "cost": ("false_negative", "false_positive"),
+}
+# comparing k/n with a target that was typed as a decimal: 0.9 must be met by 9 of 10
+_SLACK: Final = 1e-12
+# the fixed-sequence grid steps through the share of rows predicted positive in this ratio
+_GRID_RATIO: Final = 1.1
+
+
+class ObjectiveError(ValueError):
+    """An objective that cannot be used; `field` names the part that is wrong (None: the whole)."""
+
+    def __init__(self, field: str | None, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What the threshold is chosen for.
+
+    Attributes
+    ----------
+    kind : str
+        `precision` or `recall` (reach `target` with the best F1), `precision_recall` (reach both `precision` and
+        `recall`), `f1`, `f_beta` (with `beta`), `cost` (lowest mean cost with `false_negative`, `false_positive`).
+    confidence : float or None
+        With a precision or recall target: the target shall hold on new rows with this probability.
+    """
+
+    kind: ObjectiveKind = "f1"
+    target: float | None = None
+    precision: float | None = None
+    recall: float | None = None
+    beta: float | None = None
+    false_negative: float | None = None
+    false_positive: float | None = None
+    confidence: float | None = None
+
+    @classmethod
+    def parse(cls, value: Objective | str | Mapping[str, Any]) -> Objective:
+        """Check an objective from outside.
+
+        Parameters
+        ----------
+        value : Objective, str or mapping
+            `"f1"`, or a mapping as in the HTTP contract, such as `{"kind": "recall", "target": 0.95}`.
+
+        Raises
+        ------
+        ObjectiveError
+            Names the field that is wrong and what was expected.
+        """
+        if isinstance(value, Objective):
+            value = value.to_dict()
+        if isinstance(value, str):
+            value = {"kind": value}
+        if not isinstance(value, Mapping):
+            raise ObjectiveError(None, f"the objective must be a name or a mapping, got {type(value).__name__}")
+        kind = value.get("kind")
+        if kind not in OBJECTIVE_KINDS:
+            raise ObjectiveError("kind", f"objective kind must be one of {', '.join(OBJECTIVE_KINDS)}, got {kind!r}")
+        fields = _FIELDS[kind]
+        given = {name: part for name, part in value.items() if name != "kind" and part is not None}
+        for name in given:
+            if name not in (*fields, "confidence"):
+                raise ObjectiveError(str(name), f"objective {kind!r} takes no {name!r}")
+        for name in fields:
+            if name not in given:
+                raise ObjectiveError(name, f"objective {kind!r} needs {name!r}")
+        numbers = {name: _number(name, part) for name, part in given.items()}
+        for name in {"target", "precision", "recall"} & numbers.keys():
+            if not 0 < numbers[name] <= 1:
+                raise ObjectiveError(name, f"{name} must lie in (0, 1], got {numbers[name]:g}")
+        for name in {"beta", "false_negative", "false_positive"} & numbers.keys():
+            if not numbers[name] > 0:
+                raise ObjectiveError(name, f"{name} must be greater than 0, got {numbers[name]:g}")
+        if "confidence" in numbers:
+            if kind not in ("precision", "recall"):
+                raise ObjectiveError("confidence", f"a confidence needs a precision or recall target, not {kind!r}")
+            if not 0 < numbers["confidence"] < 1:
+                raise ObjectiveError("confidence", f"confidence must lie in (0, 1), got {numbers['confidence']:g}")
+        return cls(kind=kind, **numbers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mapping form, without the parts that are not set."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def precision_target(self) -> float:
+        """Wanted precision p_g; 0 when none is wanted, or when equal preferences ask for F1."""
+        if self.kind == "precision":
+            return self.target or 0.0
+        return 0.0 if self._prefers_f1 else (self.precision or 0.0)
+
+    @property
+    def recall_target(self) -> float:
+        """Wanted recall r_g; 0 when none is wanted, or when equal preferences ask for F1."""
+        if self.kind == "recall":
+            return self.target or 0.0
+        return 0.0 if self._prefers_f1 else (self.recall or 0.0)
+
+    @property
+    def costs(self) -> tuple[float, float] | None:
+        """(false negative, false positive), when the objective is a cost."""
+        if self.false_negative is None or self.false_positive is None:
+            return None
+        return self.false_negative, self.false_positive
+
+    @property
+    def _prefers_f1(self) -> bool:
+        # the PSVM paper: equal preferences ("specify both to be 1") mean: maximise F1
+        return self.precision == self.recall
+
+    def value(self, counts: ConfusionCounts) -> float:
+        """What is maximised once the targets are met: F1, F_β or minus the mean cost."""
+        if self.costs is not None:
+            return -counts.cost(*self.costs) / max(counts.total, 1)
+        return counts.f_beta(self.beta or 1.0)
+
+    def is_met(self, counts: ConfusionCounts) -> bool:
+        """Whether the targets (if any) hold on these counts."""
+        return counts.precision >= self.precision_target - _SLACK and counts.recall >= self.recall_target - _SLACK
+
+    def rank(self, counts: ConfusionCounts) -> tuple[float, ...]:
+        """Sort key of a decision: the greater tuple serves the objective better.
+
+        Targets met come first, then (all met) the value; while a single target is missed, its measure, then the value.
+        """
+        targets = [
+            (measure, target)
+            for measure, target in (
+                (counts.precision, self.precision_target),
+                (counts.recall, self.recall_target),
+            )
+            if target > 0
+        ]
+        met = sum(measure >= target - _SLACK for measure, target in targets)
+        if len(targets) == 1 and met == 0:
+            return (0.0, targets[0][0], self.value(counts))
+        return (float(met), self.value(counts))
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """A chosen threshold.
+
+    Attributes
+    ----------
+    threshold : float
+        A row is positive when its score is strictly above it.
+    counts : ConfusionCounts
+        What the threshold decides on the calibration rows.
+    status : str
+        `met`, `preference_unmet` (the target is not reached on the calibration rows) or `cannot_certify` (reached
+        there, but not with the asked confidence).
+    reason : str
+        One sentence when the status is not `met`, otherwise empty.
+    """
+
+    threshold: float
+    counts: ConfusionCounts
+    status: PointStatus
+    reason: str
+
+
+def choose_threshold(
+    scores: ArrayLike,
+    y: ArrayLike,
+    objective: Objective,
+    rule: ThresholdRule = "f1max",
+    *,
+    reference_scores: ArrayLike | None = None,
+    positive_share: float | None = None,
+) -> OperatingPoint:
+    """Choose the threshold that serves an objective on calibration rows.
+
+    Parameters
+    ----------
+    scores : float array of shape (n,), n >= 1, finite
+        Scores of rows that the scored model was not trained on.
+    y : array of shape (n,)
+        Positive where > 0.
+    objective : Objective
+    rule : str, default "f1max"
+        `f1max`: the best value (F1, F_β, lowest cost) among the thresholds that meet the targets. `paper`: the
+        adjusting rule of PSVM, which raises the lower of precision and recall to the other one's value. `lcb`: as
+        `f1max` with the measure of the target replaced by its Clopper–Pearson lower bound. `fixed-sequence`: tests a
+        grid that does not depend on the labels in a fixed order and stops at the first failure, so the target holds
+        with the objective's confidence on rows from the same distribution. `zero`: threshold 0.
+    reference_scores : float array, optional
+        For `fixed-sequence`: scores without labels that define its grid. Default: `scores`.
+    positive_share : float, optional
+        For `fixed-sequence`: share of positives, known from rows other than the calibration rows; sets the start of
+        the grid. Required there.
+
+    Returns
+    -------
+    OperatingPoint
+
+    Raises
+    ------
+    ValueError
+        If the rule does not go with the objective, or the scores are empty or not finite.
+
+    Notes
+    -----
+    The measures of the returned point were maximised on these rows and are optimistic, except that the statement of
+    `fixed-sequence` is valid as it stands.
+    """
+    check_rule(rule, objective)
+    curve = OperatingCurve.from_scores(scores, y)
+    values = np.asarray(scores, dtype=np.float64)
+    if rule == "zero":
+        return _point(0.0, confusion(y, values > 0), objective)
+    if rule == "paper":
+        return _from_position(*_paper(curve.with_threshold(0.0, values), objective), objective)
+    if rule == "fixed-sequence":
+        if positive_share is None:
+            raise ValueError("fixed-sequence needs positive_share, the share of positives known from other rows")
+        reference = values if reference_scores is None else np.asarray(reference_scores, dtype=np.float64)
+        return _fixed_sequence(values, np.asarray(y), curve, objective, reference, positive_share)
+    return choose_from_curve(curve, objective, rule)
+
+
+def choose_from_curve(curve: OperatingCurve, objective: Objective, rule: ThresholdRule = "f1max") -> OperatingPoint:
+    """As `choose_threshold`, from a stored operating curve, for the rules that need nothing else (`f1max`, `lcb`)."""
+    check_rule(rule, objective)
+    if rule == "lcb":
+        return _lower_bound(curve, objective)
+    if rule == "f1max":
+        return _from_position(curve, _best_position(curve, objective), objective)
+    raise ValueError(f"rule {rule!r} needs the scores; a curve serves f1max and lcb")
+
+
+def check_rule(rule: str, objective: Objective) -> None:
+    """Raise ValueError when a threshold rule is unknown or does not go with the objective."""
+    if rule not in THRESHOLD_RULES:
+        raise ValueError(f"threshold_rule must be one of {', '.join(THRESHOLD_RULES)}, got {rule!r}")
+    if rule == "paper" and objective.kind in ("f_beta", "cost"):
+        raise ValueError(f"threshold_rule 'paper' knows precision, recall and F1, not objective {objective.kind!r}")
+    if rule in ("lcb", "fixed-sequence") and objective.kind not in ("precision", "recall"):
+        raise ValueError(f"threshold_rule {rule!r} needs a precision or recall target, not {objective.kind!r}")
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ObjectiveError(name, f"{name} must be a number, got {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ObjectiveError(name, f"{name} must be finite")
+    return number
+
+
+def _point(threshold: float, counts: ConfusionCounts, objective: Objective) -> OperatingPoint:
+    if objective.is_met(counts):
+        return OperatingPoint(threshold, counts, "met", "")
+    missed = [
+        f"{name} {measure:.3f} where {target:g} was asked"
+        for name, measure, target in (
+            ("precision", counts.precision, objective.precision_target),
+            ("recall", counts.recall, objective.recall_target),
+        )
+        if measure < target - _SLACK
+    ]
+    return OperatingPoint(
+        threshold, counts, "preference_unmet", "The calibration rows reach only " + " and ".join(missed) + "."
+    )
+
+
+def _from_position(curve: OperatingCurve, position: int, objective: Objective) -> OperatingPoint:
+    return _point(float(curve.thresholds[position]), curve.counts(position), objective)
+
+
+def _value(curve: OperatingCurve, objective: Objective) -> NDArray[np.float64]:
+    if objective.costs is not None:
+        return -curve.cost(*objective.costs)
+    return curve.f_beta(objective.beta or 1.0)
+
+
+def _best_position(curve: OperatingCurve, objective: Objective) -> int:
+    """The best value among the candidates that meet the targets; none meets them: the least miss."""
+    p_goal, r_goal = objective.precision_target, objective.recall_target
+    value = _value(curve, objective)
+    if p_goal == 0 and r_goal == 0:
+        return int(np.argmax(value))
+    useful = curve.true_positives > 0
+    precision, recall = curve.precision, curve.recall
+    feasible = useful & (precision >= p_goal - _SLACK) & (recall >= r_goal - _SLACK)
+    if feasible.any():
+        return _argmax_where(value, feasible)
+    if not useful.any():
+        return len(curve) - 1
+    if p_goal > 0 and r_goal > 0:
+        miss = np.maximum((p_goal - precision) / p_goal, (r_goal - recall) / r_goal)
+        return _argmax_where(-miss, useful)
+    if p_goal > 0:
+        return _most_precise(precision, useful)
+    return _argmax_where(recall, useful)
+
+
+def _argmax_where(value: NDArray[np.float64], allowed: NDArray[np.bool_]) -> int:
+    """Position of the largest allowed value, the highest threshold among equals."""
+    return int(np.argmax(np.where(allowed, value, -np.inf)))
+
+
+def _most_precise(precision: NDArray[np.float64], allowed: NDArray[np.bool_]) -> int:
+    """Position of maximal precision; among equals the lowest threshold, which has the highest recall."""
+    restricted = np.where(allowed, precision, -np.inf)
+    return int(np.flatnonzero(restricted >= restricted.max() - _SLACK)[-1])
+
+
+def _paper(curve: OperatingCurve, objective: Objective) -> tuple[OperatingCurve, int]:
+    """θ₊ of the PSVM paper. `curve` holds 0 as a candidate."""
+    zero = int(np.flatnonzero(curve.thresholds == 0.0)[0])
+    p_goal, r_goal = objective.precision_target, objective.recall_target
+    if p_goal > 0 and r_goal > 0:
+        # not in the paper: with two different targets there is no single measure to adjust
+        return curve, _best_position(curve, objective)
+    precision, recall = curve.precision, curve.recall
+    useful = curve.true_positives > 0
+
+    def raise_precision(goal: float) -> int:
+        """Smallest θ >= 0 with this precision, otherwise the most precise one."""
+        allowed = useful & (curve.thresholds >= 0)
+        if not allowed.any():
+            allowed = useful
+        if not allowed.any():
+            return zero
+        enough = np.flatnonzero(allowed & (precision >= goal - _SLACK))
+        return int(enough[-1]) if len(enough) else _most_precise(precision, allowed)
+
+    def raise_recall(goal: float) -> int:
+        """Largest θ <= 0 with this recall."""
+        enough = np.flatnonzero((curve.thresholds <= 0) & (recall >= goal - _SLACK))
+        return int(enough[0]) if len(enough) else len(curve) - 1
+
+    def improve_f1() -> int:
+        p0, r0 = precision[zero], recall[zero]
+        if p0 == r0 == 0:
+            return _best_position(curve, Objective())
+        if p0 < r0:
+            return raise_precision(r0)
+        return raise_recall(p0) if r0 < p0 else zero
+
+    if p_goal > 0:
+        if precision[zero] < p_goal - _SLACK:
+            return curve, raise_precision(p_goal)
+        # larger positions are lower thresholds: never trade the preference away while raising recall
+        lowest = int(np.flatnonzero(useful & (precision >= p_goal - _SLACK))[-1])
+        return curve, min(improve_f1(), lowest)
+    if r_goal > 0:
+        if recall[zero] < r_goal - _SLACK:
+            return curve, raise_recall(r_goal)
+        highest = int(np.flatnonzero(recall >= r_goal - _SLACK)[0])
+        return curve, max(improve_f1(), highest)
+    return curve, improve_f1()
+
+
+def _lower_bounds(
+    objective: Objective,
+    true_positives: NDArray[np.int64],
+    predicted_positives: NDArray[np.int64],
+    positives: int,
+) -> NDArray[np.float64]:
+    """Clopper–Pearson lower bounds of the objective's measure."""
+    confidence = objective.confidence or DEFAULT_CONFIDENCE
+    trials = predicted_positives if objective.kind == "precision" else np.full_like(true_positives, positives)
+    return clopper_pearson_lower(true_positives, trials, confidence)
+
+
+def _lower_bound(curve: OperatingCurve, objective: Objective) -> OperatingPoint:
+    bounds = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
+    feasible = bounds >= _target(objective) - _SLACK
+    if feasible.any():
+        return _from_position(curve, _argmax_where(curve.f_beta(), feasible), objective)
+    return _uncertified(curve, int(np.argmax(bounds)), objective, float(bounds.max()))
+
+
+def _fixed_sequence(
+    scores: NDArray[np.float64],
+    y: NDArray[Any],
+    curve: OperatingCurve,
+    objective: Objective,
+    reference: NDArray[np.float64],
+    positive_share: float,
+) -> OperatingPoint:
+    """Fixed-sequence testing: the family-wise error is at most 1 - confidence without any correction.
+
+    The tests are `true measure < target`, one for each threshold of a grid; grid, order and start use no label of these
+    rows, and the first test that fails ends the sequence (Angelopoulos et al. 2021, "Learn then test", section 2.3).
+    """
+    target = _target(objective)
+    confidence = objective.confidence or DEFAULT_CONFIDENCE
+    grid = _grid(objective.kind, np.sort(reference), positive_share)
+    if objective.kind == "precision":
+        # a threshold that admits fewer rows cannot pass even without an error; counting them needs no label
+        needed = 1 if target == 1 else math.ceil(math.log(1 - confidence) / math.log(target))
+        admitted = np.array([np.count_nonzero(scores > threshold) for threshold in grid])
+        grid = grid[admitted >= needed]
+    truth = y > 0
+    admits = scores[None, :] > grid[:, None]
+    hits = (admits & truth[None, :]).sum(axis=1, dtype=np.int64)
+    bounds = _lower_bounds(objective, hits, admits.sum(axis=1, dtype=np.int64), int(truth.sum()))
+    failures = np.flatnonzero(bounds < target - _SLACK)
+    passed = int(failures[0]) if len(failures) else len(grid)
+    if passed == 0:
+        best = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
+        return _uncertified(curve, int(np.argmax(best)), objective, float(best.max()))
+    # every threshold that passed is certified at once: take the one with the best F1
+    counts = [confusion(truth, admits[position]) for position in range(passed)]
+    chosen = max(range(passed), key=lambda position: counts[position].f1)
+    return OperatingPoint(float(grid[chosen]), counts[chosen], "met", "")
+
+
+def _grid(kind: str, reference: NDArray[np.float64], positive_share: float) -> NDArray[np.float64]:
+    """Thresholds in the order of testing, as quantiles of `reference` (sorted upwards).
+
+    Precision: from a quarter of the positives' share predicted positive up to all rows. Recall: from all rows down.
+    """
+    if not 0 < positive_share < 1:
+        raise ValueError(f"positive_share must lie in (0, 1), got {positive_share}")
+    first = max(positive_share / 4, 1 / len(reference))
+    steps = math.ceil(math.log(1 / first) / math.log(_GRID_RATIO))
+    shares = np.append(first * _GRID_RATIO ** np.arange(steps), 1.0)
+    # predicting the share s positive means: the threshold stands on the score below the largest s * n scores
+    ranks = len(reference) - np.ceil(shares * len(reference)).astype(np.int64) - 1
+    below = reference[0] - 1e-6 * max(1.0, abs(float(reference[0])))
+    thresholds = np.unique(np.where(ranks >= 0, reference[np.maximum(ranks, 0)], below))
+    return thresholds[::-1] if kind == "precision" else thresholds
+
+
+def _target(objective: Objective) -> float:
+    if objective.target is None:
+        raise ValueError(f"objective {objective.kind!r} has no target")
+    return objective.target
+
+
+def _uncertified(curve: OperatingCurve, position: int, objective: Objective, bound: float) -> OperatingPoint:
+    """The point with the best lower bound, with the truth about it."""
+    confidence = objective.confidence or DEFAULT_CONFIDENCE
+    reached = curve.precision if objective.kind == "precision" else curve.recall
+    attainable = bool(np.any((curve.true_positives > 0) & (reached >= _target(objective) - _SLACK)))
+    reason = (
+        f"The calibration rows support {objective.kind} {bound:.3f} at confidence {confidence:g}, "
+        f"where {_target(objective):g} was asked."
+    )
+    return OperatingPoint(
+        float(curve.thresholds[position]),
+        curve.counts(position),
+        "cannot_certify" if attainable else "preference_unmet",
+        reason,
+    )
