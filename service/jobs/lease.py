@@ -1,0 +1,479 @@
+"""The life of a job row: every transition is one conditional UPDATE.
+
+::
+
+                    claim                    finish_succeeded
+    queued ─────────────────────► running ─────────────────────► succeeded
+      ▲  │                         │ │ │     finish_failed
+      │  │ (the API)               │ │ └─────────────────────────► failed
+      │  └──────────► cancelled ◄──┘ │
+      └──────────────────────────────┘
+        release · attempt_crashed · expired lease, while attempts are left
+
+Enqueueing and cancel requests are the API's, in ``repository.py``; everything else is here.
+
+Rules, all of them enforced by the WHERE clauses below:
+
+* ``attempt`` grows by one with each claim and never falls. It is the fencing token: each write of a worker says
+  ``attempt = mine AND status = 'running'``; no row changed means that the job belongs to somebody else, or to nobody,
+  and the worker must stop at once and write nothing.
+* Only the clock of the database counts.
+* ``succeeded``, ``failed`` and ``cancelled`` are never left.
+* A model is written in the transaction that makes its job ``succeeded``; so there is at most one.
+* A worker that shuts down hands its job back (`JobLifecycle.release`); this raises ``max_attempts`` by one, because the
+  job did nothing wrong. A crash of the job and a lost worker do count.
+
+All functions take a session with an open transaction and do not commit, so that a caller can retry the whole
+transaction. When the answer to a COMMIT is lost, calling the same function again tells what really happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from sqlalchemy import CursorResult, Update, and_, extract, func, insert, or_, select, text, update
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.elements import ColumnElement
+
+from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow
+from service.jobs.doorbell import CHANNEL
+from service.jobs.faults import fault
+from service.models.repository import AliasRepository
+
+CHUNK_BYTES = 1 << 20
+RECONCILE_ROWS = 100
+"""Rows that one pass of the reconciler touches at most; the next pass goes on."""
+
+
+class CorruptModelFileError(Exception):
+    """Raised when a model file differs from what its writer announced; the transaction must be rolled back."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where the rows of a job are: what the blob store and the columnar reader need."""
+
+    id: str
+    layout: str
+    columnar_key: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A job that this worker runs now. `attempt` fences every write it makes."""
+
+    job_id: str
+    attempt: int
+    request: dict[str, Any]
+    max_seconds: float
+    queue_seconds: float
+    """Seconds between acceptance of the job and this claim, by the clock of the database."""
+    dataset: Dataset | None
+    """None if the data set was deleted meanwhile."""
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What others want of a running job."""
+
+    cancel: bool
+    keep_best: bool
+
+
+@dataclass(frozen=True)
+class Event:
+    """A row for ``job_events``."""
+
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FinishedModel:
+    """A model file that is to be stored, with what is shown of it."""
+
+    id: str
+    algorithm: str
+    manifest: dict[str, Any]
+    report: dict[str, Any]
+    path: Path
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Doorbell:
+    """A queued row that should be rung for."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """What one pass over expired leases and open cancel requests changed: ids of jobs."""
+
+    requeued: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+
+
+def _notify(session: Session) -> None:
+    """Wake the dispatcher when this transaction commits."""
+    session.execute(text(f"NOTIFY {CHANNEL}"))
+
+
+def _add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]) -> None:
+    session.execute(insert(JobEventRow).values(job_id=job_id, attempt=attempt, kind=kind, data=data))
+
+
+def _changed(session: Session, statement: Update) -> bool:
+    return cast("CursorResult[Any]", session.execute(statement)).rowcount == 1
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+@dataclass(frozen=True)
+class JobLifecycle:
+    """The transitions of a job row.
+
+    Parameters
+    ----------
+    lease_seconds : float
+        Seconds that a claim or heartbeat holds a job.
+    redispatch_seconds : float
+        A queued job that was rung for this many seconds ago is due again.
+    now : ColumnElement, default=now()
+        The clock: the one of the database. Tests of the state machine hand in one of their own.
+    """
+
+    lease_seconds: float
+    redispatch_seconds: float
+    now: ColumnElement[datetime] = field(default_factory=func.now)
+
+    @property
+    def _lease_end(self) -> ColumnElement[datetime]:
+        return self.now + timedelta(seconds=self.lease_seconds)
+
+    @staticmethod
+    def _held(claim: Claim) -> Update:
+        """Return the fenced UPDATE that all writes of a worker are made of."""
+        return update(JobRow).where(
+            JobRow.id == claim.job_id, JobRow.attempt == claim.attempt, JobRow.status == "running"
+        )
+
+    # ------------------------------------------------------------------------------------------- for the worker
+
+    def claim(self, session: Session, job_id: str) -> Claim | None:
+        """Take a job that waits, or whose worker let its lease run out, if attempts are left.
+
+        Returns
+        -------
+        Claim or None
+            None if the job is not to be had: unknown, finished, cancelled, or held by somebody else.
+        """
+        row = session.execute(
+            update(JobRow)
+            .where(
+                JobRow.id == job_id,
+                JobRow.attempt < JobRow.max_attempts,
+                JobRow.cancel_requested_at.is_(None),
+                or_(JobRow.status == "queued", and_(JobRow.status == "running", JobRow.lease_until < self.now)),
+            )
+            .values(
+                status="running",
+                attempt=JobRow.attempt + 1,
+                lease_until=self._lease_end,
+                started_at=self.now,
+                phase=None,
+                progress=0.0,
+            )
+            .returning(
+                JobRow.attempt,
+                JobRow.request,
+                JobRow.max_seconds,
+                JobRow.dataset_id,
+                extract("epoch", self.now - JobRow.created_at).label("queue_seconds"),
+            )
+        ).one_or_none()
+        if row is None:
+            return None
+        dataset = session.execute(
+            select(DatasetRow.id, DatasetRow.layout, DatasetRow.columnar_key).where(DatasetRow.id == row.dataset_id)
+        ).one_or_none()
+        _add_event(session, job_id, row.attempt, "started", {})
+        return Claim(
+            job_id=job_id,
+            attempt=row.attempt,
+            request=row.request,
+            max_seconds=row.max_seconds,
+            queue_seconds=float(row.queue_seconds),
+            dataset=None if dataset is None else Dataset(*dataset),
+        )
+
+    def heartbeat(self, session: Session, claim: Claim) -> Signals | None:
+        """Renew the lease. Returns what others want of the job, or None if it is no longer held."""
+        row = session.execute(
+            self._held(claim)
+            .values(lease_until=self._lease_end)
+            .returning(JobRow.cancel_requested_at, JobRow.cancel_keep_best)
+        ).one_or_none()
+        return None if row is None else Signals(row.cancel_requested_at is not None, row.cancel_keep_best)
+
+    def signals(self, session: Session, claim: Claim) -> Signals | None:
+        """Read what others want of the job, without a write; None if it is no longer held."""
+        row = session.execute(
+            select(JobRow.cancel_requested_at, JobRow.cancel_keep_best).where(
+                JobRow.id == claim.job_id, JobRow.attempt == claim.attempt, JobRow.status == "running"
+            )
+        ).one_or_none()
+        return None if row is None else Signals(row.cancel_requested_at is not None, row.cancel_keep_best)
+
+    def record_progress(
+        self, session: Session, claim: Claim, phase: str, progress: float, events: Sequence[Event] = ()
+    ) -> bool:
+        """Write phase, progress (0 to 1) and events of the running attempt. Returns whether the job is still held."""
+        if not _changed(session, self._held(claim).values(phase=phase, progress=progress)):
+            return False
+        for event in events:
+            _add_event(session, claim.job_id, claim.attempt, event.kind, event.data)
+        return True
+
+    def finish_succeeded(self, session: Session, claim: Claim, model: FinishedModel) -> bool:
+        """End the job with a model: row, chunks, alias and event in this one transaction.
+
+        ``report["timings"]["storing"]`` grows by the seconds that the upload took.
+
+        Returns
+        -------
+        bool
+            Whether the job has succeeded by this attempt; False means it was lost and nothing was written.
+
+        Raises
+        ------
+        CorruptModelFileError
+            If size or SHA-256 of the file are not those announced.
+        """
+        started = time.monotonic()
+        # If this process is frozen halfway, the server must not keep the row locked against those who would recover it.
+        session.execute(
+            text("SELECT set_config('idle_in_transaction_session_timeout', :limit, true)"),
+            {"limit": f"{max(1000, int(self.lease_seconds * 1000))}ms"},
+        )
+        row = session.execute(
+            self._held(claim)
+            .values(status="succeeded", finished_at=self.now, lease_until=None, progress=1.0)
+            .returning(JobRow.dataset_id)
+        ).one_or_none()
+        if row is None:
+            return self._ended(session, claim, "succeeded")
+        fault("finish_after_update")
+        session.execute(
+            insert(ModelRow).values(
+                id=model.id,
+                job_id=claim.job_id,
+                dataset_id=row.dataset_id,
+                algorithm=model.algorithm,
+                manifest=model.manifest,
+                report={},
+                bytes=model.bytes,
+                sha256=model.sha256,
+            )
+        )
+        digest, size = hashlib.sha256(), 0
+        for seq, chunk in enumerate(_chunks(model.path)):
+            digest.update(chunk)
+            size += len(chunk)
+            session.execute(insert(ModelChunkRow.__table__).values(model_id=model.id, seq=seq, data=chunk))  # type: ignore[arg-type]
+        if size != model.bytes or digest.hexdigest() != model.sha256:
+            raise CorruptModelFileError(
+                f"the model file has {size} bytes with SHA-256 {digest.hexdigest()}, "
+                f"but {model.bytes} bytes with {model.sha256} were announced"
+            )
+        fault("finish_after_chunks")
+        timings = dict(model.report.get("timings") or {})
+        timings["storing"] = timings.get("storing", 0.0) + time.monotonic() - started
+        session.execute(
+            update(ModelRow).where(ModelRow.id == model.id).values(report={**model.report, "timings": timings})
+        )
+        alias = claim.request.get("alias")
+        if alias is not None:
+            AliasRepository(session).put(alias, model.id)
+        _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded", "model_id": model.id})
+        _notify(session)
+        fault("finish_before_commit")
+        return True
+
+    def finish_failed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
+        """End the job for a reason that another attempt would not change.
+
+        Parameters
+        ----------
+        error : dict
+            ``{"code", "message", …}``, shown to the user.
+
+        Returns
+        -------
+        bool
+            Whether the job has failed by this attempt; False means it was lost and nothing was written.
+        """
+        return self._finish(session, claim, "failed", error)
+
+    def finish_cancelled(self, session: Session, claim: Claim) -> bool:
+        """End the job because it was asked for. Returns False if the job was lost and nothing was written."""
+        return self._finish(session, claim, "cancelled", None)
+
+    def attempt_crashed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
+        """Record that this attempt died: back into the queue while attempts are left, else failed with its reason.
+
+        ``dispatched_at`` stays, so that the next doorbell comes `redispatch_seconds` after the last one: a job that
+        kills its process as soon as it starts does not keep the workers busy.
+
+        Returns
+        -------
+        bool
+            False if the job was lost and nothing was written.
+        """
+        requeued = session.execute(
+            self._held(claim)
+            .where(JobRow.attempt < JobRow.max_attempts, JobRow.cancel_requested_at.is_(None))
+            .values(status="queued", lease_until=None, phase=None, progress=0.0)
+            .returning(JobRow.attempt)
+        ).one_or_none()
+        if requeued is not None:
+            _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error})
+            _notify(session)
+            return True
+        cancelled = session.execute(
+            select(JobRow.id).where(JobRow.id == claim.job_id, JobRow.cancel_requested_at.is_not(None))
+        ).one_or_none()
+        if cancelled is not None:
+            return self._finish(session, claim, "cancelled", None)
+        return self._finish(session, claim, "failed", {**error, "attempts": claim.attempt})
+
+    def release(self, session: Session, claim: Claim, reason: str) -> bool:
+        """Hand the job back, to be run again at once by whoever comes first; the attempt is not counted.
+
+        Returns
+        -------
+        bool
+            False if the job was not held any more and nothing was written.
+        """
+        cancelled = self._held(claim).where(JobRow.cancel_requested_at.is_not(None))
+        if _changed(session, cancelled.values(status="cancelled", finished_at=self.now, lease_until=None)):
+            _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "cancelled"})
+            return True
+        released = self._held(claim).values(
+            status="queued",
+            lease_until=None,
+            phase=None,
+            progress=0.0,
+            dispatched_at=None,
+            max_attempts=JobRow.max_attempts + 1,
+        )
+        if not _changed(session, released):
+            return False
+        reason_data = {"code": "released", "message": reason}
+        _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": reason_data})
+        _notify(session)
+        return True
+
+    def _finish(self, session: Session, claim: Claim, status: str, error: dict[str, Any] | None) -> bool:
+        ended = self._held(claim).values(status=status, finished_at=self.now, lease_until=None, error=error)
+        if not _changed(session, ended):
+            return self._ended(session, claim, status)
+        _add_event(
+            session,
+            claim.job_id,
+            claim.attempt,
+            "finished",
+            {"status": status} if error is None else {"status": status, "error": error},
+        )
+        _notify(session)
+        return True
+
+    @staticmethod
+    def _ended(session: Session, claim: Claim, status: str) -> bool:
+        """Tell whether an earlier try of this same write got through, its answer having been lost."""
+        row = session.execute(select(JobRow.status, JobRow.attempt).where(JobRow.id == claim.job_id)).one_or_none()
+        return row is not None and row.status == status and row.attempt == claim.attempt
+
+    # --------------------------------------------------------------------------------------- for the dispatcher
+
+    def requeue_expired(self, session: Session) -> Reconciled:
+        """Deal with jobs whose worker was lost, and with cancel requests that no worker can answer any more.
+
+        A lease that ran out: back into the queue while attempts are left, else failed. Rows that are locked, such as
+        one whose model is being stored right now, are left for the next pass.
+        """
+        lost = and_(JobRow.status == "running", JobRow.lease_until < self.now)
+        unanswered = and_(JobRow.cancel_requested_at.is_not(None), or_(JobRow.status == "queued", lost))
+
+        def rows(condition: ColumnElement[bool]) -> Any:
+            return select(JobRow.id).where(condition).limit(RECONCILE_ROWS).with_for_update(skip_locked=True)
+
+        def change(condition: ColumnElement[bool], **values: Any) -> list[tuple[str, int]]:
+            found = session.execute(
+                update(JobRow)
+                # The condition is repeated on the row itself: the subquery alone is not looked at again after a wait.
+                .where(JobRow.id.in_(rows(condition)), condition)
+                .values(lease_until=None, **values)
+                .returning(JobRow.id, JobRow.attempt)
+                .execution_options(synchronize_session=False)
+            ).all()
+            return [(row.id, row.attempt) for row in found]
+
+        message = "the worker was lost: it did not renew its lease"
+        reason = {"code": "worker_lost", "message": message}
+        cancelled = change(unanswered, status="cancelled", finished_at=self.now)
+        for job_id, attempt in cancelled:
+            _add_event(session, job_id, attempt, "finished", {"status": "cancelled"})
+        requeued = change(
+            and_(lost, JobRow.attempt < JobRow.max_attempts),
+            status="queued",
+            phase=None,
+            progress=0.0,
+            dispatched_at=None,
+        )
+        for job_id, attempt in requeued:
+            _add_event(session, job_id, attempt, "requeued", {"reason": reason})
+        failed = change(
+            and_(lost, JobRow.attempt >= JobRow.max_attempts),
+            status="failed",
+            finished_at=self.now,
+            error=func.jsonb_build_object("code", "worker_lost", "message", message, "attempts", JobRow.attempt),
+        )
+        for job_id, attempt in failed:
+            error = {**reason, "attempts": attempt}
+            _add_event(session, job_id, attempt, "finished", {"status": "failed", "error": error})
+        return Reconciled([i for i, _ in requeued], [i for i, _ in failed], [i for i, _ in cancelled])
+
+    def due_for_dispatch(self, session: Session, limit: int) -> list[Doorbell]:
+        """Return at most `limit` queued jobs that were not rung for lately, oldest first."""
+        rang_lately = JobRow.dispatched_at > self.now - timedelta(seconds=self.redispatch_seconds)
+        rows = session.execute(
+            select(JobRow.id, JobRow.attempt)
+            .where(JobRow.status == "queued", or_(JobRow.dispatched_at.is_(None), ~rang_lately))
+            .order_by(JobRow.created_at, JobRow.id)
+            .limit(limit)
+        )
+        return [Doorbell(row.id, row.attempt) for row in rows]
+
+    def mark_dispatched(self, session: Session, bells: Sequence[Doorbell]) -> None:
+        """Note that these were rung for. A job that was claimed meanwhile, even if handed back, is left alone."""
+        for bell in bells:
+            session.execute(
+                update(JobRow)
+                .where(JobRow.id == bell.job_id, JobRow.attempt == bell.attempt, JobRow.status == "queued")
+                .values(dispatched_at=self.now)
+            )

@@ -1,0 +1,330 @@
+"""The transitions of a job row against a real Postgres: who wins, who is fenced off, what is written."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text, update
+
+from service.db.session import Database
+from service.db.tables import AliasChangeRow, AliasRow, DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow
+from service.identifiers import new_id
+from service.jobs.lease import (
+    CHUNK_BYTES,
+    Claim,
+    CorruptModelFileError,
+    Doorbell,
+    Event,
+    FinishedModel,
+    JobLifecycle,
+    Signals,
+)
+from service.jobs.repository import JobRepository
+
+JOBS = JobLifecycle(lease_seconds=30, redispatch_seconds=15)
+
+
+@pytest.fixture
+def enqueue(database: Database) -> Callable[..., str]:
+    def run(request: dict[str, Any] | None = None, **columns: Any) -> str:
+        with database.transaction() as session:
+            dataset = DatasetRow(
+                id=new_id("ds"), name="d", format="csv", layout="table", bytes=1, sha256="0", rows=1, columns=[],
+                warnings=[], blob_key="b", columnar_key="c",
+            )  # fmt: skip
+            session.add(dataset)
+            session.flush()
+            values = {"max_attempts": 3, "max_seconds": 60.0, "dataset_id": dataset.id, **columns}
+            job = JobRow(id=new_id("job"), request=request or {}, **values)
+            return JobRepository(session).enqueue(job).id
+
+    return run
+
+
+def claim(database: Database, job_id: str) -> Claim:
+    with database.transaction() as session:
+        found = JOBS.claim(session, job_id)
+    assert found is not None
+    return found
+
+
+def row(database: Database, job_id: str) -> JobRow:
+    with database.transaction() as session:
+        return session.get_one(JobRow, job_id)
+
+
+def kinds(database: Database, job_id: str) -> list[str]:
+    with database.transaction() as session:
+        statement = select(JobEventRow.kind).where(JobEventRow.job_id == job_id).order_by(JobEventRow.id)
+        return list(session.scalars(statement))
+
+
+def let_lease_expire(database: Database, job_id: str) -> None:
+    with database.transaction() as session:
+        past = text("now() - interval '1 millisecond'")
+        session.execute(update(JobRow).where(JobRow.id == job_id).values(lease_until=past))
+
+
+def model_file(folder: Path, size: int) -> FinishedModel:
+    path = folder / f"{size}.model"
+    path.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+    return FinishedModel(
+        id=new_id("mdl"), algorithm="svm", manifest={"format": 1},
+        report={"status": "met", "timings": {"training": 1.0}},
+        path=path, bytes=size, sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+    )  # fmt: skip
+
+
+def test_of_many_claims_at_once_one_wins(database: Database, enqueue: Callable[..., str]) -> None:
+    job_id = enqueue()
+    threads = 12
+    barrier = threading.Barrier(threads)
+
+    def race(_: int) -> Claim | None:
+        with database.transaction() as session:
+            session.execute(text("SELECT 1"))  # connected before the start
+            barrier.wait(30)
+            return JOBS.claim(session, job_id)
+
+    with ThreadPoolExecutor(threads) as pool:
+        winners = [found for found in pool.map(race, range(threads)) if found is not None]
+    assert [winner.attempt for winner in winners] == [1]
+    assert kinds(database, job_id) == ["queued", "started"]
+
+
+def test_a_claim_knows_the_job_and_its_data(database: Database, enqueue: Callable[..., str]) -> None:
+    job_id = enqueue({"algorithm": "svm"}, max_seconds=12.5)
+    found = claim(database, job_id)
+    assert found.request == {"algorithm": "svm"}
+    assert found.max_seconds == 12.5
+    assert found.dataset is not None
+    assert (found.dataset.layout, found.dataset.columnar_key) == ("table", "c")
+    assert 0 <= found.queue_seconds < 30
+    with database.transaction() as session:
+        assert session.execute(
+            select(JobRow.lease_until - JobRow.started_at).where(JobRow.id == job_id)
+        ).scalar_one().total_seconds() == 30  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{"status": "failed"}, {"attempt": 3}, {"cancel": True}])
+def test_what_is_not_to_be_had_is_not_claimed(
+    database: Database, enqueue: Callable[..., str], change: dict[str, Any]
+) -> None:
+    job_id = enqueue()
+    values: dict[str, Any] = dict(change)
+    if change.get("status"):
+        values["finished_at"] = text("now()")
+    if values.pop("cancel", False):
+        values["cancel_requested_at"] = text("now()")
+    with database.transaction() as session:
+        session.execute(update(JobRow).where(JobRow.id == job_id).values(**values))
+        assert JOBS.claim(session, job_id) is None
+        assert JOBS.claim(session, new_id("job")) is None
+
+
+def test_a_late_writer_is_fenced_off(database: Database, enqueue: Callable[..., str], tmp_path: Path) -> None:
+    job_id = enqueue()
+    old = claim(database, job_id)
+    let_lease_expire(database, job_id)
+    new = claim(database, job_id)
+    assert (old.attempt, new.attempt) == (1, 2)
+    before = row(database, job_id)
+    model = model_file(tmp_path, 10)
+    error = {"code": "c", "message": "m"}
+    with database.transaction() as session:
+        assert JOBS.heartbeat(session, old) is None
+        assert JOBS.signals(session, old) is None
+        assert not JOBS.record_progress(session, old, "training", 0.5, [Event("round", {})])
+        assert not JOBS.finish_succeeded(session, old, model)
+        assert not JOBS.finish_failed(session, old, error)
+        assert not JOBS.finish_cancelled(session, old)
+        assert not JOBS.attempt_crashed(session, old, error)
+        assert not JOBS.release(session, old, "why")
+    after = row(database, job_id)
+    assert {column.key: getattr(after, column.key) for column in JobRow.__table__.columns} == {
+        column.key: getattr(before, column.key) for column in JobRow.__table__.columns
+    }
+    assert kinds(database, job_id) == ["queued", "started", "started"]
+    with database.transaction() as session:
+        assert JOBS.heartbeat(session, new) == Signals(cancel=False, keep_best=False)
+        assert session.scalars(select(ModelRow.id)).all() == []
+
+
+def test_a_model_is_stored_whole_with_its_alias(
+    database: Database, enqueue: Callable[..., str], tmp_path: Path
+) -> None:
+    size = 2 * CHUNK_BYTES + 17
+    for _ in range(2):
+        job_id = enqueue({"alias": "spam-filter"})
+        found = claim(database, job_id)
+        model = model_file(tmp_path, size)
+        with database.transaction() as session:
+            assert JOBS.finish_succeeded(session, found, model)
+    finished = row(database, job_id)
+    assert (finished.status, finished.progress, finished.lease_until) == ("succeeded", 1.0, None)
+    with database.transaction() as session:
+        stored = session.execute(select(ModelRow).where(ModelRow.job_id == job_id)).scalar_one()
+        chunks = session.execute(
+            select(ModelChunkRow.seq, ModelChunkRow.data).where(ModelChunkRow.model_id == stored.id).order_by("seq")
+        ).all()
+        assert [(seq, len(data)) for seq, data in chunks] == [(0, CHUNK_BYTES), (1, CHUNK_BYTES), (2, 17)]
+        assert hashlib.sha256(b"".join(data for _, data in chunks)).hexdigest() == stored.sha256
+        assert stored.dataset_id == finished.dataset_id
+        assert stored.report["status"] == "met"
+        assert stored.report["timings"]["training"] == 1.0
+        assert stored.report["timings"]["storing"] > 0
+        assert session.get_one(AliasRow, "spam-filter").model_id == model.id
+        assert len(session.scalars(select(AliasChangeRow.model_id)).all()) == 2
+        event = session.scalars(select(JobEventRow).where(JobEventRow.job_id == job_id, JobEventRow.kind == "finished"))
+        assert event.one().data == {"status": "succeeded", "model_id": model.id}
+
+
+def test_the_same_end_twice_is_true_and_written_once(
+    database: Database, enqueue: Callable[..., str], tmp_path: Path
+) -> None:
+    """The answer to a COMMIT may be lost: the worker then asks again."""
+    job_id = enqueue()
+    found = claim(database, job_id)
+    model = model_file(tmp_path, 10)
+    for _ in range(2):
+        with database.transaction() as session:
+            assert JOBS.finish_succeeded(session, found, model)
+    with database.transaction() as session:
+        assert not JOBS.finish_failed(session, found, {"code": "c", "message": "m"})
+        assert len(session.scalars(select(ModelRow.id)).all()) == 1
+    assert kinds(database, job_id) == ["queued", "started", "finished"]
+
+
+@pytest.mark.parametrize("change", [{"bytes": 11}, {"sha256": "0" * 64}])
+def test_a_model_file_that_changed_on_the_way_is_refused(
+    database: Database, enqueue: Callable[..., str], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    job_id = enqueue()
+    found = claim(database, job_id)
+    model = FinishedModel(**{**vars(model_file(tmp_path, 10)), **change})
+    with pytest.raises(CorruptModelFileError, match="announced"), database.transaction() as session:
+        JOBS.finish_succeeded(session, found, model)
+    assert row(database, job_id).status == "running"
+    with database.transaction() as session:
+        assert session.scalars(select(ModelRow.id)).all() == []
+
+
+def test_expired_leases_are_requeued_until_the_attempts_are_used_up(
+    database: Database, enqueue: Callable[..., str]
+) -> None:
+    job_id, healthy = enqueue(max_attempts=2), enqueue()
+    claim(database, healthy)
+    for expected in ("requeued", "failed"):
+        claim(database, job_id)
+        with database.transaction() as session:
+            assert JOBS.requeue_expired(session).requeued == []  # not yet
+        let_lease_expire(database, job_id)
+        with database.transaction() as session:
+            changed = JOBS.requeue_expired(session)
+        assert vars(changed) == {"requeued": [], "failed": [], "cancelled": [], expected: [job_id]}
+    ended = row(database, job_id)
+    assert ended.status == "failed"
+    assert ended.error == {
+        "code": "worker_lost", "message": "the worker was lost: it did not renew its lease", "attempts": 2
+    }  # fmt: skip
+    assert kinds(database, job_id) == ["queued", "started", "requeued", "started", "finished"]
+    assert row(database, healthy).status == "running"
+
+
+def test_a_row_whose_end_is_being_written_is_left_alone(database: Database, enqueue: Callable[..., str]) -> None:
+    job_id = enqueue()
+    found = claim(database, job_id)
+    let_lease_expire(database, job_id)
+    with database.transaction() as session:
+        assert JOBS.finish_cancelled(session, found)
+        with database.transaction() as other:
+            other.execute(text("SET LOCAL lock_timeout = '1s'"))
+            assert JOBS.requeue_expired(other).requeued == []
+    assert row(database, job_id).status == "cancelled"
+
+
+def test_cancel_requests_that_no_worker_can_answer_are_answered(
+    database: Database, enqueue: Callable[..., str]
+) -> None:
+    lost = enqueue()
+    claim(database, lost)
+    with database.transaction() as session:
+        assert JobRepository(session).ask_running_to_cancel(lost, keep_best=True)
+        assert JOBS.requeue_expired(session).cancelled == []  # its worker still has the chance
+    let_lease_expire(database, lost)
+    with database.transaction() as session:
+        assert JOBS.requeue_expired(session).cancelled == [lost]
+    assert row(database, lost).status == "cancelled"
+
+
+def test_signals_reach_the_worker(database: Database, enqueue: Callable[..., str]) -> None:
+    job_id = enqueue()
+    found = claim(database, job_id)
+    for keep_best in (True, False):
+        with database.transaction() as session:
+            JobRepository(session).ask_running_to_cancel(job_id, keep_best=keep_best)
+        with database.transaction() as session:
+            assert JOBS.signals(session, found) == JOBS.heartbeat(session, found) == Signals(True, keep_best)
+
+
+def test_a_crash_counts_and_a_release_does_not(database: Database, enqueue: Callable[..., str]) -> None:
+    job_id = enqueue(max_attempts=2)
+    error = {"code": "process_killed", "message": "killed"}
+    for _ in range(5):
+        released = claim(database, job_id)
+        with database.transaction() as session:
+            assert JOBS.release(session, released, "the worker shuts down")
+    for expected in ("queued", "failed"):
+        crashed = claim(database, job_id)
+        with database.transaction() as session:
+            assert JOBS.attempt_crashed(session, crashed, error)
+        assert row(database, job_id).status == expected
+    assert row(database, job_id).error == {**error, "attempts": 7}
+
+
+@pytest.mark.parametrize("end", ["attempt_crashed", "release"])
+def test_a_job_that_is_to_be_cancelled_is_not_requeued(
+    database: Database, enqueue: Callable[..., str], end: str
+) -> None:
+    job_id = enqueue()
+    found = claim(database, job_id)
+    with database.transaction() as session:
+        JobRepository(session).ask_running_to_cancel(job_id, keep_best=True)
+    argument: Any = "why" if end == "release" else {"code": "c", "message": "m"}
+    with database.transaction() as session:
+        assert getattr(JOBS, end)(session, found, argument)
+    assert row(database, job_id).status == "cancelled"
+
+
+def test_what_is_due_for_a_doorbell(database: Database, enqueue: Callable[..., str]) -> None:
+    first, second, third = enqueue(), enqueue(), enqueue()
+    with database.transaction() as session:
+        due = JOBS.due_for_dispatch(session, 2)
+        assert due == [Doorbell(first, 0), Doorbell(second, 0)]
+        JOBS.mark_dispatched(session, due)
+    with database.transaction() as session:
+        assert JOBS.due_for_dispatch(session, 10) == [Doorbell(third, 0)]
+    found = claim(database, first)
+    with database.transaction() as session:
+        JOBS.release(session, found, "why")
+        # An old doorbell that is noted late must not silence the new one.
+        JOBS.mark_dispatched(session, [Doorbell(first, 0)])
+        assert JOBS.due_for_dispatch(session, 10) == [Doorbell(first, 1), Doorbell(third, 0)]
+        past = text("now() - interval '15 seconds'")
+        session.execute(update(JobRow).where(JobRow.id == second).values(dispatched_at=past))
+        assert [bell.job_id for bell in JOBS.due_for_dispatch(session, 10)] == [first, second, third]
+
+
+def test_progress_and_events(database: Database, enqueue: Callable[..., str]) -> None:
+    job_id = enqueue()
+    found = claim(database, job_id)
+    with database.transaction() as session:
+        assert JOBS.record_progress(session, found, "training", 0.25, [Event("round", {"round": 1})])
+    assert (row(database, job_id).phase, row(database, job_id).progress) == ("training", 0.25)
+    assert kinds(database, job_id) == ["queued", "started", "round"]
