@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Makes deploy/secrets/ with fresh random passwords for docker-compose.yml. Refuses to replace existing ones: the
+# databases keep the passwords that they were first started with.
+set -euo pipefail
+folder=${1:-$(dirname "$0")/secrets}
+if [ -e "$folder" ]; then
+  echo "$folder is there already; remove it (and the volumes that were made with it) to start anew" >&2
+  exit 1
+fi
+
+random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
+superuser=$(random) owner=$(random) app=$(random) redis=$(random)
+
+# The folder keeps everyone else out. The files in it must be readable: a container sees them as they are, under the
+# uid of its own process.
+install --directory --mode 0700 "$folder"
+umask 022
+printf %s "$superuser" > "$folder/postgres_password"
+printf %s "$owner" > "$folder/owner_password"
+printf %s "$app" > "$folder/app_password"
+# Celery's client may work on its own keys and run the Lua script of its lock; no administration.
+cat > "$folder/redis_users" <<EOF
+user default on nopass resetkeys resetchannels -@all +ping
+user prefsvm on #$(printf %s "$redis" | sha256sum | cut -d ' ' -f 1) ~prefsvm* ~_kombu* ~unacked* resetchannels &prefsvm* -@all +@read +@write +@pubsub +@transaction +@connection +@scripting -@dangerous +info
+EOF
+cat > "$folder/migrate.env" <<EOF
+PREFSVM_DATABASE_URL=postgresql://prefsvm_owner:$owner@postgres:5432/prefsvm
+EOF
+cat > "$folder/app.env" <<EOF
+PREFSVM_DATABASE_URL=postgresql://prefsvm_app:$app@postgres:5432/prefsvm
+PREFSVM_BROKER_URL=redis://prefsvm:$redis@redis:6379/0
+EOF
+echo "wrote $folder"
