@@ -61,6 +61,10 @@ class Settings(BaseSettings):
     """Longest ``max_seconds`` that a request may ask for, and the default."""
     worker_slots: int = 1
     """Jobs that one worker runs side by side."""
+    stop_grace_seconds: float = 15.0
+    """A training that was asked to stop and keep its best model is killed after this long."""
+    shutdown_grace_seconds: float = 1.0
+    """A job that ends within this time of the worker's SIGTERM is not handed to another worker."""
     dispatch_seconds: float = 0.5
     """How often the dispatcher looks for quiet jobs when nobody wakes it."""
     redispatch_seconds: float = 15.0

@@ -245,8 +245,9 @@ class JobLifecycle:
         """Write phase, progress (0 to 1) and events of the running attempt. Returns whether the job is still held."""
         if not _changed(session, self._held(claim).values(phase=phase, progress=progress)):
             return False
-        for event in events:
-            _add_event(session, claim.job_id, claim.attempt, event.kind, event.data)
+        if events:
+            rows = [{"job_id": claim.job_id, "attempt": claim.attempt, **vars(event)} for event in events]
+            session.execute(insert(JobEventRow), rows)
         return True
 
     def finish_succeeded(self, session: Session, claim: Claim, model: FinishedModel) -> bool:

@@ -1,0 +1,234 @@
+"""Ring for queued jobs, and look after those whose worker was lost: outbox and reconciler in one.
+
+Run as ``python -m service.dispatcher``. It is the only publisher of Celery messages. It may be killed at any moment and
+any number of them may run: a doorbell that is lost is rung again, one that is doubled wakes a worker for nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import psycopg
+from celery import Celery
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from service.db.session import Database
+from service.jobs.doorbell import CHANNEL, QUEUE, TASK, celery_settings
+from service.jobs.faults import fault
+from service.jobs.lease import JobLifecycle
+from service.settings import Settings
+
+log = logging.getLogger("prefsvm.dispatcher")
+
+DATABASE_ERRORS = (DBAPIError, PoolTimeoutError, psycopg.Error)
+
+
+class BrokerError(Exception):
+    """The broker cannot be reached, or refused a command. The message never holds its address."""
+
+
+@contextmanager
+def _broker_errors() -> Iterator[None]:
+    """Turn what redis-py, kombu and sockets raise into `BrokerError`."""
+    try:
+        yield
+    except (RedisError, KombuError, OSError) as error:
+        raise BrokerError(type(error).__name__) from error
+
+
+class Doorbells:
+    """The broker, as far as the dispatcher knows it: it can ring, and count what nobody has heard yet."""
+
+    def __init__(self, broker_url: str) -> None:
+        self._app = Celery("prefsvm", set_as_current=False)
+        self._app.conf.update(celery_settings(broker_url))
+
+    def outstanding(self) -> int:
+        """Return the number of messages that wait in the broker.
+
+        Raises
+        ------
+        BrokerError
+            If the broker cannot be reached or answers with an error.
+        """
+        with _broker_errors(), self._app.pool.acquire(block=True, timeout=5) as connection:
+            return int(connection.default_channel.client.llen(QUEUE))
+
+    def ring(self, job_id: str) -> None:
+        """Send one doorbell.
+
+        Raises
+        ------
+        BrokerError
+            If the broker did not take it within the socket timeouts (5 s; 2 s to connect).
+        """
+        with _broker_errors():
+            self._app.send_task(TASK, args=[job_id], queue=QUEUE, ignore_result=True, retry=False)
+
+    def reset(self) -> None:
+        """Drop all connections; the next call opens new ones."""
+        self._app.pool.force_close_all()
+        self._app.amqp.producer_pool.force_close_all()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.reset()
+        self._app.close()
+
+
+class Listener:
+    """A connection of its own that hears notifications, opened again whenever it is lost."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: psycopg.Connection | None = None
+
+    def wait(self, seconds: float) -> None:
+        """Return as soon as somebody notifies, or after `seconds`.
+
+        Raises
+        ------
+        psycopg.Error or sqlalchemy.exc.DBAPIError
+            If the connection is lost or cannot be opened.
+        """
+        try:
+            if self._connection is None:
+                self._connection = self._open()
+                return  # What was notified before is not heard: look at the rows first.
+            for _ in self._connection.notifies(timeout=seconds, stop_after=1):
+                pass
+        except DATABASE_ERRORS:
+            self.close()
+            raise
+
+    def _open(self) -> psycopg.Connection:
+        # Through the engine, so that it has the same address and timeouts as every other connection.
+        pooled = self._database.engine.raw_connection()
+        pooled.detach()
+        connection = pooled.driver_connection
+        assert isinstance(connection, psycopg.Connection)  # noqa: S101 (for the type checker)
+        connection.autocommit = True
+        connection.execute(f"LISTEN {CHANNEL}")
+        return connection
+
+    def close(self) -> None:
+        """Close the connection; the next `wait` opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class Dispatcher:
+    """One pass after another: expired leases, then doorbells.
+
+    Parameters
+    ----------
+    settings : Settings
+        `dispatch_seconds`, `redispatch_seconds`, `lease_seconds` and `worker_slots` are used.
+    database : Database
+    doorbells : Doorbells
+    """
+
+    def __init__(self, settings: Settings, database: Database, doorbells: Doorbells) -> None:
+        self._settings = settings
+        self._database = database
+        self._doorbells = doorbells
+        self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+        self._listener = Listener(database)
+        self._stopping = threading.Event()
+        self._next_reconcile = 0.0
+        self._most_outstanding = max(8, 2 * settings.worker_slots)
+        """Doorbells in the broker at most: the order of the jobs is decided here and not there."""
+
+    def stop(self) -> None:
+        """Make `run` return after the pass it is in."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Work until `stop`, through restarts of Postgres and of the broker."""
+        failing = ""
+        while not self._stopping.is_set():
+            trouble = ""
+            try:
+                self._listener.wait(self._settings.dispatch_seconds)
+                # Notifications may come by the hundred; lost workers are not in such a hurry.
+                if time.monotonic() >= self._next_reconcile:
+                    self.reconcile()
+                    self._next_reconcile = time.monotonic() + self._settings.dispatch_seconds
+                self.dispatch()
+            except DATABASE_ERRORS as error:
+                trouble = f"the database does not answer ({type(error).__name__})"
+                # While the database was away nobody could renew a lease or write a result: let them, before judging.
+                self._next_reconcile = time.monotonic() + self._settings.lease_seconds / 3
+            except BrokerError as error:
+                trouble = f"the broker does not answer ({error})"
+                self._doorbells.reset()
+            if trouble != failing:
+                log.warning("%s", trouble or "all is well again")
+                failing = trouble
+            if trouble:
+                self._stopping.wait(self._settings.dispatch_seconds)
+        self._listener.close()
+
+    def reconcile(self) -> None:
+        """Requeue or fail the jobs of lost workers, and end cancelled jobs that nobody runs."""
+        with self._database.transaction() as session:
+            changed = self._jobs.requeue_expired(session)
+        for what, job_ids in vars(changed).items():
+            for job_id in job_ids:
+                log.warning("%s: %s after its worker was lost or it was cancelled", job_id, what)
+
+    def dispatch(self) -> int:
+        """Ring for jobs that are due, as many as there is room for in the broker. Returns how often it rang."""
+        with self._database.transaction() as session:
+            due = self._jobs.due_for_dispatch(session, self._most_outstanding)
+        if not due:
+            return 0
+        due = due[: max(0, self._most_outstanding - self._doorbells.outstanding())]
+        rung = 0
+        try:
+            for bell in due:
+                fault("before_ring")
+                self._doorbells.ring(bell.job_id)
+                rung += 1
+                fault("after_ring")
+        finally:
+            # Rung first, noted afterwards: a kill in between doubles a doorbell instead of losing it.
+            with self._database.transaction() as session:
+                self._jobs.mark_dispatched(session, due[:rung])
+            fault("after_mark_dispatched")
+        return rung
+
+
+def main() -> None:
+    """Run a dispatcher with the settings of the environment until SIGTERM or SIGINT."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = Settings()
+    if settings.database_url is None or settings.broker_url is None:
+        raise SystemExit("PREFSVM_DATABASE_URL and PREFSVM_BROKER_URL must be set")
+    database = Database(settings.database_url, pool_size=2, application_name="prefsvm-dispatcher")
+    doorbells = Doorbells(settings.broker_url)
+    dispatcher = Dispatcher(settings, database, doorbells)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        dispatcher.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    log.info("ready")
+    dispatcher.run()
+    doorbells.close()
+    database.close()
+
+
+if __name__ == "__main__":
+    main()

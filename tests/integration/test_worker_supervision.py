@@ -1,0 +1,340 @@
+"""One job at a time, with a real database, a real supervisor and real child processes that behave badly."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from service.db.session import Database
+from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow
+from service.identifiers import new_id
+from service.jobs.lease import JobLifecycle
+from service.jobs.repository import JobRepository
+from service.settings import Settings
+from worker.scratch import Scratch
+from worker.spare import SparePool
+from worker.supervise import Supervisor
+
+STANDIN = Path(__file__).parent / "standin"
+
+
+class Bench:
+    """A supervisor on real parts, and a look at what it did."""
+
+    def __init__(self, settings: Settings, database: Database, **changes: Any) -> None:
+        defaults = {"lease_seconds": 3.0, "stop_grace_seconds": 0.5, "shutdown_grace_seconds": 0.3}
+        self.settings = settings.model_copy(update={**defaults, **changes})
+        self.database = database
+        self.stopping = threading.Event()
+        self.scratch = Scratch(self.settings.data_dir / "scratch")
+        self.spares = SparePool("standin_jobs", 1)
+        self.supervisor = Supervisor(self.settings, database, self.spares, self.scratch, self.stopping)
+
+    def close(self) -> None:
+        self.spares.close()
+        self.scratch.close()
+
+    def enqueue(self, do: str, *, max_seconds: float = 60.0, max_attempts: int = 3, **request: Any) -> str:
+        with self.database.transaction() as session:
+            dataset = DatasetRow(
+                id=new_id("ds"), name="d", format="csv", layout="table", bytes=1, sha256="0", rows=1, columns=[],
+                warnings=[], blob_key="b", columnar_key="c",
+            )  # fmt: skip
+            session.add(dataset)
+            session.flush()
+            job = JobRow(
+                id=new_id("job"), request={"do": do, **request}, dataset_id=dataset.id, max_seconds=max_seconds,
+                max_attempts=max_attempts,
+            )  # fmt: skip
+            return JobRepository(session).enqueue(job).id
+
+    def row(self, job_id: str) -> JobRow:
+        with self.database.transaction() as session:
+            return session.get_one(JobRow, job_id)
+
+    def events(self, job_id: str) -> list[JobEventRow]:
+        with self.database.transaction() as session:
+            return list(
+                session.scalars(select(JobEventRow).where(JobEventRow.job_id == job_id).order_by(JobEventRow.id))
+            )
+
+    def models(self, job_id: str) -> list[ModelRow]:
+        with self.database.transaction() as session:
+            return list(session.scalars(select(ModelRow).where(ModelRow.job_id == job_id)))
+
+    def cancel(self, job_id: str, *, keep_best: bool) -> None:
+        with self.database.transaction() as session:
+            assert JobRepository(session).ask_running_to_cancel(job_id, keep_best)
+
+    def in_thread(self, job_id: str) -> tuple[threading.Thread, list[str | None]]:
+        """Run a job beside the test and wait until it has begun to work."""
+        endings: list[str | None] = []
+        thread = threading.Thread(target=lambda: endings.append(self.supervisor.run(job_id)))
+        thread.start()
+        return thread, endings
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def open_bench(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Bench]]:
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    monkeypatch.setenv("PREFSVM_DATABASE_URL", "postgresql://secret")
+    monkeypatch.setenv("PREFSVM_BROKER_URL", "redis://secret")
+    opened: list[Bench] = []
+
+    def run(**changes: Any) -> Bench:
+        opened.append(Bench(settings, database, **changes))
+        return opened[-1]
+
+    yield run
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def bench(open_bench: Callable[..., Bench]) -> Bench:
+    return open_bench()
+
+
+def test_a_job_that_succeeds(bench: Bench) -> None:
+    job_id = bench.enqueue("nothing")
+    assert bench.supervisor.run(job_id) == "succeeded"
+    job = bench.row(job_id)
+    assert (job.status, job.attempt, job.error) == ("succeeded", 1, None)
+    (model,) = bench.models(job_id)
+    with bench.database.transaction() as session:
+        data = session.scalars(select(ModelChunkRow.data).where(ModelChunkRow.model_id == model.id)).one()
+    assert data == b"model of " + job_id.encode()
+    assert model.report["peak_memory_bytes"] > 1 << 20
+    assert set(model.report["timings"]) == {"queue_seconds", "child_start_seconds", "training", "storing"}
+    assert [event.kind for event in bench.events(job_id)] == ["queued", "started", "progress", "finished"]
+    assert list((bench.settings.data_dir / "scratch").glob("*/job-*")) == []
+    assert bench.supervisor.run(job_id) is None  # a doubled doorbell
+
+
+def test_the_child_has_no_secrets_and_a_folder_of_its_own(bench: Bench) -> None:
+    job_id = bench.enqueue("environment")
+    bench.supervisor.run(job_id)
+    report = bench.models(job_id)[0].report
+    assert not {"PREFSVM_DATABASE_URL", "PREFSVM_BROKER_URL"} & set(report["environment"])
+    assert {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"} <= set(report["environment"])
+    assert report["folder"].startswith(str(bench.settings.data_dir / "scratch"))
+    assert report["nice"] >= 10
+
+
+def test_what_the_user_can_mend_fails_at_once(bench: Bench) -> None:
+    job_id = bench.enqueue("user error")
+    assert bench.supervisor.run(job_id) == "failed"
+    job = bench.row(job_id)
+    assert (job.status, job.attempt) == ("failed", 1)
+    assert job.error == {
+        "code": "too_few_labels",
+        "message": "3 labelled rows of class 'spam' are needed, 1 was found",
+    }
+
+
+@pytest.mark.parametrize(
+    ("do", "code", "says"),
+    [
+        ("die", "process_killed", "killed by signal 9 (SIGKILL)"),
+        ("exit", "process_died", "status 7"),
+        ("eat", "out_of_memory", "out of memory: the training needs more than the 512 MiB"),
+        ("bug", "internal_error", "ValueError in standin_jobs.py, line"),
+        ("unwritable report", "internal_error", "TypeError in protocol.py"),
+    ],
+)
+def test_a_crash_is_tried_again_and_then_told(open_bench: Callable[..., Bench], do: str, code: str, says: str) -> None:
+    bench = open_bench(job_memory_bytes=512 << 20)
+    job_id = bench.enqueue(do, max_attempts=2)
+    assert bench.supervisor.run(job_id) == "crashed"
+    assert bench.row(job_id).status == "queued"
+    assert bench.supervisor.run(job_id) == "crashed"
+    job = bench.row(job_id)
+    assert (job.status, job.attempt) == ("failed", 2)
+    assert job.error is not None
+    assert (job.error["code"], job.error["attempts"]) == (code, 2)
+    assert says in job.error["message"]
+    assert "4711" not in str(job.error)
+    events = bench.events(job_id)
+    assert [event.kind for event in events if event.kind != "progress"] == [
+        "queued", "started", "requeued", "started", "finished",
+    ]  # fmt: skip
+    assert next(event for event in events if event.kind == "requeued").data["reason"]["code"] == code
+
+
+def test_a_crash_that_does_not_come_again_is_forgotten(bench: Bench) -> None:
+    job_id = bench.enqueue("die", times=1)
+    assert [bench.supervisor.run(job_id), bench.supervisor.run(job_id)] == ["crashed", "succeeded"]
+    assert bench.row(job_id).error is None
+
+
+def test_max_seconds_keeps_the_best(bench: Bench) -> None:
+    job_id = bench.enqueue("sleep", seconds=60, max_seconds=0.4)
+    started = time.monotonic()
+    assert bench.supervisor.run(job_id) == "succeeded"
+    assert time.monotonic() - started < 10
+    report = bench.models(job_id)[0].report
+    assert report["status"] == "stopped"
+    assert "max_seconds = 0.4" in report["status_reason"]
+
+
+@pytest.mark.parametrize("do", ["deaf", "loop in C"])
+def test_max_seconds_ends_what_does_not_listen(bench: Bench, do: str) -> None:
+    job_id = bench.enqueue(do, seconds=60, max_seconds=0.4)
+    assert bench.supervisor.run(job_id) == "failed"
+    job = bench.row(job_id)
+    assert (job.status, job.attempt) == ("failed", 1)
+    assert job.error is not None
+    assert job.error["code"] == "time_limit"
+
+
+@pytest.mark.parametrize(("do", "keep_best", "status"), [
+    ("sleep", False, "cancelled"), ("sleep", True, "succeeded"), ("loop in C", False, "cancelled"),
+    ("loop in C", True, "cancelled"),
+])  # fmt: skip
+def test_cancel_while_it_runs(bench: Bench, tmp_path: Path, do: str, keep_best: bool, status: str) -> None:
+    note = tmp_path / "note"
+    job_id = bench.enqueue(do, seconds=60, note=str(note))
+    thread, endings = bench.in_thread(job_id)
+    wait_for(lambda: note.exists() and note.read_text().endswith("\n"))
+    asked = time.monotonic()
+    bench.cancel(job_id, keep_best=keep_best)
+    thread.join(20)
+    assert time.monotonic() - asked < 5
+    assert endings == [status]
+    assert bench.row(job_id).status == status
+    pid = int(note.read_text().split()[0])
+    assert not Path(f"/proc/{pid}").exists()
+    assert len(bench.models(job_id)) == (status == "succeeded")
+    if status == "succeeded":
+        assert "best model so far was kept" in bench.models(job_id)[0].report["status_reason"]
+
+
+def test_the_whole_group_dies(bench: Bench, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    job_id = bench.enqueue("grandchild", pid_file=str(pid_file))
+    thread, _ = bench.in_thread(job_id)
+    wait_for(lambda: pid_file.exists() and pid_file.read_text() != "")
+    bench.cancel(job_id, keep_best=False)
+    thread.join(20)
+    status = Path(f"/proc/{pid_file.read_text()}/status")
+    # Nobody may have reaped it yet.
+    wait_for(lambda: not status.exists() or "State:\tZ" in status.read_text())
+
+
+def test_heartbeats_keep_a_job_that_is_longer_than_its_lease(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(lease_seconds=0.9)
+    job_id = bench.enqueue("loop in C", seconds=3)
+    thread, endings = bench.in_thread(job_id)
+    jobs = JobLifecycle(0.9, 15)
+    while thread.is_alive():
+        with bench.database.transaction() as session:
+            assert jobs.requeue_expired(session).requeued == []
+        thread.join(0.1)
+    assert endings == ["succeeded"]
+    assert bench.row(job_id).attempt == 1
+
+
+def test_a_lost_lease_ends_the_child_and_writes_nothing(bench: Bench, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    job_id = bench.enqueue("sleep", seconds=60, note=str(note))
+    thread, endings = bench.in_thread(job_id)
+    wait_for(lambda: note.exists() and note.read_text().endswith("\n"))
+    with bench.database.transaction() as session:
+        session.get_one(JobRow, job_id).attempt += 1  # somebody else has claimed it
+    thread.join(10)
+    assert endings == ["lost"]
+    assert not Path(f"/proc/{note.read_text().split()[0]}").exists()
+    job = bench.row(job_id)
+    assert (job.status, job.attempt, job.error) == ("running", 2, None)
+    assert bench.events(job_id)[-1].kind != "finished"
+
+
+def test_a_worker_that_shuts_down_hands_its_job_back(bench: Bench, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    job_id = bench.enqueue("sleep", seconds=60, note=str(note))
+    thread, endings = bench.in_thread(job_id)
+    wait_for(lambda: note.exists() and note.read_text().endswith("\n"))
+    bench.stopping.set()
+    stopped = time.monotonic()
+    thread.join(10)
+    assert time.monotonic() - stopped < 2
+    assert endings == ["released"]
+    job = bench.row(job_id)
+    assert (job.status, job.attempt, job.max_attempts) == ("queued", 1, 4)
+    assert bench.supervisor.run(job_id) is None  # nothing is claimed any more
+    assert bench.row(job_id).status == "queued"
+
+
+def test_a_short_job_may_end_while_the_worker_shuts_down(open_bench: Callable[..., Bench], tmp_path: Path) -> None:
+    bench = open_bench(shutdown_grace_seconds=10.0)
+    note = tmp_path / "note"
+    job_id = bench.enqueue("sleep", seconds=0.5, note=str(note))
+    thread, endings = bench.in_thread(job_id)
+    wait_for(lambda: note.exists())
+    bench.stopping.set()
+    thread.join(20)
+    assert endings == ["succeeded"]
+
+
+def test_a_job_that_reports_without_end_is_written_within_bounds(bench: Bench) -> None:
+    job_id = bench.enqueue("babble")
+    assert bench.supervisor.run(job_id) == "succeeded"
+    kinds = [event.kind for event in bench.events(job_id)]
+    assert kinds.count("progress") < 100
+    assert 900 <= kinds.count("round") <= 1000
+    assert kinds[-1] == "finished"
+
+
+def test_what_the_database_cannot_hold_is_replaced(bench: Bench) -> None:
+    job_id = bench.enqueue("odd report")
+    assert bench.supervisor.run(job_id) == "succeeded"
+    assert bench.models(job_id)[0].report["odd"] == {
+        "nan": None, "nul\ufffd": "a\ufffdb?", "path": [1, 2.5, None, True],
+    }  # fmt: skip
+
+
+def test_a_data_set_that_was_deleted(bench: Bench) -> None:
+    job_id = bench.enqueue("nothing")
+    with bench.database.transaction() as session:
+        session.get_one(JobRow, job_id).dataset_id = None
+    assert bench.supervisor.run(job_id) == "failed"
+    error = bench.row(job_id).error
+    assert error is not None
+    assert error["code"] == "dataset_deleted"
+
+
+def test_a_spare_that_died_in_its_sleep_is_replaced(bench: Bench) -> None:
+    wait_for(lambda: bench.spares._spare is not None)
+    spare = bench.spares._spare
+    assert spare is not None
+    spare.process.kill()
+    job_id = bench.enqueue("nothing")
+    assert bench.supervisor.run(job_id) == "succeeded"
+
+
+def test_the_scratch_folders_of_dead_workers_are_removed(tmp_path: Path) -> None:
+    root = tmp_path / "scratch"
+    alive = Scratch(root)
+    (root / "worker-dead" / "job-1").mkdir(parents=True)
+    second = Scratch(root)
+    assert not (root / "worker-dead").exists()
+    assert alive.new().is_dir()
+    assert second.new().is_dir()
+    alive.close()
+    second.close()
+    assert list(root.iterdir()) == []

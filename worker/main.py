@@ -1,0 +1,58 @@
+"""Entry point: ``python -m worker.main`` runs one worker, with the settings of the environment, until SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Any
+
+from celery.signals import worker_shutting_down
+
+from service.db.session import Database
+from service.settings import Settings
+from worker.app import create_app
+from worker.scratch import Scratch
+from worker.spare import SparePool
+from worker.supervise import Supervisor
+
+RUNNER_VARIABLE = "PREFSVM_JOB_RUNNER"
+"""Module that does the work in the child. Only tests set it; no request can."""
+DEFAULT_RUNNER = "worker.fit"
+
+
+def main() -> int:
+    """Run the worker. Returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = Settings()
+    if settings.database_url is None or settings.broker_url is None:
+        raise SystemExit("PREFSVM_DATABASE_URL and PREFSVM_BROKER_URL must be set")
+    stopping = threading.Event()
+
+    def shut_down(**_: Any) -> None:
+        stopping.set()
+
+    # Before Celery waits for its tasks: the supervisors hand their jobs back and return.
+    worker_shutting_down.connect(shut_down, weak=False)
+    database = Database(
+        settings.database_url, pool_size=2 * settings.worker_slots + 1, application_name="prefsvm-worker"
+    )
+    scratch = Scratch(settings.data_dir.absolute() / "scratch")
+    spares = SparePool(os.environ.get(RUNNER_VARIABLE, DEFAULT_RUNNER), settings.worker_slots)
+    supervisor = Supervisor(settings, database, spares, scratch, stopping)
+    app = create_app(settings, supervisor.run)
+    try:
+        worker = app.Worker(
+            loglevel="INFO", without_gossip=True, without_mingle=True, without_heartbeat=True, quiet=True
+        )
+        worker.start()
+        return int(worker.exitcode or 0)
+    finally:
+        stopping.set()
+        spares.close()
+        scratch.close()
+        database.close()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

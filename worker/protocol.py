@@ -1,0 +1,145 @@
+"""What the supervisor and the child of one job say to each other: JSON lines, never pickles.
+
+Supervisor to child, on its standard input: one line with the job (`Job`), then perhaps the line ``stop`` ("come to an
+end and keep the best so far"). The end of the input means that the supervisor is gone.
+
+Child to supervisor, on a file descriptor of its own: ``ready`` (warm), any number of ``progress``, and one of
+``succeeded`` and ``failed``. Bigger results are files in the job's scratch folder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+LONGEST_LINE = 1 << 20
+"""Bytes of one line from the child; a longer one is a defect of the child."""
+PROGRESS_SECONDS = 0.25
+"""Time between two lines about the same phase."""
+MODEL_FILE = "model.safetensors"
+RESULT_FILE = "result.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a child knows of its job. It has no address of the database and none of the broker."""
+
+    job_id: str
+    attempt: int
+    request: dict[str, Any]
+    layout: str
+    columnar_key: str
+    blob_location: str
+    scratch: str
+    """Private folder; also the working folder and the place of temporary files."""
+
+    def to_line(self) -> bytes:
+        """Return the job as one JSON line."""
+        return json.dumps(asdict(self), allow_nan=False).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Job:
+        """Read what `to_line` wrote."""
+        return cls(**json.loads(line))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a runner returns: the model file lies at ``MODEL_FILE`` in the scratch folder."""
+
+    algorithm: str
+    manifest: dict[str, Any]
+    report: dict[str, Any]
+
+
+class JobError(Exception):
+    """Raised by a runner for what another attempt would not change, such as labels of one class only.
+
+    Parameters
+    ----------
+    code : str
+        Stable, for programs.
+    message : str
+        What was wrong, where, and what was expected, for the user.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class Reporter:
+    """The child's end of the line.
+
+    Parameters
+    ----------
+    descriptor : int
+        File descriptor that the supervisor reads.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._stop = threading.Event()
+        self._phase = ""
+        self._next = 0.0
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Write one line. A number that JSON cannot say is written as null."""
+        line = json.dumps(storable({"type": kind, **fields}), allow_nan=False).encode() + b"\n"
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+
+    def progress(self, phase: str, fraction: float, details: dict[str, Any] | None = None) -> bool:
+        """Tell how far the job is. Cheap enough to be called often: most calls write nothing.
+
+        Parameters
+        ----------
+        phase : str
+            ``reading``, ``features``, ``training``, ``evaluating`` or ``storing``.
+        fraction : float
+            Share of the whole job that is done, 0 to 1.
+        details : dict, optional
+            JSON-ready; one with the key ``round`` is always sent.
+
+        Returns
+        -------
+        bool
+            True if the job should come to an end and keep the best so far.
+        """
+        now = time.monotonic()
+        details = details or {}
+        if phase != self._phase or now >= self._next or "round" in details:
+            self._phase, self._next = phase, now + PROGRESS_SECONDS
+            self.send("progress", phase=phase, progress=min(1.0, max(0.0, float(fraction))), details=details)
+        return self._stop.is_set()
+
+    def ask_to_stop(self) -> None:
+        """Make `progress` return True from now on."""
+        self._stop.set()
+
+
+def storable(value: Any) -> Any:
+    """Return `value` with what neither JSON nor Postgres can hold replaced.
+
+    NaN and infinities become None; NumPy scalars and arrays become Python numbers and lists; NUL characters in text
+    become U+FFFD, lone surrogates a question mark.
+    """
+    if value is None or type(value) in (bool, int):
+        return value
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {storable(str(key)): storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "tolist"):
+        return storable(value.tolist())
+    raise TypeError(f"a report holds a {type(value).__name__}, which JSON cannot say")

@@ -1,0 +1,252 @@
+"""Child processes for jobs, one of which is always kept warm.
+
+Starting Python, importing the numerical libraries and loading compiled code takes seconds; a spare child has done so
+before the job comes. Each child runs one job and ends, which gives back all its memory whatever the job did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from worker.protocol import LONGEST_LINE, Job
+
+log = logging.getLogger("prefsvm.worker")
+
+WARM_UP_SECONDS = 300.0
+"""A child that is not ready by then is given up. The first one on a machine compiles the solver."""
+RETRY_SECONDS = 2.0
+"""Pause after a child that could not be made ready."""
+SECRETS = ("PREFSVM_DATABASE_URL", "PREFSVM_BROKER_URL")
+"""Not handed to the process that reads uploaded data."""
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+NVIDIA_CONTROL = Path("/dev/nvidiactl")
+
+
+class ChildGoneError(Exception):
+    """Raised when the child closed its end of the line: it has ended, or broke the protocol."""
+
+
+def child_environment(environment: Mapping[str, str], slots: int) -> dict[str, str]:
+    """Return the environment of a child: no secrets, and a fair share of the processors for each slot."""
+    threads = str(max(1, len(os.sched_getaffinity(0)) // slots))
+    kept = {name: value for name, value in environment.items() if name not in SECRETS}
+    return {**dict.fromkeys(THREAD_VARIABLES, threads), **kept, "PYTHONFAULTHANDLER": "1"}
+
+
+class Child:
+    """One child process, in a session and process group of its own.
+
+    Start it from a thread that lives as long as the worker: the kernel kills the child when that *thread* ends.
+
+    Parameters
+    ----------
+    runner : str
+        Name of the module that does the work.
+    slots : int
+        Jobs that run side by side in this worker.
+    """
+
+    def __init__(self, runner: str, slots: int) -> None:
+        reading, writing = os.pipe()
+        try:
+            options = ["--report", str(writing), "--parent", str(os.getpid()), "--runner", runner]
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "worker.child", *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env=child_environment(os.environ, slots),
+                pass_fds=(writing,),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self._reading = reading
+        self._buffer = b""
+        self._ended = False
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is also that of the group."""
+        return self.process.pid
+
+    def read(self, seconds: float) -> dict[str, Any] | None:
+        """Return the next line of the child, or None after `seconds`.
+
+        Raises
+        ------
+        ChildGoneError
+            If there will be no further line.
+        """
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            waiting = max(0.0, deadline - time.monotonic())
+            if not select.select([self._reading], [], [], waiting)[0]:
+                return None
+            received = os.read(self._reading, 1 << 16)
+            if not received or len(self._buffer) > LONGEST_LINE:
+                raise ChildGoneError
+            self._buffer += received
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            raise ChildGoneError from error
+        if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+            raise ChildGoneError
+        return message
+
+    def give(self, job: Job, memory_bytes: int) -> None:
+        """Limit the memory of the child from outside and hand it the job.
+
+        Raises
+        ------
+        ChildGoneError
+            If the child has died in its sleep.
+        """
+        try:
+            # CUDA reserves address space far beyond what it uses. There, `resident_bytes` is watched instead.
+            if not NVIDIA_CONTROL.exists():
+                resource.prlimit(self.pid, resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+            self._write(job.to_line())
+        except (BrokenPipeError, ProcessLookupError) as error:
+            raise ChildGoneError from error
+
+    def ask_to_stop(self) -> None:
+        """Ask the child to come to an end and keep the best model so far."""
+        try:
+            self._write(b"stop\n")
+        except BrokenPipeError:
+            return  # It ended by itself; the reading side finds out how.
+
+    def _write(self, line: bytes) -> None:
+        assert self.process.stdin is not None  # noqa: S101 (for the type checker)
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def resident_bytes(self) -> int:
+        """Return the physical memory that the child has now; 0 if it has ended."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * resource.getpagesize()
+
+    def exit_status(self, seconds: float) -> int | None:
+        """Wait for the end of the child and leave it unreaped; negative for a signal, None if it still runs."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            if found is not None:
+                return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        """Kill the whole group and clean up. Can be called again."""
+        if self._ended:
+            return
+        self._ended = True
+        # Before the child is reaped: afterwards its number may be somebody else's.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            log.error("child %d does not die: it is stuck in the kernel", self.pid)
+        assert self.process.stdin is not None  # noqa: S101 (for the type checker)
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        os.close(self._reading)
+
+
+class SparePool:
+    """Keeps one child warm.
+
+    Parameters
+    ----------
+    runner : str
+        Name of the module that does the work in the child.
+    slots : int
+        Jobs that run side by side in this worker.
+    """
+
+    def __init__(self, runner: str, slots: int) -> None:
+        self._runner = runner
+        self._slots = slots
+        self._changed = threading.Condition()
+        self._spare: Child | None = None
+        self._closed = False
+        # The one thread that starts processes, because they die with the thread that started them.
+        self._thread = threading.Thread(target=self._keep_one_warm, name="spare", daemon=True)
+        self._thread.start()
+
+    def take(self, give_up: Callable[[], bool]) -> Child | None:
+        """Return a warm child, waiting for one if need be; None once `give_up` returns True."""
+        while not give_up():
+            with self._changed:
+                child, self._spare = self._spare, None
+                self._changed.notify_all()
+                if child is None:
+                    self._changed.wait(0.2)
+                    continue
+            if child.exit_status(0.0) is None:
+                return child
+            child.end()
+        return None
+
+    def close(self) -> None:
+        """Kill the spare child and start no other."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(15)
+
+    def _keep_one_warm(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._spare is None)
+                if self._closed:
+                    break
+            child = self._start()
+            with self._changed:
+                if child is None:
+                    self._changed.wait_for(lambda: self._closed, RETRY_SECONDS)
+                self._spare = child
+                self._changed.notify_all()
+        if self._spare is not None:
+            self._spare.end()
+
+    def _start(self) -> Child | None:
+        """Start a child and wait until it is warm; None if that failed."""
+        try:
+            child = Child(self._runner, self._slots)
+        except OSError as error:
+            log.error("no child process can be started: %s", error)
+            return None
+        deadline = time.monotonic() + WARM_UP_SECONDS
+        try:
+            while not self._closed and time.monotonic() < deadline:
+                message = child.read(0.2)
+                if message is not None and message["type"] == "ready":
+                    return child
+        except ChildGoneError:
+            log.error("a child process ended before it was ready (status %s)", child.exit_status(5.0))
+        child.end()
+        return None

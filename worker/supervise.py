@@ -1,0 +1,326 @@
+"""Run one job: claim it, watch the child that does the work, and write how it ended.
+
+Nothing here imports NumPy or touches a GPU: the process must stay able to beat, cancel and kill whatever the child
+does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.orm import Session
+
+from service.db.session import Database
+from service.identifiers import new_id
+from service.jobs.faults import fault
+from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobLifecycle
+from service.settings import Settings
+from worker.heartbeat import LeaseKeeper
+from worker.protocol import MODEL_FILE, RESULT_FILE, Job
+from worker.scratch import Scratch
+from worker.spare import Child, ChildGoneError, SparePool
+
+log = logging.getLogger("prefsvm.worker")
+
+TICK_SECONDS = 0.2
+"""How often the supervisor looks at clocks and wishes while the child says nothing."""
+CLAIM_SECONDS = 15.0
+"""How long a claim is tried again while the database is away; afterwards the dispatcher rings again."""
+FINISH_SECONDS = 3600.0
+"""How long writing the end of a job is tried while the database is away: rather that than to train again."""
+LAST_WORDS_SECONDS = 3.0
+"""The same for a worker that is about to exit."""
+EXIT_SECONDS = 5.0
+"""How long a child that has closed its line may take to end."""
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """How an attempt ended, and the transition that writes it."""
+
+    what: str
+    write: Callable[[Session], bool] | None
+    """None: the job is not ours any more, nothing may be written."""
+
+
+def describe_exit(status: int | None) -> dict[str, Any]:
+    """Return the error of a job whose process ended without a result (`status` negative for a signal)."""
+    if status is None or status >= 0:
+        return {"code": "process_died", "message": f"the training process ended without a result (status {status})"}
+    name = signal.Signals(-status).name
+    message = f"the training process was killed by signal {-status} ({name})"
+    if -status == signal.SIGKILL:
+        message += "; the system may have run out of memory"
+    return {"code": "process_killed", "message": message}
+
+
+class Supervisor:
+    """Runs jobs, one call of `run` each; calls in several threads run side by side.
+
+    Parameters
+    ----------
+    settings : Settings
+    database : Database
+    spares : SparePool
+    scratch : Scratch
+    stopping : threading.Event
+        Set when the worker shuts down: nothing is claimed any more, and jobs are handed back.
+    """
+
+    def __init__(
+        self, settings: Settings, database: Database, spares: SparePool, scratch: Scratch, stopping: threading.Event
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._spares = spares
+        self._scratch = scratch
+        self._stopping = stopping
+        self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+
+    def run(self, job_id: str) -> str | None:
+        """Run the job if it can be claimed.
+
+        Returns
+        -------
+        str or None
+            How this attempt ended: ``succeeded``, ``failed``, ``cancelled``, ``crashed``, ``released`` or ``lost``.
+            None if there was nothing to claim.
+        """
+        claimed_at = time.monotonic()
+        claim = self._claim(job_id)
+        if claim is None:
+            return None
+        log.info("%s: attempt %d begins", job_id, claim.attempt)
+        fault("after_claim")
+        keeper = LeaseKeeper(self._database, self._jobs, claim, claimed_at)
+        scratch = self._scratch.new()
+        try:
+            ending = _Attempt(self._settings, self._jobs, self._spares, self._stopping, claim, keeper, scratch).run()
+            keeper.stop()
+            what = self._write(claim, ending)
+        finally:
+            keeper.stop()
+            shutil.rmtree(scratch, ignore_errors=True)
+        log.info("%s: attempt %d %s", job_id, claim.attempt, what)
+        return what
+
+    def _claim(self, job_id: str) -> Claim | None:
+        give_up = time.monotonic() + CLAIM_SECONDS
+        while not self._stopping.is_set():
+            try:
+                with self._database.transaction() as session:
+                    return self._jobs.claim(session, job_id)
+            except (DBAPIError, PoolTimeoutError) as error:
+                log.warning("%s: the database does not answer (%s)", job_id, type(error).__name__)
+                if time.monotonic() > give_up:
+                    break
+                self._stopping.wait(0.5)
+        return None
+
+    def _write(self, claim: Claim, ending: _Ending) -> str:
+        """Write the end of an attempt, however often the database has to be asked."""
+        write, what = ending.write, ending.what
+        if write is None:
+            return what
+        started = time.monotonic()
+        pause = 0.1
+        while True:
+            try:
+                fault("before_finish")
+                with self._database.transaction() as session:
+                    written = write(session)
+                fault("after_finish")
+                return what if written else "lost"
+            except (DataError, IntegrityError, ProgrammingError, NotSupportedError, CorruptModelFileError) as error:
+                # To try again would not help. Without the details, which may quote the user's data.
+                log.error("%s: the result cannot be stored (%s)", claim.job_id, type(error).__name__)
+                message = f"the result of the training cannot be stored ({type(error).__name__})"
+                failure = {"code": "internal_error", "message": message}
+                write, what = partial(self._jobs.finish_failed, claim=claim, error=failure), "failed"
+            except (DBAPIError, PoolTimeoutError) as error:
+                log.warning("%s: the database does not answer (%s)", claim.job_id, type(error).__name__)
+                patience = LAST_WORDS_SECONDS if self._stopping.is_set() else FINISH_SECONDS
+                if time.monotonic() - started > patience:
+                    return "lost"
+                time.sleep(pause)
+                pause = min(1.0, 2 * pause)
+
+
+class _Attempt:
+    """One attempt at one job: the child and everything that may happen to it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        jobs: JobLifecycle,
+        spares: SparePool,
+        stopping: threading.Event,
+        claim: Claim,
+        keeper: LeaseKeeper,
+        scratch: Path,
+    ) -> None:
+        self._settings = settings
+        self._jobs = jobs
+        self._spares = spares
+        self._stopping = stopping
+        self._claim = claim
+        self._keeper = keeper
+        self._scratch = scratch
+        self._started = time.monotonic()
+        self._deadline = self._started + claim.max_seconds
+        self._kill_at: float | None = None
+        """When patience with a child that was asked to stop ends."""
+        self._stop_reason = ""
+        self._release_at: float | None = None
+        self._child_start_seconds = 0.0
+
+    # ------------------------------------------------------------------------------------------------- the watch
+
+    def run(self) -> _Ending:
+        """Run the child to its end, or end it."""
+        if self._claim.dataset is None:
+            return self._failed("dataset_deleted", "the data set was deleted before the job ran")
+        child = self._spares.take(give_up=lambda: self._interruption() is not None)
+        if child is None:
+            return self._interruption() or self._released()
+        try:
+            self._child_start_seconds = time.monotonic() - self._started
+            job = Job(
+                job_id=self._claim.job_id,
+                attempt=self._claim.attempt,
+                request=self._claim.request,
+                layout=self._claim.dataset.layout,
+                columnar_key=self._claim.dataset.columnar_key,
+                blob_location=self._settings.blob_location,
+                scratch=str(self._scratch),
+            )
+            try:
+                child.give(job, self._settings.job_memory_bytes)
+                return self._watch(child)
+            except ChildGoneError:
+                return self._crashed(describe_exit(child.exit_status(EXIT_SECONDS)))
+            except (KeyError, TypeError, ValueError, OSError):
+                log.exception("%s: the child broke the protocol", self._claim.job_id)
+                return self._crashed({"code": "internal_error", "message": "the training process broke the protocol"})
+        finally:
+            child.end()
+
+    def _watch(self, child: Child) -> _Ending:
+        while True:
+            message = child.read(TICK_SECONDS)
+            if message is not None:
+                ending = self._heard(message)
+                if ending is not None:
+                    return ending
+            ending = self._interruption() or self._stop_if_asked(child)
+            if ending is not None:
+                return ending
+            if child.resident_bytes() > self._settings.job_memory_bytes:
+                return self._out_of_memory()
+
+    def _interruption(self) -> _Ending | None:
+        """Return the ending that does not wait for the child, if there is one."""
+        if not self._keeper.held:
+            return _Ending("lost", None)
+        signals = self._keeper.signals
+        if signals.cancel and not signals.keep_best:
+            return self._cancelled()
+        if self._stopping.is_set():
+            if self._release_at is None:
+                self._release_at = time.monotonic() + self._settings.shutdown_grace_seconds
+            if time.monotonic() >= self._release_at:
+                return self._released()
+        return None
+
+    def _stop_if_asked(self, child: Child) -> _Ending | None:
+        """Ask the child to keep its best when time is up or somebody wants that; end it if it does not listen."""
+        now = time.monotonic()
+        if self._kill_at is None:
+            if self._keeper.signals.cancel:
+                self._stop_reason = "cancel"
+            elif now >= self._deadline:
+                self._stop_reason = "time_limit"
+            else:
+                return None
+            self._kill_at = now + self._settings.stop_grace_seconds
+            child.ask_to_stop()
+            return None
+        if now < self._kill_at:
+            return None
+        if self._stop_reason == "cancel":
+            return self._cancelled()
+        return self._failed(
+            "time_limit",
+            f"max_seconds = {self._claim.max_seconds:g} was reached, and the training had no model to keep within "
+            f"{self._settings.stop_grace_seconds:g} s of being asked to stop",
+        )
+
+    def _heard(self, message: dict[str, Any]) -> _Ending | None:
+        kind = message["type"]
+        if kind == "progress":
+            self._keeper.progress(str(message["phase"]), float(message["progress"]), dict(message["details"]))
+        elif kind == "succeeded":
+            return self._succeeded(int(message["bytes"]), str(message["sha256"]))
+        elif kind == "failed":
+            if message["code"] == "out_of_memory":
+                return self._out_of_memory()
+            error = {"code": str(message["code"]), "message": str(message["message"])}
+            return self._crashed(error) if message["again"] else self._failed(error["code"], error["message"])
+        return None
+
+    # ----------------------------------------------------------------------------------------------- the endings
+
+    def _succeeded(self, size: int, sha256: str) -> _Ending:
+        result = json.loads((self._scratch / RESULT_FILE).read_text())
+        report = result["report"]
+        report["timings"] = {
+            "queue_seconds": self._claim.queue_seconds,
+            "child_start_seconds": self._child_start_seconds,
+            **(report.get("timings") or {}),
+        }
+        if report.get("status") == "stopped":
+            report["status_reason"] = {
+                "cancel": "The job was cancelled, and the best model so far was kept.",
+                "time_limit": f"max_seconds = {self._claim.max_seconds:g} was reached; the best model so far was kept.",
+            }.get(self._stop_reason, report.get("status_reason", ""))
+        model = FinishedModel(
+            id=new_id("mdl"),
+            algorithm=result["algorithm"],
+            manifest=result["manifest"],
+            report=report,
+            path=self._scratch / MODEL_FILE,
+            bytes=size,
+            sha256=sha256,
+        )
+        return _Ending("succeeded", lambda session: self._jobs.finish_succeeded(session, self._claim, model))
+
+    def _failed(self, code: str, message: str) -> _Ending:
+        error = {"code": code, "message": message}
+        return _Ending("failed", lambda session: self._jobs.finish_failed(session, self._claim, error))
+
+    def _crashed(self, error: dict[str, Any]) -> _Ending:
+        return _Ending("crashed", lambda session: self._jobs.attempt_crashed(session, self._claim, error))
+
+    def _out_of_memory(self) -> _Ending:
+        limit = self._settings.job_memory_bytes / (1 << 20)
+        message = f"out of memory: the training needs more than the {limit:,.0f} MiB that a job may use"
+        return self._crashed({"code": "out_of_memory", "message": message})
+
+    def _cancelled(self) -> _Ending:
+        return _Ending("cancelled", lambda session: self._jobs.finish_cancelled(session, self._claim))
+
+    def _released(self) -> _Ending:
+        reason = "the worker shuts down"
+        return _Ending("released", lambda session: self._jobs.release(session, self._claim, reason))
