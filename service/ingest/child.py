@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from service.ingest.errors import IngestError
@@ -74,7 +75,11 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         from service.ingest.reader import read_upload
 
         result = read_upload(
-            request["path"], request["format"], request["options"], Limits(**request["limits"]), request["output"]
+            Path(request["path"]),
+            request["format"],
+            request["options"],
+            Limits(**request["limits"]),
+            Path(request["output"]),
         )
     except IngestError as error:
         return {

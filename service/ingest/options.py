@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_NAME_CHARACTERS
+from service.ingest.profile import has_control_characters
 
 Format = Literal["csv", "tsv", "parquet", "svmlight", "npz"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -166,12 +167,12 @@ def _missing(value: Any) -> tuple[str, ...]:
     if (
         not isinstance(value, list)
         or len(value) > MAX_MISSING_SPELLINGS
-        or not all(isinstance(each, str) and len(each) <= MAX_NAME_CHARACTERS and _is_unicode(each) for each in value)
+        or not all(isinstance(each, str) and _is_one_line(each) for each in value)
     ):
         raise IngestError(
             "bad_option",
             f"option missing: expected a list of at most {MAX_MISSING_SPELLINGS} strings of at most "
-            f"{MAX_NAME_CHARACTERS} characters",
+            f"{MAX_NAME_CHARACTERS} characters without control characters",
         )
     return tuple(value)
 
@@ -192,12 +193,8 @@ def _zero_based(value: Any) -> bool | Literal["auto"]:
     raise IngestError("bad_option", 'option zero_based: expected true, false or "auto"')
 
 
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _is_one_line(value: str) -> bool:
+    return len(value) <= MAX_NAME_CHARACTERS and not has_control_characters(value)
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_NAME_CHARACTERS
@@ -47,6 +47,15 @@ class ColumnProfile:
     def to_json(self) -> dict[str, Any]:
         """Return what is known as a JSON object."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Columnar:
+    """What a reader wrote."""
+
+    layout: Literal["table", "matrix"]
+    rows: int
+    columns: list[ColumnProfile]
 
 
 def checked_names(raw: list[str], warnings: list[str], *, line: int | None = None) -> list[str]:

@@ -1,0 +1,153 @@
+"""Reads the columnar form back, for training."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from safetensors import safe_open
+from scipy import sparse
+
+from service.ingest.errors import IngestError
+from service.ingest.limits import MAX_EXACT_INTEGER, MAX_NAME_CHARACTERS
+from service.ingest.matrix import FORMAT
+from service.ingest.profile import has_control_characters
+from solver.features import Column, MatrixData, Table
+
+Layout = Literal["table", "matrix"]
+
+
+def read_columnar(path: Path, layout: Layout) -> Table | MatrixData:
+    """Return all rows of a data set.
+
+    Parameters
+    ----------
+    path : Path
+        What `service.ingest.run.ingest` wrote.
+    layout : {"table", "matrix"}
+        As `IngestResult.layout` says.
+
+    Returns
+    -------
+    Table or MatrixData
+        A table holds every column, that of the labels too: number columns as float64 with NaN where missing, text
+        columns as categories. A matrix holds the features only, as CSR.
+    """
+    return _read_table(path) if layout == "table" else _read_matrix(path)
+
+
+def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:
+    """Return the label of each row as text, None where it is missing.
+
+    Parameters
+    ----------
+    path, layout
+        As for `read_columnar`.
+    target : str
+        Name of the label column: any column of a table; of a matrix, the one its profile names (``label`` or ``y``).
+
+    Returns
+    -------
+    ndarray of object, shape (rows,)
+        Texts as they were written. Numbers in their shortest form: ``1``, ``-1``, ``0.5``, never ``1.0``.
+
+    Raises
+    ------
+    IngestError
+        ``unknown_column``; ``bad_label`` for a label over 256 characters or with control characters.
+    """
+    return _table_labels(path, target) if layout == "table" else _matrix_labels(path, target)
+
+
+def _read_table(path: Path) -> Table:
+    columns = {}
+    with pq.ParquetFile(path, memory_map=True) as file:
+        # One column at a time, so that Arrow's copy of only one is there besides the result.
+        for name in file.schema_arrow.names:
+            values = _read_column(file, name)
+            is_number = pa.types.is_floating(values.type)
+            columns[name] = Column(name, "number" if is_number else "category", _to_numpy(values))
+    return Table(columns)
+
+
+def _read_column(file: pq.ParquetFile, name: str) -> pa.ChunkedArray:
+    # By name again, because asking Parquet for a column "a" also gives one that is called "a.b".
+    return file.read([name]).column(name)
+
+
+def _to_numpy(values: pa.ChunkedArray) -> NDArray[Any]:
+    if pa.types.is_floating(values.type):
+        return np.asarray(values.to_numpy(), dtype=np.float64)
+    # By way of a dictionary, so that equal texts are one object: categories repeat.
+    coded = pa.concat_arrays(values.dictionary_encode().unify_dictionaries().chunks)
+    levels = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+    values_of_rows: NDArray[Any] = levels[coded.indices.fill_null(len(levels) - 1).to_numpy()]
+    return values_of_rows
+
+
+def _read_matrix(path: Path) -> MatrixData:
+    with safe_open(path, framework="numpy") as file:
+        metadata = _matrix_metadata(file)
+        data, indices, indptr = (file.get_tensor(name) for name in ("data", "indices", "indptr"))
+    if len(data) <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)  # the width of indices, else SciPy widens those
+    X = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, int(metadata["columns"])))
+    return MatrixData(X, first_index=int(metadata["first_index"]))
+
+
+def _matrix_metadata(file: Any) -> dict[str, str]:
+    metadata: dict[str, str] = file.metadata() or {}
+    if metadata.get("format") != FORMAT:
+        raise ValueError(f"not a matrix file of the format {FORMAT}")
+    return metadata
+
+
+def _table_labels(path: Path, target: str) -> NDArray[np.object_]:
+    with pq.ParquetFile(path, memory_map=True) as file:
+        if target not in file.schema_arrow.names:
+            raise _unknown_target()
+        values = _to_numpy(_read_column(file, target))
+    return _number_labels(values) if values.dtype == np.float64 else _checked(values)
+
+
+def _matrix_labels(path: Path, target: str) -> NDArray[np.object_]:
+    with safe_open(path, framework="numpy") as file:
+        if target != _matrix_metadata(file)["label"]:
+            raise _unknown_target()
+        if "labels" in file.keys():  # noqa: SIM118 (not a mapping)
+            return _number_labels(file.get_tensor("labels"))
+        offsets, packed = file.get_tensor("label_offsets"), file.get_tensor("label_bytes")
+    texts = pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(packed))
+    return _checked(_to_numpy(pa.chunked_array([pc.if_else(pc.equal(texts, ""), None, texts)])))
+
+
+def _unknown_target() -> IngestError:
+    return IngestError("unknown_column", "the data set has no column of the name that target gives")
+
+
+def _number_labels(values: NDArray[np.float64]) -> NDArray[np.object_]:
+    unique, inverse = np.unique(values, return_inverse=True)
+    texts: NDArray[np.object_] = np.array([_number_text(float(value)) for value in unique], dtype=object)
+    return texts[inverse]
+
+
+def _number_text(value: float) -> str | None:
+    if math.isnan(value):
+        return None
+    return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
+
+
+def _checked(labels: NDArray[np.object_]) -> NDArray[np.object_]:
+    for label in set(labels.tolist()):
+        if label is not None and (len(label) > MAX_NAME_CHARACTERS or has_control_characters(label)):
+            raise IngestError(
+                "bad_label",
+                f"a label has control characters or over {MAX_NAME_CHARACTERS} characters; is target the right column?",
+            )
+    return labels

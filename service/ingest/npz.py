@@ -1,0 +1,313 @@
+"""Reads NPZ: a zip of NumPy arrays. Only array headers are parsed; pickles are refused."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from service.ingest.errors import IngestError
+from service.ingest.limits import MAX_NAME_CHARACTERS, Limits
+from service.ingest.matrix import MatrixWriter
+from service.ingest.options import Kind
+from service.ingest.profile import Columnar, has_control_characters
+from service.ingest.table import check_columns, check_size, store_table
+
+LABEL = "y"
+DENSE = ("X",)
+SPARSE = ("data", "indices", "indptr", "shape")
+MAX_MEMBERS = 1000
+MAX_HEADER_BYTES = 10_000
+BATCH_ITEMS = 1 << 20
+_FLOAT32_HOLDS = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
+
+
+def read_npz(path: Path, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+    """Write the columnar form of an NPZ file, made by ``numpy.savez`` or ``numpy.savez_compressed``.
+
+    Either a dense ``X`` (rows × columns; NaN is missing) and ``y``, which gives a ``table`` of ``f0``, ``f1``, … and
+    ``y``; or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix and ``y``, which gives a ``matrix``.
+    ``y`` holds numbers (NaN is missing) or texts (empty is missing). Other arrays are ignored with a warning.
+
+    Raises
+    ------
+    IngestError
+    """
+    try:
+        with (
+            zipfile.ZipFile(path) as archive,
+            tempfile.TemporaryDirectory(prefix="npz-", dir=output.parent) as folder,
+        ):
+            members = _members(archive)
+            used = _used(members, warnings)
+            arrays = {name: _Array.unpack(archive, members[name], name, Path(folder), limits) for name in used}
+            if "X" in arrays:
+                return _store_dense(arrays["X"], arrays[LABEL], limits, output, warnings)
+            return _store_sparse(arrays, limits, output)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, zipfile.LargeZipFile):
+        raise IngestError("malformed", "not a whole NPZ file: the zip archive is damaged or cut off") from None
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    infos = archive.infolist()
+    if len(infos) > MAX_MEMBERS:
+        raise IngestError("malformed", f"more than {MAX_MEMBERS} members in the zip archive")
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in infos:
+        name = info.filename.removesuffix(".npy")
+        if name in members:
+            raise IngestError("malformed", "two arrays of the same name in the zip archive")
+        members[name] = info
+    return members
+
+
+def _used(members: dict[str, zipfile.ZipInfo], warnings: list[str]) -> list[str]:
+    if "X" in members:
+        features: tuple[str, ...] = DENSE
+    elif all(name in members for name in SPARSE):
+        features = SPARSE
+    else:
+        raise IngestError("malformed", f"expected an array X, or the arrays {', '.join(SPARSE)} of a CSR matrix")
+    used = [*features, LABEL]
+    if LABEL not in members:
+        raise IngestError("malformed", f"expected an array {LABEL} with a label for each row")
+    ignored = sorted(_shown(name) for name in members if name not in used and name != "format")
+    if ignored:
+        listed = ", ".join(ignored[:10]) + (", …" if len(ignored) > 10 else "")
+        warnings.append(f"arrays that are not used: {listed}")
+    return used
+
+
+def _shown(name: str) -> str:
+    if len(name) > MAX_NAME_CHARACTERS or has_control_characters(name):
+        return "(one with an unprintable name)"
+    return name
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array whose items lie in a file, packed no more."""
+
+    name: str
+    path: Path
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+
+    @classmethod
+    def unpack(cls, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, folder: Path, limits: Limits) -> _Array:
+        """Check what the header says, then unpack no more than that."""
+        if info.flag_bits & 1:
+            raise IngestError("unsupported", "the zip archive is encrypted")
+        with archive.open(info) as member:
+            shape, fortran, dtype = _read_header(member, name)
+            size = dtype.itemsize
+            for length in shape:
+                size *= length
+            if size > limits.max_bytes:
+                raise IngestError(
+                    "expands_too_much", f"array {name} has {size} bytes; at most {limits.max_bytes} are allowed"
+                )
+            path = folder / name
+            with path.open("wb") as out:
+                shutil.copyfileobj(_Bounded(member, size, name), out, 1 << 20)
+        return cls(name, path, dtype, shape, fortran)
+
+    def items(self, start: int, stop: int) -> NDArray[Any]:
+        """Read items of a 1-D array."""
+        return np.fromfile(self.path, self.dtype, stop - start, offset=start * self.dtype.itemsize)
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Read rows of a 2-D array."""
+        n, d = self.shape
+        if not self.fortran:
+            return self.items(start * d, stop * d).reshape(stop - start, d)
+        return np.column_stack([self.items(j * n + start, j * n + stop) for j in range(d)])
+
+
+class _Bounded:
+    """A file of exactly so many bytes."""
+
+    def __init__(self, file: IO[bytes], size: int, name: str) -> None:
+        self._file = file
+        self._left = size
+        self._name = name
+
+    def read(self, size: int = 1 << 20, /) -> bytes:
+        data = self._file.read(min(size, self._left))
+        self._left -= len(data)
+        if not data and self._left:
+            raise IngestError("truncated", f"array {self._name} has fewer items than its header says")
+        if not data and self._file.read(1):
+            raise IngestError("malformed", f"array {self._name} has more items than its header says")
+        return data
+
+
+def _read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    try:
+        version = np.lib.format.read_magic(member)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, fortran, dtype = read(member, max_header_size=MAX_HEADER_BYTES)
+    except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise IngestError("malformed", f"array {name} has no readable NumPy header") from None
+    if dtype.hasobject:
+        raise IngestError("unsupported", f"array {name} holds Python objects; expected numbers or fixed-width text")
+    if any(length < 0 for length in shape):
+        raise IngestError("malformed", f"array {name} has a negative length")
+    return shape, fortran, dtype
+
+
+def _store_dense(X: _Array, y: _Array, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+    _check_numeric(X)
+    if len(X.shape) != 2:
+        raise IngestError("malformed", f"array X has {len(X.shape)} dimensions; expected 2, rows × columns")
+    n, d = X.shape
+    check_columns(d + 1, limits)
+    check_size(n, d + 1, limits)
+    label_kind = _check_labels(y, n)
+    names = [*(f"f{j}" for j in range(d)), LABEL]
+    kinds: list[Kind] = [label_kind if name == LABEL else "number" for name in names]
+    step = max(1, BATCH_ITEMS // max(d, 1))
+
+    def batches() -> Iterator[list[pa.Array]]:
+        for start in range(0, n, step):
+            stop = min(start + step, n)
+            block = X.rows(start, stop).astype(np.float64, order="F")
+            if np.isinf(block).any():
+                row, column = np.argwhere(np.isinf(block))[0]
+                raise _bad_value(
+                    f"X[{start + row}, {column}] is infinite; expected finite numbers, or NaN where one is missing"
+                )
+            # from_pandas: NaN becomes null
+            yield [*(pa.array(block[:, j], from_pandas=True) for j in range(d)), _labels(y, start, stop)]
+
+    def keep(position: int, array: pa.Array, first_row: int) -> pa.Array:  # noqa: ARG001 (`Convert`)
+        return array
+
+    return store_table(output, names, kinds, batches, keep, keep, limits, warnings)
+
+
+def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path) -> Columnar:
+    data, indices, indptr, y = arrays["data"], arrays["indices"], arrays["indptr"], arrays[LABEL]
+    _check_numeric(data)
+    for array in (indices, indptr, arrays["shape"]):
+        if array.dtype.kind not in "iu":
+            raise IngestError("malformed", f"array {array.name} is not of an integer type")
+    for array in (data, indices, indptr, arrays["shape"]):
+        if len(array.shape) != 1:
+            raise IngestError("malformed", f"array {array.name} has {len(array.shape)} dimensions; expected 1")
+    if arrays["shape"].shape != (2,):
+        raise IngestError("malformed", "array shape has to hold two numbers: rows, columns")
+    n, d = (int(each) for each in arrays["shape"].items(0, 2))
+    nonzeros = data.shape[0]
+    if d - 1 > limits.max_feature_index:
+        raise IngestError("index_too_large", f"{d} columns; at most {limits.max_feature_index + 1} are allowed")
+    if n < 0 or d < 0 or indptr.shape != (n + 1,) or indices.shape != (nonzeros,):
+        raise IngestError(
+            "malformed", "the lengths of data, indices, indptr (rows + 1) and the numbers in shape do not fit together"
+        )
+    check_size(n, 1, limits)
+    if nonzeros > limits.max_cells:
+        raise IngestError("too_many_cells", f"{nonzeros} stored entries; at most {limits.max_cells} are allowed")
+    dtype: Literal["float32", "float64"] = "float32" if data.dtype.name in _FLOAT32_HOLDS else "float64"
+    text_labels = _check_labels(y, n) == "text"
+    with MatrixWriter(output, limits, dtype=dtype, label=LABEL, text_labels=text_labels) as writer:
+        for start, stop, ends in _row_blocks(indptr, n, nonzeros):
+            block_indices = indices.items(int(ends[0]), int(ends[-1]))
+            values = data.items(int(ends[0]), int(ends[-1])).astype(dtype)
+            _write_sparse_block(writer, start, np.diff(ends), block_indices, values, d, _labels(y, start, stop))
+        return writer.close(d, first_index=0)
+
+
+def _row_blocks(indptr: _Array, n: int, nonzeros: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Yield first row, last row + 1 and checked row pointers of blocks with a bounded number of entries."""
+    start = 0
+    while start < n:
+        ends = indptr.items(start, min(start + BATCH_ITEMS, n) + 1)
+        if ends.max() > nonzeros or ends.min() < 0 or (start == 0 and ends[0] != 0):
+            raise IngestError("malformed", "array indptr has to begin with 0 and stay within data")
+        ends = ends.astype(np.int64)
+        if (np.diff(ends) < 0).any():
+            raise IngestError("malformed", "array indptr has to ascend")
+        fits = int(np.searchsorted(ends, ends[0] + BATCH_ITEMS, side="right")) - 1
+        stop = start + max(1, min(fits, len(ends) - 1))
+        if stop == n and ends[stop - start] != nonzeros:
+            raise IngestError("malformed", "array indptr has to end with the length of data")
+        yield start, stop, ends[: stop - start + 1]
+        start = stop
+
+
+def _write_sparse_block(
+    writer: MatrixWriter,
+    first_row: int,
+    counts: NDArray[np.int64],
+    indices: NDArray[Any],
+    values: NDArray[Any],
+    columns: int,
+    labels: pa.Array,
+) -> None:
+    if len(indices):
+        if indices.min() < 0 or indices.max() >= columns:
+            raise IngestError("malformed", "array indices points outside of the columns that shape gives")
+        if not np.isfinite(values).all():
+            at = int(np.flatnonzero(~np.isfinite(values))[0])
+            row = first_row + int(np.searchsorted(np.cumsum(counts), at, side="right"))
+            raise _bad_value(f"row {row} of the matrix holds a value that is not finite")
+        rows = np.repeat(np.arange(len(counts)), counts)
+        ascending = (np.diff(indices.astype(np.int64)) > 0) | (np.diff(rows) > 0)
+        if not ascending.all():  # valid CSR still, unless an index is there twice
+            order = np.lexsort((indices, rows))
+            indices, values = indices[order], values[order]
+            if ((np.diff(indices.astype(np.int64)) == 0) & (np.diff(rows) == 0)).any():
+                raise IngestError("malformed", "a row has the same index twice in array indices")
+    writer.write(counts, indices, values, labels)
+
+
+def _check_numeric(array: _Array) -> None:
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise IngestError(
+            "unsupported",
+            f"array {array.name} is of type {array.dtype.name[:32]}; expected booleans, integers or floats",
+        )
+
+
+def _check_labels(y: _Array, n: int) -> Kind:
+    if y.shape not in ((n,), (n, 1)):
+        raise IngestError("malformed", f"array {y.name} has to hold one label for each of the {n} rows of the matrix")
+    if y.dtype.kind in "US":
+        if y.dtype.itemsize == 0 or y.dtype.itemsize > 4 * MAX_NAME_CHARACTERS:
+            raise IngestError(
+                "bad_label", f"labels of array {y.name} have to be texts of at most {MAX_NAME_CHARACTERS} characters"
+            )
+        return "text"
+    _check_numeric(y)
+    return "number"
+
+
+def _labels(y: _Array, start: int, stop: int) -> pa.Array:
+    block = y.items(start, stop)
+    if y.dtype.kind in "US":
+        try:
+            texts = [each.decode() if isinstance(each, bytes) else each for each in block.tolist()]
+            return pa.array([text or None for text in texts], pa.string())
+        except (UnicodeError, ValueError):
+            raise IngestError("bad_encoding", f"array {y.name} holds a label that is no text") from None
+    numbers = block.astype(np.float64)
+    if np.isinf(numbers).any():
+        raise _bad_value(f"array {y.name} holds an infinite label")
+    return pa.array(numbers, from_pandas=True)
+
+
+def _bad_value(message: str) -> IngestError:
+    return IngestError("bad_value", message)

@@ -1,0 +1,115 @@
+"""Which texts are numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from service.ingest.limits import MAX_EXACT_INTEGER
+
+PLAIN_NUMBER = r"^-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+"""A decimal number, maybe with an exponent: no leading zeros or ``+``, no ``nan`` or ``inf``, no hex, no separators.
+Such texts are often not meant as numbers, and the caller can still say that they are."""
+
+_IN_NUMBERS = np.zeros(256, dtype=bool)
+_IN_NUMBERS[np.frombuffer(b"0123456789+-.eE", dtype=np.uint8)] = True
+_ZERO, _NINE, _PLUS, _MINUS = b"09+-"
+_BLANKS = " \t"
+
+
+def text_bytes(texts: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return offsets (n + 1) into, and the bytes of, a string array; missing texts are empty."""
+    _, offsets_buffer, data_buffer = texts.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+
+
+def plain_numbers(texts: pa.StringArray) -> pa.DoubleArray | None:
+    """Return the numbers that all texts are, or None if one of them is something else.
+
+    Blanks around a number do not matter. A number that float64 cannot hold is something else: an infinite one, and an
+    integer beyond 2**53, which is an identifier.
+    """
+    offsets, data = text_bytes(texts)
+    if not _IN_NUMBERS[data].all():
+        if not (data == _BLANKS.encode()[0]).any() and not (data == _BLANKS.encode()[1]).any():
+            return None
+        texts = pc.utf8_trim(texts, _BLANKS)
+        offsets, data = text_bytes(texts)
+        if not _IN_NUMBERS[data].all():
+            return None
+    if _has_sign_or_zero_in_front(offsets, data):
+        return None
+    try:
+        numbers = pc.cast(texts, pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    size = pc.max(pc.abs(numbers)).as_py()
+    if size is None or size < MAX_EXACT_INTEGER:
+        return numbers
+    if size == float("inf"):
+        return None
+    large = texts.filter(pc.greater_equal(pc.abs(numbers), float(MAX_EXACT_INTEGER)))
+    if pc.any(pc.match_substring_regex(large, "^-?[0-9]+$")).as_py():
+        return None
+    return numbers
+
+
+def any_numbers(texts: pa.StringArray) -> pa.DoubleArray:
+    """Return numbers for a column of which the caller has said that it holds some; null where a text is none.
+
+    Takes what `plain_numbers` takes, leading zeros, a leading ``+``, and integers of any length (rounded).
+    """
+    trimmed = pc.utf8_trim(texts, _BLANKS)
+    fits = pc.match_substring_regex(trimmed, r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
+    numbers = pc.cast(pc.if_else(fits, trimmed, None), pa.float64())
+    return pc.if_else(pc.is_finite(numbers), numbers, None)
+
+
+def are_plain(texts: pa.StringArray) -> pa.BooleanArray:
+    """Tell for each text by itself whether it is a plain number; null where it is missing."""
+    return pc.match_substring_regex(pc.utf8_trim(texts, _BLANKS), PLAIN_NUMBER)
+
+
+def _has_sign_or_zero_in_front(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> bool:
+    """Whether a text begins with ``+``, or has a digit after a zero in front."""
+    starts = offsets[:-1]
+    lengths = np.diff(offsets)
+    if not lengths.all():  # missing ones
+        starts, lengths = starts[lengths > 0], lengths[lengths > 0]
+    first = data[starts]
+    if (first == _PLUS).any():
+        return True
+    negative = first == _MINUS
+    if negative.any():
+        starts = starts + negative
+        lengths = lengths - negative
+        starts, lengths = starts[lengths > 0], lengths[lengths > 0]
+        first = data[starts]
+    zero = (first == _ZERO) & (lengths > 1)
+    second = data[starts[zero] + 1]
+    return bool(((second >= _ZERO) & (second <= _NINE)).any())
+
+
+def has_leading_zeros(texts: pa.StringArray) -> bool:
+    """Whether a text of digits only begins with a zero and goes on."""
+    offsets, data = text_bytes(texts)
+    starts = offsets[:-1]
+    long_enough = np.flatnonzero(np.diff(offsets) > 1)
+    suspects = long_enough[data[starts[long_enough]] == _ZERO]
+    if len(suspects) == 0:
+        return False
+    return bool(pc.any(pc.match_substring_regex(texts.take(pa.array(suspects)), "^0[0-9]+$")).as_py())
+
+
+def has_outer_blanks(texts: pa.StringArray) -> bool:
+    """Whether a text begins or ends with a blank."""
+    offsets, data = text_bytes(texts)
+    present = np.flatnonzero(np.diff(offsets))
+    edges: NDArray[Any] = np.concatenate([data[offsets[:-1][present]], data[offsets[1:][present] - 1]])
+    return bool(np.isin(edges, np.frombuffer(_BLANKS.encode(), dtype=np.uint8)).any())

@@ -1,0 +1,79 @@
+"""Format → reader. Runs in the child process only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from service.ingest.limits import Limits
+from service.ingest.options import DelimitedOptions, Format, NoOptions, SvmlightOptions, TableOptions, parse_options
+from service.ingest.profile import Columnar
+
+MAX_THREADS = 4
+MAX_WARNINGS = 100
+
+
+def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: Limits, output: Path) -> dict[str, Any]:
+    """Write the columnar form of an upload.
+
+    Parameters
+    ----------
+    path : Path
+        The upload.
+    format : str
+        One of `service.ingest.options.FORMATS`.
+    options : mapping
+        See `service.ingest.options.parse_options`.
+    limits : Limits
+    output : Path
+        Where the columnar form goes; working files go beside it.
+
+    Returns
+    -------
+    dict
+        ``layout``, ``rows``, ``columns`` and ``warnings`` of `service.ingest.run.IngestResult`.
+
+    Raises
+    ------
+    IngestError
+    """
+    pa.set_cpu_count(min(MAX_THREADS, len(os.sched_getaffinity(0))))
+    pa.set_io_thread_count(2)
+    warnings: list[str] = []
+    columnar = _read(path, format, options, limits, output, warnings)
+    if len(warnings) > MAX_WARNINGS:
+        warnings[MAX_WARNINGS:] = [f"and {len(warnings) - MAX_WARNINGS} more of the kind"]
+    return {
+        "layout": columnar.layout,
+        "rows": columnar.rows,
+        "columns": [column.to_json() for column in columnar.columns],
+        "warnings": warnings,
+    }
+
+
+def _read(
+    path: Path, format: Format, given: Mapping[str, Any], limits: Limits, output: Path, warnings: list[str]
+) -> Columnar:
+    # Readers are loaded one at a time: loading is a good part of what a small upload takes.
+    options = parse_options(format, given)
+    match options:
+        case DelimitedOptions():
+            from service.ingest.delimited import read_delimited
+
+            return read_delimited(path, options, limits, output, warnings)
+        case SvmlightOptions():
+            from service.ingest.svmlight import read_svmlight
+
+            return read_svmlight(path, options, limits, output, warnings)
+        case TableOptions():
+            from service.ingest.parquet import read_parquet
+
+            return read_parquet(path, options, limits, output, warnings)
+        case NoOptions():
+            from service.ingest.npz import read_npz
+
+            return read_npz(path, limits, output, warnings)

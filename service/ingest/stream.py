@@ -1,0 +1,230 @@
+"""Bytes of a text format: unpacked, decoded and checked while they pass by, with flat memory."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from service.ingest.errors import IngestError
+from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, Limits
+
+CHUNK_BYTES = 1 << 20
+GZIP_MAGIC = b"\x1f\x8b"
+BZIP2_MAGIC = b"BZh"
+
+
+class _Decompressor(Protocol):
+    """What zlib and bz2 have in common, made equal."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._z = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._z.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._z.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._z.unused_data
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        return self._z.decompress(self._z.unconsumed_tail + data, max_length)
+
+
+def unpacked(path: Path, limits: Limits, *, bzip2: bool = False) -> Iterator[bytes]:
+    """Yield the bytes of a file in chunks of at most 1 MiB, unpacked if it is a gzip file.
+
+    Whether it is packed is told by its first bytes, whatever it is called.
+
+    Parameters
+    ----------
+    path : Path
+    limits : Limits
+        `max_bytes` bounds what comes out.
+    bzip2 : bool, default False
+        Whether bzip2 files are unpacked too.
+
+    Raises
+    ------
+    IngestError
+        ``truncated``, ``malformed``, ``expands_too_much``.
+    """
+    with path.open("rb") as file:
+        magic = file.read(3)
+        file.seek(0)
+        if magic.startswith(GZIP_MAGIC):
+            yield from _members(file, _Gzip, "gzip", limits)
+        elif bzip2 and magic == BZIP2_MAGIC:
+            yield from _members(file, bz2.BZ2Decompressor, "bzip2", limits)
+        else:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+
+def _members(file: BinaryIO, decompressor: type[_Decompressor], name: str, limits: Limits) -> Iterator[bytes]:
+    """Yield what one compressed stream, or several in a row, hold."""
+    packed = unpacked_bytes = 0
+    data = b""
+    current: _Decompressor | None = None
+    while True:
+        at_end = False
+        if not data and (current is None or current.needs_input):
+            data = file.read(CHUNK_BYTES // 4)
+            packed += len(data)
+            at_end = not data
+        if current is None:
+            # A further member may follow; zero bytes are padding, which gzip allows.
+            data = data.lstrip(b"\0")
+            if at_end:
+                return
+            if not data:
+                continue
+            current = decompressor()
+        try:
+            chunk = current.decompress(data, CHUNK_BYTES)
+        except (zlib.error, OSError, ValueError):
+            raise IngestError(
+                "malformed", f"the file is not a whole {name} file: its packed data are damaged"
+            ) from None
+        data = b""
+        if chunk:
+            unpacked_bytes += len(chunk)
+            if unpacked_bytes > limits.max_bytes:
+                raise IngestError(
+                    "expands_too_much",
+                    f"the file unpacks to more than {limits.max_bytes} bytes; at most these are allowed",
+                )
+            if unpacked_bytes > EXPANSION_FREE_BYTES and unpacked_bytes > packed * MAX_EXPANSION:
+                raise IngestError(
+                    "expands_too_much", f"the file unpacks to more than {MAX_EXPANSION} times its own size"
+                )
+            yield chunk
+        if current.eof:
+            data = current.unused_data
+            current = None
+        elif at_end and not chunk:
+            raise IngestError("truncated", f"the {name} file ends too early; its end is missing")
+
+
+def recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """Turn text in any encoding into UTF-8 without a byte order mark, and check it.
+
+    Raises
+    ------
+    IngestError
+        ``bad_encoding`` with the line where it was noticed; NUL characters count as such, because no text has them.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
+    line = 1
+    at_start = True
+    for chunk in _with_end(chunks):
+        final = chunk is None
+        if chunk and encoding == "utf-8" and not at_start and chunk.isascii() and decoder.getstate()[0] == b"":
+            out = chunk
+        else:
+            try:
+                text = decoder.decode(chunk or b"", final)
+            except UnicodeDecodeError as error:
+                raise IngestError(
+                    "bad_encoding",
+                    f"not {encoding} text; expected {encoding}, or another encoding by the option of that name",
+                    line=line + error.object.count(b"\n", 0, error.start),
+                ) from None
+            if encoding != "utf-8" and at_start:
+                text = text.removeprefix("\ufeff")
+            try:
+                out = text.encode()
+            except UnicodeEncodeError:
+                raise IngestError("bad_encoding", "halves of surrogate pairs are not text", line=line) from None
+            at_start = at_start and not out
+        if b"\0" in out:
+            raise IngestError(
+                "bad_encoding",
+                "a NUL character: not a text file, or in another encoding (such as utf-16), which an option can name",
+                line=line + out.count(b"\n", 0, out.index(b"\0")),
+            )
+        line += out.count(b"\n")
+        if out:
+            yield out
+
+
+def _with_end(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
+    yield from chunks
+    yield None
+
+
+def with_bounded_lines(chunks: Iterator[bytes], max_line_bytes: int) -> Iterator[bytes]:
+    """Pass text on as long as no line is longer than allowed. A carriage return alone ends a line too.
+
+    Raises
+    ------
+    IngestError
+        ``too_long`` with the line.
+    """
+    open_bytes = 0  # length so far of the line that the last chunk left open
+    line = 1
+    for chunk in chunks:
+        # Leap from break to break, each time to the last one in reach: a few steps a chunk.
+        position = -open_bytes
+        while len(chunk) - position > max_line_bytes:
+            reach = position + max_line_bytes + 1
+            begin = max(position, 0)
+            found = max(chunk.rfind(b"\n", begin, reach), chunk.rfind(b"\r", begin, reach))
+            if found < 0:
+                line += chunk.count(b"\n", 0, begin)
+                raise IngestError("too_long", f"a line of more than {max_line_bytes} bytes", line=line)
+            position = found + 1
+        last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+        open_bytes = len(chunk) - last - 1 if last >= 0 else open_bytes + len(chunk)
+        line += chunk.count(b"\n")
+        yield chunk
+
+
+def with_last_line_ended(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Pass text on, with a line break at its end if there is none."""
+    last = b"\n"
+    for chunk in chunks:
+        yield chunk
+        last = chunk[-1:] or last
+    if last != b"\n":
+        yield b"\n"
+
+
+class ChunkReader(io.RawIOBase):
+    """A readable file over chunks of bytes, for libraries that want one."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill a buffer as far as the next chunk goes."""
+        if not self._rest:
+            self._rest = memoryview(next(self._chunks, b""))
+        n = min(len(buffer), len(self._rest))
+        buffer[:n] = self._rest[:n]
+        self._rest = self._rest[n:]
+        return n
