@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -40,31 +41,48 @@ def _own_environment() -> Iterator[None]:
     os.environ.update(ours)
 
 
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder with a short path (sockets need one) that nobody else can enter; in memory if there is room."""
+    memory = Path("/dev/shm")  # noqa: S108
+    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2 << 30
+    folder = Path(tempfile.mkdtemp(prefix="prefsvm-test-", dir=memory if roomy else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def module_dir() -> Iterator[Path]:
+    """A `temporary_folder` of the test module's own."""
+    with temporary_folder() as folder:
+        yield folder
+
+
 @pytest.fixture
 def short_dir() -> Iterator[Path]:
-    """A folder with a short path (sockets need one) that nobody else can enter."""
-    folder = Path(tempfile.mkdtemp(prefix="prefsvm-test-"))
-    yield folder
-    shutil.rmtree(folder)
+    """A `temporary_folder` of the test's own."""
+    with temporary_folder() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """The session's Postgres. Its database `TEMPLATE` was built by the real migrations."""
-    folder = Path(tempfile.mkdtemp(prefix="prefsvm-test-"))
-    server = PostgresServer(
-        folder / "home", folder / "postgres", log=folder / "log", account=postgres_account(), durable=False
-    )
-    try:
-        server.start()
-        wait_ready(server)
-        with _administrator(server) as connection:
-            connection.execute(f"CREATE DATABASE {TEMPLATE}")  # type: ignore[arg-type]
-        migrate.upgrade(server.url(TEMPLATE))
-        yield server
-    finally:
-        server.kill()
-        shutil.rmtree(folder)
+    with temporary_folder() as folder:
+        server = PostgresServer(
+            folder / "home", folder / "postgres", log=folder / "log", account=postgres_account(), durable=False
+        )
+        try:
+            server.start()
+            wait_ready(server)
+            with _administrator(server) as connection:
+                connection.execute(f"CREATE DATABASE {TEMPLATE}")  # type: ignore[arg-type]
+            migrate.upgrade(server.url(TEMPLATE))
+            yield server
+        finally:
+            server.kill()
 
 
 def _administrator(server: PostgresServer) -> psycopg.Connection:
@@ -99,15 +117,14 @@ def database(database_url: str) -> Iterator[Database]:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """The session's Valkey or Redis."""
-    folder = Path(tempfile.mkdtemp(prefix="prefsvm-test-"))
-    server = RedisServer(folder, log=folder / "log")
-    try:
-        server.start()
-        wait_ready(server)
-        yield server
-    finally:
-        server.kill()
-        shutil.rmtree(folder)
+    with temporary_folder() as folder:
+        server = RedisServer(folder, log=folder / "log")
+        try:
+            server.start()
+            wait_ready(server)
+            yield server
+        finally:
+            server.kill()
 
 
 @pytest.fixture

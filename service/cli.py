@@ -1,0 +1,316 @@
+"""``prefsvm …``: run the product, and talk to a running one over HTTP.
+
+Imports are inside the commands: ``prefsvm --help`` must not wait for what it does not need.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from service.client import Client
+    from service.settings import Settings
+
+app = typer.Typer(
+    help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+# --- running the product -------------------------------------------------------------------------------------------
+
+
+@app.command()
+def serve(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder for all data [default: $PREFSVM_DATA_DIR or prefsvm-data].")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Loopback address to listen on [default: 127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one [default: 8000].")] = None,
+) -> None:
+    """Run everything on this machine until Ctrl-C: Postgres, Redis, dispatcher, worker, API."""
+    from service.local.servers import ServerError
+    from service.local.supervisor import Supervisor
+
+    given = {"data_dir": data_dir, "host": host, "port": port}
+    settings = _settings(**{name: value for name, value in given.items() if value is not None})
+    try:
+        Supervisor(settings, say=lambda line: print(line, flush=True)).run()
+    except ServerError as error:
+        _fail(str(error))
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database at PREFSVM_DATABASE_URL to this version."""
+    settings = _settings()
+    if settings.database_url is None:
+        _fail("set PREFSVM_DATABASE_URL to the address of the database; prefsvm serve migrates its own by itself")
+    from service.db.migrate import head, upgrade
+
+    upgrade(settings.database_url)
+    print(f"the database is at revision {head()}")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    print(installed("prefsvm"))
+
+
+@app.command()
+def example(
+    training: Annotated[Path, typer.Argument(help="CSV file to write: rows to train on.")],
+    test: Annotated[Path, typer.Argument(help="JSON file to write: a body for POST /predict, model `tumours`.")],
+) -> None:
+    """Write a small real data set to play with: 569 breast tumours, most labels removed."""
+    import json
+
+    from solver.examples import TARGET, breast_tumours
+
+    tumours = breast_tumours()
+    training.write_text(tumours.training_csv)
+    test.write_text(json.dumps({"model": "tumours", "rows": tumours.test_rows}))
+    print(f"{training}: {tumours.training_csv.count(chr(10)) - 1} rows, {tumours.labelled} with a label in {TARGET!r}")
+    print(f"{test}: {len(tumours.test_rows)} rows")
+
+
+# --- talking to a running one ----------------------------------------------------------------------------------------
+
+
+@app.command()
+def upload(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="The data.")],
+    name: Annotated[str | None, typer.Option(help="Name of the data set [default: of the file].")] = None,
+    format: Annotated[str | None, typer.Option(help="csv, tsv, parquet, svmlight, npz [default: by the file].")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Upload a data set and print its id and columns."""
+    with _client(url) as client:
+        dataset = client.upload(file, name=name, format=format)
+    print(dataset["id"])
+    rows = [(c["name"], c["kind"], c.get("missing", ""), c.get("distinct", "")) for c in dataset["columns"]]
+    _table(f"{dataset['rows']:,} rows", ("column", "kind", "missing", "distinct"), rows)
+    for warning in dataset["warnings"]:
+        print(f"note: {warning}")
+
+
+@app.command()
+def train(
+    dataset: Annotated[str, typer.Argument(help="Id of a data set (ds_…).")],
+    target: Annotated[str, typer.Option(help="Column with the labels.")],
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="precision=0.9, recall=0.95, precision_recall=0.9:0.8, f1, f_beta=2, or cost=5:1 (of a false negative "
+            "and of a false positive)."
+        ),
+    ],
+    positive: Annotated[str | None, typer.Option(help="The class that the objective speaks of.")] = None,
+    confidence: Annotated[float | None, typer.Option(help="Probability with which the target shall hold.")] = None,
+    unlabeled: Annotated[list[str], typer.Option(help="Label that means 'not known'; may be repeated.")] = [],  # noqa: B006
+    exclude: Annotated[list[str], typer.Option(help="Column to leave out; may be repeated.")] = [],  # noqa: B006
+    algorithm: Annotated[str, typer.Option(help="Algorithm.")] = "auto",
+    param: Annotated[list[str], typer.Option(help="Parameter of the algorithm, name=value; may be repeated.")] = [],  # noqa: B006
+    test_fraction: Annotated[float | None, typer.Option(help="Share of the labelled rows to hold out.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    alias: Annotated[str | None, typer.Option(help="Name that shall point at the model.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Longest time of the training.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Train a model and print the id of the job, and with --wait what came out."""
+    from service.client import parse_objective, parse_params
+
+    try:
+        body: dict[str, Any] = {
+            "dataset": dataset,
+            "target": target,
+            "objective": parse_objective(objective, confidence),
+            "algorithm": algorithm,
+            "params": parse_params(param),
+            "unlabeled": unlabeled,
+            "features": {"exclude": exclude},
+            "seed": seed,
+        }
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    optional = {"positive": positive, "test_fraction": test_fraction, "alias": alias, "max_seconds": max_seconds}
+    body |= {name: value for name, value in optional.items() if value is not None}
+    with _client(url) as client:
+        job = client.post("/train", body)
+        print(job["id"])
+        if not wait:
+            return
+        job = _wait_for(client, job)
+        if job["status"] != "succeeded":
+            reason = f": {job['error']['message']}" if job["error"] else ""
+            _fail(f"the job ended as {job['status']}{reason}")
+        print(job["model_id"])
+        _print_model(client.get(f"/models/{job['model_id']}"))
+
+
+@app.command()
+def jobs(
+    job: Annotated[str | None, typer.Argument(help="Id of one job; without it, the newest jobs.")] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel that job.")] = False,
+    keep_best: Annotated[bool, typer.Option("--keep-best", help="With --cancel: keep the best model so far.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List the newest jobs, or show or cancel one."""
+    with _client(url) as client:
+        if job is None:
+            if cancel:
+                raise typer.BadParameter("--cancel needs the id of a job")
+            found = client.get("/jobs")["items"]
+        elif cancel:
+            found = [client.post(f"/jobs/{job}/cancel", {"keep_best": keep_best})]
+        else:
+            found = [client.get(f"/jobs/{job}")]
+    rows = [
+        (j["id"], j["status"], f"{j['progress']:.0%}", j["phase"] or "", j["created_at"][:19], j["model_id"] or "")
+        for j in found
+    ]
+    _table("", ("job", "status", "done", "phase", "created", "model"), rows)
+    for each in found:
+        if each["error"] and job:
+            print(f"{each['error']['code']}: {each['error']['message']}")
+
+
+@app.command()
+def models(
+    model: Annotated[str | None, typer.Argument(help="Id of one model; without it, the newest models.")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List the newest models, or show one."""
+    with _client(url) as client:
+        if model is not None:
+            _print_model(client.get(f"/models/{model}"))
+            return
+        found = client.get("/models")["items"]
+    rows = [(m["id"], m["algorithm"], m["status"], m["created_at"][:19], ", ".join(m["aliases"])) for m in found]
+    _table("", ("model", "algorithm", "objective", "created", "aliases"), rows)
+
+
+@app.command()
+def predict(
+    model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file with a header.")],
+    out: Annotated[Path | None, typer.Option(help="CSV file to write [default: standard output].")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Predict the rows of a CSV file; writes them with two columns more, the label and the score."""
+    from service.client import predict_csv
+
+    with _client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
+        if out is None:
+            warnings = predict_csv(client, model, source, sys.stdout)
+        else:
+            with out.open("w", encoding="utf-8", newline="") as sink:
+                warnings = predict_csv(client, model, source, sink)
+    for warning in warnings:
+        print(f"note: {warning}", file=sys.stderr)
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"prefsvm: {message}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def _settings(**given: Any) -> Settings:
+    from pydantic import ValidationError
+
+    from service.settings import Settings
+
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        # Names and reasons, without the values: one of them may hold a password.
+        _fail("; ".join(f"PREFSVM_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()))
+
+
+@contextmanager
+def _client(url: str) -> Iterator[Client]:
+    """Open a client, and turn what goes wrong into one line."""
+    from service.client import Client, ClientError
+
+    try:
+        with Client(url) as client:
+            yield client
+    except ClientError as error:
+        _fail(str(error))
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, title=title or None, title_justify="left", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(str, row))
+    # Ids must stay whole where the output goes into a file or a pipe.
+    Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _wait_for(client: Client, job: dict[str, Any]) -> dict[str, Any]:
+    """Wait for the end of a job behind a progress bar."""
+    import time
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    shown = (TextColumn("{task.description:<12}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*shown, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+        bar = progress.add_task(job["status"], total=1.0)
+        while job["status"] in ("queued", "running"):
+            time.sleep(0.1)
+            job = client.get(f"/jobs/{job['id']}")
+            progress.update(bar, completed=job["progress"], description=job["phase"] or job["status"])
+        progress.update(bar, completed=1.0, description=job["status"])
+    return job
+
+
+def _print_model(model: dict[str, Any]) -> None:
+    report = model["report"]
+    objective = ", ".join(f"{name} {value}" for name, value in report["objective"].items() if value is not None)
+    print(f"{report['algorithm']}, objective: {objective}: {report['status']}. {report['status_reason']}".rstrip())
+    print(f"threshold {report['threshold']:.6g} on the score for {report['classes']['positive']!r}")
+
+    def interval(estimate: dict[str, float | None]) -> str:
+        if estimate["value"] is None:
+            return "undefined"
+        return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
+
+    rows = [
+        (name, measures["n"], *(interval(measures[measure]) for measure in ("precision", "recall", "f1")))
+        for name in ("calibration", "test")
+        if (measures := report[name]) is not None
+    ]
+    _table("", ("rows", "n", "precision", "recall", "F1"), rows)
+    for warning in report["warnings"]:
+        print(f"note: {warning}")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

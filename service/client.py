@@ -1,0 +1,211 @@
+"""A small HTTP client of the API, for the command line."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import httpx
+
+PLAIN_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""`service.ingest.numbers.PLAIN_NUMBER`, which a test compares; importing it would take PyArrow along."""
+PREDICT_ROWS = 1000
+"""Rows of one request to ``POST /predict``."""
+
+
+class ClientError(Exception):
+    """The service was not reached, or refused; the message has its own words."""
+
+
+class Client:
+    """Connection to a running service.
+
+    Parameters
+    ----------
+    url : str
+        Address, such as ``http://127.0.0.1:8000``.
+    """
+
+    def __init__(self, url: str) -> None:
+        # An upload is answered when its file has been read, which takes as long as it takes.
+        timeout = httpx.Timeout(60.0, read=None, write=None)
+        try:
+            self._http = httpx.Client(base_url=url, timeout=timeout)
+        except httpx.InvalidURL as error:
+            raise ClientError(f"{url} is not an address: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def get(self, path: str) -> Any:
+        """GET a JSON document."""
+        return self._call("GET", path)
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """POST a JSON document and return the JSON answer."""
+        return self._call("POST", path, json=body)
+
+    def upload(self, file: Path, *, name: str | None = None, format: str | None = None) -> Any:
+        """Send a file as a new data set, without ever holding it in memory, and return the data set."""
+        fields = {"name": name, "format": format}
+        with file.open("rb") as content:
+            return self._call(
+                "POST",
+                "/datasets",
+                data={key: value for key, value in fields.items() if value is not None},
+                files={"file": (file.name, content)},
+            )
+
+    def _call(self, method: str, path: str, **content: Any) -> Any:
+        try:
+            answer = self._http.request(method, path, **content)
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            raise ClientError(
+                f"no prefsvm answers at {self._http.base_url} ({reason}); start one with `prefsvm serve`, or say "
+                "where it is with --url"
+            ) from None
+        if answer.is_error:
+            raise ClientError(_problem(answer))
+        try:
+            return answer.json()
+        except ValueError:
+            raise ClientError(f"what answers at {self._http.base_url} is not prefsvm") from None
+
+
+def _problem(answer: httpx.Response) -> str:
+    """Say what a problem document says, field by field."""
+    try:
+        problem = answer.json()
+        lines = [f"{problem['title']}: {problem['detail']}"]
+        lines += [f"  {error['field']}: {error['message']}" for error in problem.get("errors", [])]
+    except (ValueError, KeyError, TypeError):
+        return f"{answer.request.method} {answer.request.url.path}: HTTP status {answer.status_code}"
+    return "\n".join(lines)
+
+
+def parse_objective(text: str, confidence: float | None = None) -> dict[str, Any]:
+    """Turn ``recall=0.95`` and its kind into the objective of ``POST /train``.
+
+    Raises
+    ------
+    ValueError
+        It is none of the known forms.
+    """
+    kind, _, value = text.partition("=")
+    if confidence is not None and kind not in ("precision", "recall"):
+        raise ValueError("a confidence goes with a precision or a recall only")
+    objective: dict[str, Any] = {"kind": kind}
+    try:
+        match kind:
+            case "precision" | "recall":
+                objective["target"] = float(value)
+            case "precision_recall":
+                objective["precision"], objective["recall"] = map(float, value.split(":"))
+            case "f_beta":
+                objective["beta"] = float(value)
+            case "cost":
+                objective["false_negative"], objective["false_positive"] = map(float, value.split(":"))
+            case _ if text != "f1":
+                raise ValueError
+    except ValueError:
+        known = "precision=0.9, recall=0.95, precision_recall=0.9:0.8, f1, f_beta=2, cost=5:1"
+        raise ValueError(f"{text!r} is none of {known}") from None
+    if confidence is not None:
+        objective["confidence"] = confidence
+    return objective
+
+
+def parse_params(pairs: list[str]) -> dict[str, Any]:
+    """Turn ``["C=10", "kernel=rbf"]`` into parameters: a value that is JSON is taken as that, else as text.
+
+    Raises
+    ------
+    ValueError
+        One has no ``=``.
+    """
+    params = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"{pair!r} has no '=': say name=value")
+        try:
+            params[name] = json.loads(value)
+        except ValueError:
+            params[name] = value
+    return params
+
+
+def predict_csv(client: Client, model: str, source: IO[str], sink: IO[str]) -> list[str]:
+    """Predict the rows of a CSV file and write them with the columns ``prefsvm_label`` and ``prefsvm_score``.
+
+    Memory stays flat: the file is read in pieces of `PREDICT_ROWS` rows.
+
+    Parameters
+    ----------
+    client : Client
+    model : str
+        Id or alias.
+    source, sink : text files
+        Opened with ``newline=""``.
+
+    Returns
+    -------
+    list of str
+        Warnings of the service, each once.
+    """
+    try:
+        reader = csv.reader(source, strict=True)
+        header = next(reader, None)
+        if not header:
+            raise ClientError("the file is empty: the first line must name the columns")
+        writer = csv.writer(sink, lineterminator="\n")
+        writer.writerow([*header, "prefsvm_label", "prefsvm_score"])
+        warnings: dict[str, None] = {}
+        for lines in _pieces(_checked(reader, len(header))):
+            rows = [{name: cell(text) for name, text in zip(header, line, strict=True)} for line in lines]
+            answer = client.post("/predict", {"model": model, "rows": rows})
+            warnings |= dict.fromkeys(map(str, answer["warnings"]))
+            for line, predicted in zip(lines, answer["predictions"], strict=True):
+                writer.writerow([*line, predicted["label"], repr(predicted["score"])])
+    except csv.Error as error:
+        raise ClientError(f"line {reader.line_num}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ClientError(f"the file is not UTF-8: {error.reason}") from None
+    return list(warnings)
+
+
+def _checked(reader: Any, width: int) -> Iterator[list[str]]:
+    for line in reader:
+        if line and len(line) != width:
+            raise ClientError(f"line {reader.line_num} has {len(line)} cells, the header has {width}")
+        if line:
+            yield line
+
+
+def _pieces(lines: Iterator[list[str]]) -> Iterator[list[list[str]]]:
+    while piece := list(itertools.islice(lines, PREDICT_ROWS)):
+        yield piece
+
+
+def cell(text: str) -> int | float | str | None:
+    """Return what a CSV cell is to a model, by the rules of uploads: nothing, a number, or text such as ``01234``."""
+    if text == "":
+        return None
+    if not PLAIN_NUMBER.fullmatch(text):
+        return text
+    # Whole numbers stay whole: a model takes them for a number or for a category, whichever its column is.
+    number = float(text)
+    return int(text) if text.lstrip("-").isdigit() else number if math.isfinite(number) else text

@@ -1,0 +1,405 @@
+"""Run the whole product on one machine: Postgres, Redis, migrations, dispatcher, worker, API.
+
+The supervisor has one thread, so that the kernel's death signal to its children means what it should
+(`service.local.processes.spawn`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import http.client
+import ipaddress
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+import service
+from service.local.folder import DataFolder
+from service.local.processes import process_table, spawn, stop
+from service.local.servers import PostgresServer, RedisServer, ServerError, postgres_account, tail
+from service.settings import MIB, Settings
+
+READY_SECONDS = 60.0
+"""Longest time from the start to the first 200 of ``GET /readyz``."""
+LOG_BYTES = 16 * MIB
+"""A log file that is larger is moved aside, over the one moved before."""
+BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Pauses before a part that died again and again is started again."""
+SETTLED_SECONDS = 30.0
+"""A part that ran for this long begins at the shortest pause again."""
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Part(Protocol):
+    """Something that runs and is started again when it dies."""
+
+    name: str
+    log: Path
+    process: subprocess.Popen[bytes] | None
+
+    def start(self) -> None:
+        """Start it; does not wait."""
+
+    def is_ready(self) -> bool:
+        """Whether it does its work."""
+
+    def stop(self) -> None:
+        """Stop it in order."""
+
+
+class PythonPart:
+    """One of the product's own processes, ``python -m module``.
+
+    Parameters
+    ----------
+    name : str
+        For messages and the log file.
+    module : str
+        Module that is run.
+    log : Path
+        Log file, appended to.
+    environment : mapping of str to str
+        The whole environment.
+    patience : float
+        Seconds that it may take to end after SIGTERM.
+    """
+
+    def __init__(self, name: str, module: str, *, log: Path, environment: Mapping[str, str], patience: float) -> None:
+        self.name = name
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+        self._module = module
+        self._environment = environment
+        self._patience = patience
+
+    def start(self) -> None:
+        """Start the process; does not wait."""
+        # -P: a folder called "service" in the current folder must not be taken for ours.
+        command = [sys.executable, "-P", "-m", self._module]
+        with self.log.open("ab") as log:
+            self.process = spawn(command, cwd=Path.cwd(), env=self._environment, log=log)
+
+    def is_ready(self) -> bool:
+        """Whether the process runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self) -> None:
+        """Ask the process to end, and end it and its group when it does not."""
+        if self.process is not None:
+            stop(self.process, ((signal.SIGTERM, self._patience),))
+
+
+class ApiPart(PythonPart):
+    """The API: ready when ``GET /readyz`` is 200."""
+
+    def __init__(self, host: str, port: int, *, log: Path, environment: Mapping[str, str]) -> None:
+        super().__init__("api", "service.app", log=log, environment=environment, patience=10.0)
+        self._host = host
+        self._port = port
+
+    def is_ready(self) -> bool:
+        """Whether the API says that it and what it stands on are ready."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=5.0)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+class StopRequested(Exception):  # noqa: N818 (nothing went wrong)
+    """SIGINT, SIGTERM or SIGHUP came."""
+
+
+class Supervisor:
+    """Start everything, keep it running, stop it.
+
+    Parameters
+    ----------
+    settings : Settings
+        A set `database_url` or `broker_url` is used as it is, and no server is started for it. Port 0 takes a free one.
+    say : callable
+        Gets each line of the report to the user.
+    """
+
+    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._say = say
+        self._parts: list[Part] = []
+        """In the order of starting."""
+        self._stop_asked = False
+        self._stopping = False
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Run until SIGINT, SIGTERM or SIGHUP; a second one ends everything at once.
+
+        Raises
+        ------
+        ServerError
+            Something cannot be started. Nothing is left running then.
+        """
+        _require_loopback(self._settings.host)
+        host, port = self._settings.host, _free_port(self._settings.host, self._settings.port)
+        folder = DataFolder(self._settings.data_dir)
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        folder.announce(url, ready=False)
+        with self._signals():
+            try:
+                self._start(folder, host, port)
+                folder.announce(url, ready=True)
+                seconds = time.monotonic() - self._began
+                self._say(f"ready after {seconds:.1f} s at {url} (data in {folder.path}; Ctrl-C stops)")
+                self._watch()
+            except StopRequested:
+                self._say("stopping")
+            finally:
+                self._stop()
+                folder.close()
+
+    # --- starting ---
+
+    def _start(self, folder: DataFolder, host: str, port: int) -> None:
+        environment = dict(os.environ)
+        # Where the product runs from its source folder without being installed, its processes find it all the same.
+        source = str(Path(service.__file__).parents[1])
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), source]))
+        environment |= {
+            "PYTHONUNBUFFERED": "1",
+            "PREFSVM_DATA_DIR": str(folder.path),
+            "PREFSVM_HOST": host,
+            "PREFSVM_PORT": str(port),
+        }
+        servers: list[PostgresServer | RedisServer] = []
+        broker_url = self._settings.broker_url
+        if broker_url is None:
+            redis = RedisServer(folder.sockets, log=folder.logs / "redis.log")
+            servers.append(redis)
+            broker_url = redis.url
+        database_url = self._settings.database_url
+        if database_url is None:
+            postgres = PostgresServer(
+                folder.path / "postgres",
+                folder.sockets / "postgres",
+                log=folder.logs / "postgres.log",
+                account=postgres_account(),
+            )
+            servers.append(postgres)
+            database_url = postgres.url()
+        environment |= {"PREFSVM_BROKER_URL": broker_url, "PREFSVM_DATABASE_URL": database_url}
+
+        def part(name: str, module: str, patience: float = 10.0) -> PythonPart:
+            return PythonPart(name, module, log=folder.logs / f"{name}.log", environment=environment, patience=patience)
+
+        # Before the servers, because importing takes these two longer than the servers take to start. The API may well
+        # come up before its database: GET /readyz is not 200 before the database is there and up to date.
+        prepare = part("prepare", "service.local.prepare")
+        api = ApiPart(host, port, log=folder.logs / "api.log", environment=environment)
+        for first in (prepare, api, *servers):
+            self._parts.append(first)
+            first.start()
+        for server in servers:
+            self._say(f"{server.name}: {server.description}, log in {server.log}")
+        self._wait_for(lambda: self._servers_are_ready(servers))
+        self._wait_for(lambda: prepare.process is not None and prepare.process.poll() is not None)
+        if prepare.process is None or prepare.process.returncode != 0:
+            end = tail(prepare.log)
+            raise ServerError(f"the database could not be brought up to date; the end of {prepare.log}:\n{end}")
+        self._parts.remove(prepare)
+
+        # The worker hands its running job back to the queue before it ends, which takes it a moment.
+        own: list[Part] = [part("dispatcher", "service.dispatcher"), part("worker", "worker.main", 20.0)]
+        for each in own:
+            self._parts.append(each)
+            each.start()
+        self._wait_for(lambda: self._all_run([api, *own]) and api.is_ready())
+
+    def _servers_are_ready(self, servers: list[PostgresServer | RedisServer]) -> bool:
+        for server in servers:
+            if server.is_ready():
+                continue
+            if server.process is None or server.process.poll() is not None:
+                end = tail(server.log)
+                if "shared memory" not in end:
+                    raise ServerError(f"{server.name} did not start; the end of {server.log}:\n{end}")
+                # The last backends of a killed Postgres are about to end.
+                self._pause(0.2)
+                server.start()
+            return False
+        return True
+
+    def _all_run(self, parts: list[Part]) -> bool:
+        for part in parts:
+            if part.process is None or part.process.poll() is not None:
+                raise ServerError(f"{part.name} did not start; the end of {part.log}:\n{tail(part.log)}")
+        return True
+
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                waiting = [part for part in self._parts if not part.is_ready()]
+                ends = "".join(f"\nthe end of {part.log}:\n{tail(part.log)}" for part in waiting)
+                raise ServerError(f"not ready after {READY_SECONDS:.0f} s: {', '.join(p.name for p in waiting)}{ends}")
+            self._pause(0.02)
+
+    # --- running ---
+
+    def _watch(self) -> None:
+        """Start again what dies, until a signal comes."""
+        began = {part.name: time.monotonic() for part in self._parts}
+        failures = dict.fromkeys(began, 0)
+        due: dict[str, float] = {}
+        while True:
+            now = time.monotonic()
+            _reap_orphans({part.process.pid for part in self._parts if part.process})
+            for part in self._parts:
+                if part.process is not None and part.process.poll() is None:
+                    continue
+                if part.name not in due:
+                    if now - began[part.name] > SETTLED_SECONDS:
+                        failures[part.name] = 0
+                    pause = BACK_OFF_SECONDS[min(failures[part.name], len(BACK_OFF_SECONDS) - 1)]
+                    failures[part.name] += 1
+                    due[part.name] = now + pause
+                    status = part.process.returncode if part.process else None
+                    self._say(f"{part.name} ended ({_cause(status)}); starting it again (log: {part.log})")
+                if now >= due[part.name]:
+                    del due[part.name]
+                    began[part.name] = now
+                    try:
+                        part.start()
+                    except (ServerError, OSError) as error:
+                        self._say(f"{part.name} could not be started: {error}")
+            for part in self._parts:
+                _rotate(part.log)
+            # A dying child wakes the supervisor through SIGCHLD.
+            self._pause(max(0.01, min([5.0, *(at - time.monotonic() for at in due.values())])))
+
+    # --- stopping ---
+
+    def _stop(self) -> None:
+        self._stopping = True
+        # No new work, no running work, and what these stand on last.
+        order = ("prepare", "api", "worker", "dispatcher", "redis", "postgres")
+        for part in sorted(self._parts, key=lambda part: order.index(part.name)):
+            part.stop()
+        _kill_orphans()
+
+    def _force(self) -> None:
+        """End everything now: a second signal came while stopping."""
+        for part in self._parts:
+            if part.process is not None and part.process.returncode is None:
+                # Postgres ends its own children on SIGQUIT.
+                number = signal.SIGQUIT if isinstance(part, PostgresServer) else signal.SIGKILL
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(part.process.pid, number)
+
+    # --- signals ---
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Let signals wake `_pause`, and let orphaned grandchildren become children of this process."""
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._wake, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+        def asked(_number: int, _frame: FrameType | None) -> None:
+            if self._stopping:
+                self._force()
+            self._stop_asked = True
+
+        def nothing(_number: int, _frame: FrameType | None) -> None:
+            """A handler is needed for the signal to wake anybody."""
+
+        handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), asked)
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, nothing)
+        old = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(old)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(self._wake)
+            os.close(writer)
+
+    def _pause(self, seconds: float) -> None:
+        """Sleep until a signal comes, at most `seconds`."""
+        if not self._stop_asked:
+            select.select([self._wake], [], [], seconds)
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._wake, 1024):
+                pass
+        if self._stop_asked:
+            raise StopRequested
+
+
+def _require_loopback(host: str) -> None:
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise ServerError(
+            f"will not listen on {host}: there are no API keys yet, so the API is for this machine alone "
+            "(127.0.0.1, ::1 or localhost)"
+        )
+
+
+def _free_port(host: str, port: int) -> int:
+    """Return `port`, or any free one for 0, after making sure that one can listen there."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise ServerError(f"cannot listen on {host} port {port}: {error.strerror}; choose another --port") from None
+        return int(probe.getsockname()[1])
+
+
+def _cause(status: int | None) -> str:
+    if status is None:
+        return "it never ran"
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def _rotate(log: Path) -> None:
+    """Copy a log that has grown too large aside and empty it; its writers append, so they go on at the start."""
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > LOG_BYTES:
+            shutil.copyfile(log, log.with_suffix(".log.1"))
+            os.truncate(log, 0)
+
+
+def _reap_orphans(own: set[int]) -> None:
+    """Collect the exit status of ended grandchildren that became our children, but not of our parts."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None or ended.si_pid in own:
+                return
+            os.waitpid(ended.si_pid, 0)
+
+
+def _kill_orphans() -> None:
+    """End and collect whatever is left: grandchildren whose parent did not end them."""
+    while children := [pid for pid, entry in process_table().items() if entry.parent == os.getpid()]:
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)
