@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta, norm
+from scipy.special import betaincinv, ndtri
 
 from solver.evaluation.counts import ConfusionCounts
 
@@ -26,7 +26,7 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float
     (low, high) : tuple of float, both in [0, 1]
     """
     _check(successes, trials, confidence)
-    z = float(norm.ppf(0.5 + confidence / 2))
+    z = float(ndtri(0.5 + confidence / 2))
     share = successes / trials
     shrink = 1 + z * z / trials
     centre = (share + z * z / (2 * trials)) / shrink
@@ -44,8 +44,8 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
     """
     _check(successes, trials, confidence)
     tail = (1 - confidence) / 2
-    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes > 0 else 0.0
-    high = float(beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
+    low = float(betaincinv(successes, trials - successes + 1, tail)) if successes > 0 else 0.0
+    high = float(betaincinv(successes + 1, trials - successes, 1 - tail)) if successes < trials else 1.0
     return low, high
 
 
@@ -70,7 +70,7 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, confidence: f
     if np.any(hits < 0) or np.any(hits > total):
         raise ValueError("successes must lie between 0 and trials")
     some = hits > 0
-    bounds = beta.ppf(1 - confidence, np.where(some, hits, 1.0), np.where(some, total - hits, 0.0) + 1)
+    bounds = betaincinv(np.where(some, hits, 1.0), np.where(some, total - hits, 0.0) + 1, 1 - confidence)
     return np.where(some, bounds, 0.0)
 
 
