@@ -1,0 +1,101 @@
+"""The one door to array backends: which devices there are, and how much memory may be used.
+
+This is the only module that may import CuPy, and it does so only when somebody asks for the GPU.
+"""
+
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+__all__ = ["BackendUnavailableError", "available_memory", "cuda_available", "cupy", "resolve_backend"]
+
+
+class BackendUnavailableError(RuntimeError):
+    """Raised when a computation was asked to run on a device that this machine or version cannot offer."""
+
+
+@functools.cache
+def cuda_available() -> bool:
+    """Tell whether CuPy is installed and finds a usable CUDA device."""
+    try:
+        return bool(cupy().cuda.is_available())
+    except BackendUnavailableError:
+        return False
+
+
+def cupy() -> Any:
+    """Import and return CuPy.
+
+    Raises
+    ------
+    BackendUnavailableError
+        If CuPy is not installed or cannot be loaded.
+    """
+    try:
+        import cupy as module
+    except ImportError as error:
+        raise BackendUnavailableError(
+            "CuPy is not installed: install the extra gpu-cuda12 or gpu-cuda13 to use a GPU"
+        ) from error
+    return module
+
+
+def resolve_backend(backend: str) -> str:
+    """Turn the caller's wish for a backend into the one that runs.
+
+    Parameters
+    ----------
+    backend : {"auto", "cpu", "cuda"}
+        ``auto`` takes the engine that is fastest for the problem; at present always the CPU engine.
+
+    Returns
+    -------
+    str
+        ``"cpu"``.
+
+    Raises
+    ------
+    BackendUnavailableError
+        If ``cuda`` was asked for: this version has no GPU engine.
+    ValueError
+        If the name is unknown.
+    """
+    if backend in ("auto", "cpu"):
+        return "cpu"
+    if backend == "cuda":
+        raise BackendUnavailableError("backend 'cuda' was asked for, but this version solves on the CPU only")
+    raise ValueError(f"unknown backend {backend!r}: expected 'auto', 'cpu' or 'cuda'")
+
+
+def available_memory() -> int:
+    """Estimate how many bytes of main memory this process may still take.
+
+    The smallest of what the system calls available, what the control group leaves and what is left under
+    ``RLIMIT_AS``; so a training child with a memory limit sizes its caches by that limit.
+
+    Returns
+    -------
+    int
+        Bytes, at least 0.
+    """
+    candidates: list[int] = []
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        lines = meminfo.read_text().splitlines()
+        candidates.extend(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    limit_file, usage_file = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit_file.exists() and usage_file.exists():
+        limit = limit_file.read_text().strip()
+        if limit != "max":
+            candidates.append(int(limit) - int(usage_file.read_text()))
+    try:
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        statm = Path("/proc/self/statm")
+        if soft != resource.RLIM_INFINITY and statm.exists():
+            candidates.append(soft - int(statm.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE"))
+    except ImportError:  # not a Unix system
+        pass
+    return max(0, min(candidates, default=2 << 30))

@@ -1,0 +1,471 @@
+"""Pools of float32 kernel rows over a growing set of samples: one class for each way of computing rows.
+
+A pool numbers the samples it has seen 0, 1, 2 …; these are its columns. A kernel row runs over all columns.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from solver import kernel_tiles as tiles
+from solver.parallel import for_ranges, scratch
+from solver.row_cache import RowCache
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
+
+__all__ = ["BinaryPool", "DensePool", "ExactPool", "LinearPool", "Pool", "PrecomputedPool", "SparsePool"]
+
+_LOG2_E = math.log2(math.e)
+_NO_STARTS = np.empty(0, np.uint64)
+# a tile of this many float32 elements stays in the second-level cache
+_TILE_ELEMENTS = 1 << 18
+
+
+class Pool:
+    """Columns of a kernel and what the working-set engine does with them.
+
+    Attributes
+    ----------
+    samples : (m,) int64
+        Sample of each column.
+    rows_computed : int
+        Kernel rows computed since the pool was made.
+    """
+
+    def __init__(self, n_samples: int) -> None:
+        self.n_samples = n_samples
+        self.samples: IndexArray = np.empty(0, np.int64)
+        self._column_of: IndexArray = np.full(n_samples, -1)
+        self.rows_computed = 0
+
+    def prepare(self, samples: IndexArray, cache_bytes: int) -> None:  # noqa: ARG002
+        """Append the samples that are not columns yet; a pool with a row cache gives it ``cache_bytes``."""
+        new = samples[self._column_of[samples] < 0]
+        if new.size:
+            _, first = np.unique(new, return_index=True)
+            new = new[np.sort(first)]
+            self._column_of[new] = np.arange(self.samples.size, self.samples.size + new.size)
+            self.samples = np.concatenate([self.samples, new])
+            self._append(new)
+
+    def columns(self, samples: IndexArray) -> IndexArray:
+        """Columns of samples that have been prepared."""
+        return self._column_of[samples]
+
+    def _append(self, new: IndexArray) -> None:
+        """Take in the features of new columns."""
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float32 or float64."""
+        raise NotImplementedError
+
+    def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:
+        """``F += Σ_j coefficients_j K(columns_j, :)``; ``keep`` marks rows worth caching."""
+        raise NotImplementedError
+
+
+class _CachedPool(Pool):
+    """A pool that computes rows by tiles and keeps them in a row cache."""
+
+    def __init__(self, n_samples: int) -> None:
+        super().__init__(n_samples)
+        self._cache: RowCache | None = None
+
+    def prepare(self, samples: IndexArray, cache_bytes: int) -> None:
+        """Append the samples that are not columns yet; the first call fixes the cache's size."""
+        if self._cache is None:
+            self._cache = RowCache(cache_bytes)
+        super().prepare(samples, cache_bytes)
+        self._cache.grow(self.samples.size, self.n_samples)
+
+    def _rows(
+        self,
+        columns: IndexArray,
+        coef: FloatArray,
+        F: FloatArray,
+        begin: int,
+        stored: int,
+        starts: Any,
+        cache: FloatArray,
+    ) -> None:
+        """Compute rows over columns ``begin …``, fold them into F and store the first ``stored`` of them."""
+        raise NotImplementedError
+
+    def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:
+        """``F += Σ_j coefficients_j K(columns_j, :)``; ``keep`` marks rows worth caching."""
+        cache = self._cache
+        if cache is None:
+            raise RuntimeError("prepare has to be called before update")
+        m = self.samples.size
+        coef = coefficients.astype(np.float32)
+        slots = cache.lookup(columns)
+        hit = slots >= 0
+        if hit.any():
+            self._complete(cache, columns[hit], slots[hit])
+            starts, c = cache.starts(slots[hit]), coef[hit]
+            for_ranges(
+                lambda s, e: tiles.accumulate_cached(starts, c, cache.buffer, F, s, e),
+                m, 4096, work=2e-10 * m * len(c),
+            )  # fmt: skip
+        missing = np.flatnonzero(~hit)
+        if missing.size:
+            # rows to keep come first
+            missing = missing[np.argsort(~keep[missing], kind="stable")]
+            new = cache.assign(columns[missing[: np.count_nonzero(keep[missing])]], m)
+            order = columns[missing]
+            self._rows(order, coef[missing], F, 0, len(new), cache.starts(new), cache.buffer)
+            self.rows_computed += missing.size
+
+    def _complete(self, cache: RowCache, columns: IndexArray, slots: IndexArray) -> None:
+        """Compute what cached rows lack because columns were appended after they were stored."""
+        m = self.samples.size
+        filled = cache.filled[slots]
+        for length in np.unique(filled[filled < m]):
+            part = filled == length
+            count = int(np.count_nonzero(part))
+            nothing = np.zeros(m)
+            self._rows(
+                columns[part], np.zeros(count, np.float32), nothing, int(length), count, cache.starts(slots[part]),
+                cache.buffer,
+            )  # fmt: skip
+            cache.filled[slots[part]] = m
+
+
+def _tile_width(k: int) -> int:
+    return max(64, min(1024, _TILE_ELEMENTS // max(1, k) // 16 * 16))
+
+
+class _Growing:
+    """A float array whose rows are appended to with amortised copying."""
+
+    def __init__(self, width: int, dtype: npt.DTypeLike) -> None:
+        self._data: npt.NDArray[Any] = np.empty((0, width), dtype)
+        self.size = 0
+
+    def extend(self, count: int, limit: int) -> npt.NDArray[Any]:
+        """Append ``count`` rows and return them for filling; never more than ``limit`` rows are reserved."""
+        if self.size + count > len(self._data):
+            wanted = self.size + count
+            capacity = wanted if self.size == 0 else min(limit, max(wanted, len(self._data) * 3 // 2))
+            data = np.empty((capacity, self._data.shape[1]), self._data.dtype)
+            data[: self.size] = self.view
+            self._data = data
+        self.size += count
+        return self._data[self.size - count : self.size]
+
+    @property
+    def view(self) -> npt.NDArray[Any]:
+        return self._data[: self.size]
+
+
+class DensePool(_CachedPool):
+    """Rows of dense features by float32 matrix products.
+
+    Every column carries two more features, its squared norm and 1, so that the product itself gives
+    ``-gamma · log2(e) · |x - w|²`` (or ``gamma · x·w + coef0``) and only ``2**x`` is left to do.
+    """
+
+    def __init__(
+        self, X: FloatArray, centre: FloatArray | None, squares: FloatArray, kind: str, gamma: float, degree: int,
+        coef0: float,
+    ) -> None:  # fmt: skip
+        super().__init__(X.shape[0])
+        self._X, self._centre, self._squares = X, centre, squares
+        self._rbf = kind == "rbf"
+        self._form = {"rbf": tiles.EXP2, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}[kind]
+        self._degree = degree
+        self._scale = gamma * _LOG2_E if self._rbf else gamma
+        self._coef0 = coef0
+        self._right = _Growing(X.shape[1] + 2, np.float32)
+        self._seconds_an_element = 2e-11 * (X.shape[1] + 2) + 4e-10
+
+    def _append(self, new: IndexArray) -> None:
+        d = self._X.shape[1]
+        rows = self._right.extend(new.size, self.n_samples)
+        step = max(1, (1 << 18) // (d + 2))
+        for s in range(0, new.size, step):
+            part = self._X[new[s : s + step]]
+            rows[s : s + step, :d] = part if self._centre is None else part - self._centre
+        rows[:, d] = self._squares[new]
+        rows[:, d + 1] = 1.0
+
+    def _left(self, columns: IndexArray) -> FloatArray:
+        d = self._X.shape[1]
+        W: FloatArray = self._right.view[columns]
+        if self._rbf:
+            W[:, :d] *= np.float32(2 * self._scale)
+            W[:, d] = -self._scale
+            W[:, d + 1] = -self._scale * self._squares[self.samples[columns]]
+        else:
+            W[:, :d] *= np.float32(self._scale)
+            W[:, d] = 0.0
+            W[:, d + 1] = self._coef0
+        return W
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float32."""
+        q = len(columns)
+        out = np.empty((q, q), np.float32)
+        W, X = self._left(columns), self._right.view[columns]
+        for_ranges(
+            lambda s, e: tiles.dense_block(W, X, out, s, e, self._form, self._degree),
+            q, 16, work=self._seconds(q * q),
+        )  # fmt: skip
+        if self._rbf:
+            np.fill_diagonal(out, 1.0)
+        return out
+
+    def _rows(
+        self,
+        columns: IndexArray,
+        coef: FloatArray,
+        F: FloatArray,
+        begin: int,
+        stored: int,
+        starts: Any,
+        cache: FloatArray,
+    ) -> None:
+        W, X = self._left(columns), self._right.view
+        k, m = len(columns), self.samples.size
+        width = _tile_width(k)
+        for_ranges(
+            lambda s, e: tiles.dense_rows(
+                W, X, coef, F, begin + s, begin + e, self._form, self._degree, stored, starts, cache, width,
+                scratch(k * width),
+            ),
+            m - begin, width, work=self._seconds_an_element * k * (m - begin),
+        )  # fmt: skip
+
+
+class BinaryPool(_CachedPool):
+    """Rows of the RBF kernel for features that are 0 or 1, packed into words: distances are counts of bits, exactly."""
+
+    def __init__(self, X: Matrix, squares: FloatArray, gamma: float) -> None:
+        super().__init__(X.shape[0])
+        self._X, self._ones = X, squares.astype(np.float32)
+        self._scale = gamma * _LOG2_E
+        self._words = _Growing(-(-X.shape[1] // 64), np.uint64)
+        self._by_word: npt.NDArray[np.uint64] = np.empty((0, 0), np.uint64)
+
+    def _append(self, new: IndexArray) -> None:
+        rows = self._words.extend(new.size, self.n_samples)
+        width = rows.shape[1] * 64
+        step = max(1, (1 << 20) // width)
+        for s in range(0, new.size, step):
+            part = self._X[new[s : s + step]]
+            bits = np.zeros((part.shape[0], width), np.uint8)
+            bits[:, : part.shape[1]] = part.toarray() if sp.issparse(part) else part
+            rows[s : s + step] = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
+        self._by_word = np.ascontiguousarray(self._words.view.T)
+        self._column_ones = self._ones[self.samples]
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float32."""
+        q = len(columns)
+        out = np.empty((q, q), np.float32)
+        W = self._words.view[columns]
+        Wt = np.ascontiguousarray(W.T)
+        ones = self._column_ones[columns]
+        for_ranges(
+            lambda s, e: tiles.binary_block(W, Wt, ones, self._scale, out, s, e),
+            q, 16, work=3e-10 * q * q * W.shape[1],
+        )  # fmt: skip
+        return out
+
+    def _rows(
+        self,
+        columns: IndexArray,
+        coef: FloatArray,
+        F: FloatArray,
+        begin: int,
+        stored: int,
+        starts: Any,
+        cache: FloatArray,
+    ) -> None:
+        W, ones = self._words.view[columns], self._column_ones[columns]
+        k, m = len(columns), self.samples.size
+        width = _tile_width(k)
+        for_ranges(
+            lambda s, e: tiles.binary_rows(
+                W, ones, self._by_word, self._column_ones, self._scale, coef, F, begin + s, begin + e, stored, starts,
+                cache, width, scratch(k * width),
+            ),
+            m - begin, width, work=3e-10 * k * (m - begin) * W.shape[1],
+        )  # fmt: skip
+
+
+class SparsePool(_CachedPool):
+    """Rows of CSR features: a batch of rows is laid out densely by feature, every column stays sparse."""
+
+    def __init__(self, X: Any, squares: FloatArray, kind: str, gamma: float, degree: int, coef0: float) -> None:
+        super().__init__(X.shape[0])
+        self._X, self._squares = X, squares
+        self._data = X.data.astype(np.float32, copy=False)
+        index_type = np.int32 if X.nnz < 2**31 else np.int64  # one compiled loop for the common case
+        self._indices = X.indices.astype(index_type, copy=False)
+        self._indptr = X.indptr.astype(index_type, copy=False)
+        self._rbf = kind == "rbf"
+        self._form = {"rbf": tiles.EXP2, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}[kind]
+        self._degree = degree
+        self._scale = gamma * _LOG2_E if self._rbf else gamma
+        self._coef0 = coef0
+        self._per_row: float = X.nnz / max(1, X.shape[0])
+        # rows of a batch: at most 64 MB laid out densely
+        self._batch = max(1, min(128, (16 << 20) // max(1, X.shape[1])))
+
+    def _left(self, columns: IndexArray) -> tuple[FloatArray, FloatArray]:
+        """The rows scaled and laid out as flat (features, k), and what is added to each row's products."""
+        samples = self.samples[columns]
+        part = self._X[samples].tocoo()
+        Wt = np.zeros((self._X.shape[1], len(columns)), np.float32)
+        Wt[part.col, part.row] = (2.0 if self._rbf else 1.0) * self._scale * part.data
+        terms = -self._scale * self._squares[samples] if self._rbf else np.full(len(columns), self._coef0)
+        return Wt.reshape(-1), terms.astype(np.float32)
+
+    def _column_terms(self) -> FloatArray:
+        if self._rbf:
+            return (-self._scale * self._squares[self.samples]).astype(np.float32)
+        return np.zeros(self.samples.size, np.float32)
+
+    def _seconds(self, elements: float) -> float:
+        return elements * (2e-10 * self._per_row + 5e-10)
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float32."""
+        q = len(columns)
+        out = np.empty((q, q), np.float32)
+        rows, terms = self.samples[columns], self._column_terms()[columns]
+        for r in range(0, q, self._batch):
+            Wt, row_terms = self._left(columns[r : r + self._batch])
+            k = row_terms.size
+            part = np.empty((q, k), np.float32)
+
+            def fill(s: int, e: int, Wt: FloatArray = Wt, own: FloatArray = row_terms, part: FloatArray = part) -> None:
+                tiles.sparse_block(
+                    Wt, own.size, self._indptr, self._indices, self._data, rows, own, terms, part, s, e,
+                    self._form, self._degree,
+                )  # fmt: skip
+
+            for_ranges(fill, q, 16, work=self._seconds(q * k))
+            out[:, r : r + k] = part
+        if self._rbf:
+            np.fill_diagonal(out, 1.0)
+        return out
+
+    def _rows(
+        self,
+        columns: IndexArray,
+        coef: FloatArray,
+        F: FloatArray,
+        begin: int,
+        stored: int,
+        starts: Any,
+        cache: FloatArray,
+    ) -> None:
+        m = self.samples.size
+        column_terms = self._column_terms()
+        for r in range(0, len(columns), self._batch):
+            Wt, row_terms = self._left(columns[r : r + self._batch])
+            k = row_terms.size
+            width = _tile_width(k)
+            kept = max(0, min(k, stored - r))
+
+            def fill(
+                s: int, e: int, r: int = r, k: int = k, Wt: FloatArray = Wt, own: FloatArray = row_terms,
+                kept: int = kept, width: int = width,
+            ) -> None:  # fmt: skip
+                tiles.sparse_rows(
+                    Wt, k, self._indptr, self._indices, self._data, self.samples, own, column_terms,
+                    coef[r : r + k], F, begin + s, begin + e, self._form, self._degree, kept, starts[r : r + k], cache,
+                    width, scratch(k * width),
+                )  # fmt: skip
+
+            for_ranges(fill, m - begin, width, work=self._seconds(k * (m - begin)))
+
+
+class ExactPool(_CachedPool):
+    """Rows computed in float64 and rounded once: for any kernel, and where float32 products would cancel.
+
+    Parameters
+    ----------
+    n_samples : int
+    matrix : callable
+        ``matrix(rows, columns)``: float64 kernel values between samples.
+    """
+
+    def __init__(self, n_samples: int, matrix: Callable[[IndexArray, IndexArray], FloatArray]) -> None:
+        super().__init__(n_samples)
+        self._matrix = matrix
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float32."""
+        samples = self.samples[columns]
+        return self._matrix(samples, samples).astype(np.float32)
+
+    def _rows(
+        self,
+        columns: IndexArray,
+        coef: FloatArray,
+        F: FloatArray,
+        begin: int,
+        stored: int,
+        starts: Any,
+        cache: FloatArray,
+    ) -> None:
+        samples = self.samples[columns]
+        for s in range(begin, self.samples.size, 1024):
+            part = self._matrix(samples, self.samples[s : s + 1024])
+            F[s : s + 1024] += coef.astype(np.float64) @ part
+            for r in range(stored):
+                start = int(starts[r]) + s
+                cache[start : start + part.shape[1]] = part[r]
+
+
+class PrecomputedPool(Pool):
+    """Rows read from the user's matrix, which is the cache itself; in its own precision."""
+
+    def __init__(self, K: FloatArray) -> None:
+        super().__init__(len(K))
+        self._K = K
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q)."""
+        samples = self.samples[columns]
+        return np.ascontiguousarray(self._K[samples][:, samples])
+
+    def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:  # noqa: ARG002
+        """``F += Σ_j coefficients_j K(columns_j, :)``."""
+        for s in range(0, len(columns), 32):
+            rows = self._K[self.samples[columns[s : s + 32]]]
+            total = coefficients[s : s + 32].astype(rows.dtype) @ rows
+            F += total[self.samples]
+        self.rows_computed += len(columns)
+
+
+class LinearPool(Pool):
+    """The linear kernel without kernel rows: a change of alpha changes w, and F changes by X · (change of w)."""
+
+    def __init__(self, X: Matrix) -> None:
+        super().__init__(X.shape[0])
+        self._X = X
+        self._columns: Matrix = X
+
+    def _append(self, new: IndexArray) -> None:  # noqa: ARG002
+        in_order = self.samples.size == self.n_samples and np.array_equal(self.samples, np.arange(self.n_samples))
+        self._columns = self._X if in_order else self._X[self.samples]
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float64."""
+        rows = self._columns[columns]
+        if sp.issparse(rows):
+            return np.asarray((rows @ rows.T).toarray(), dtype=np.float64)
+        rows = np.asarray(rows, dtype=np.float64)
+        return np.asarray(rows @ rows.T)
+
+    def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:  # noqa: ARG002
+        """``F += X (Xᵀ coefficients)``."""
+        w = np.asarray(self._columns[columns].T @ coefficients)
+        F += self._columns @ w

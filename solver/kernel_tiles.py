@@ -1,0 +1,352 @@
+# mypy: ignore-errors
+# Numba gives these functions their types; the checker sees neither its intrinsics nor its unsigned arithmetic.
+"""Compiled loops that fill kernel blocks and fold kernel rows into a gradient, a cache-sized tile of columns at a time.
+
+All of them release the GIL and write only to their own range of columns or rows, so callers may split ranges over
+threads. Indices are unsigned and arrays flat in the inner loops: signed indices and slices keep LLVM from vectorising.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from solver.simd import exp2_nonpositive, popcount
+
+__all__ = [
+    "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "dense_block",
+    "dense_rows", "sparse_block", "sparse_rows",
+]  # fmt: skip
+
+# what turns the tile's matrix product into kernel values
+PLAIN, EXP2, POLYNOMIAL, TANH = 0, 1, 2, 3
+
+_CONTRACT = {"contract", "nnan", "ninf", "nsz", "arcp"}
+_0 = np.uint64(0)
+_1 = np.uint64(1)
+_2 = np.uint64(2)
+_3 = np.uint64(3)
+_4 = np.uint64(4)
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def _transform(values: Any, form: int, degree: int) -> None:
+    """Apply the kernel's function to a flat float32 array of products, in place."""
+    n = np.uint64(values.size)
+    if form == EXP2:
+        for t in range(_0, n):
+            values[t] = exp2_nonpositive(values[t])
+    elif form == TANH:
+        for t in range(_0, n):
+            values[t] = np.float32(np.tanh(values[t]))
+    elif form == POLYNOMIAL:
+        for t in range(_0, n):
+            x = values[t]
+            power = x
+            for _ in range(degree - 1):
+                power *= x
+            values[t] = power
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def _fold(tile: Any, width: Any, first: Any, last: Any, coef: Any, F: Any, s: Any, exponential: bool) -> None:
+    """F[s:s+width] += coef[first:last] · rows first … last of the tile, four rows a pass."""
+    r = first
+    while r + _4 <= last:
+        c0, c1, c2, c3 = coef[r], coef[r + _1], coef[r + _2], coef[r + _3]
+        b0 = r * width
+        b1 = b0 + width
+        b2 = b1 + width
+        b3 = b2 + width
+        if exponential:
+            for t in range(_0, width):
+                x0 = exp2_nonpositive(tile[b0 + t])
+                x1 = exp2_nonpositive(tile[b1 + t])
+                x2 = exp2_nonpositive(tile[b2 + t])
+                x3 = exp2_nonpositive(tile[b3 + t])
+                F[s + t] += np.float64((c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3))
+        else:
+            for t in range(_0, width):
+                F[s + t] += np.float64(
+                    (c0 * tile[b0 + t] + c1 * tile[b1 + t]) + (c2 * tile[b2 + t] + c3 * tile[b3 + t])
+                )
+        r += _4
+    while r < last:
+        c0 = coef[r]
+        b0 = r * width
+        if exponential:
+            for t in range(_0, width):
+                F[s + t] += np.float64(c0 * exp2_nonpositive(tile[b0 + t]))
+        else:
+            for t in range(_0, width):
+                F[s + t] += np.float64(c0 * tile[b0 + t])
+        r += _1
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def _fold_stored(
+    tile: Any, width: Any, last: Any, coef: Any, F: Any, s: Any, exponential: bool, starts: Any, cache: Any
+) -> None:
+    """As ``_fold`` for rows 0 … last, and write the kernel values to ``cache[starts[r] + s …]``."""
+    r = _0
+    while r + _4 <= last:
+        c0, c1, c2, c3 = coef[r], coef[r + _1], coef[r + _2], coef[r + _3]
+        b0 = r * width
+        b1 = b0 + width
+        b2 = b1 + width
+        b3 = b2 + width
+        o0, o1, o2, o3 = starts[r] + s, starts[r + _1] + s, starts[r + _2] + s, starts[r + _3] + s
+        if exponential:
+            for t in range(_0, width):
+                x0 = exp2_nonpositive(tile[b0 + t])
+                x1 = exp2_nonpositive(tile[b1 + t])
+                x2 = exp2_nonpositive(tile[b2 + t])
+                x3 = exp2_nonpositive(tile[b3 + t])
+                cache[o0 + t] = x0
+                cache[o1 + t] = x1
+                cache[o2 + t] = x2
+                cache[o3 + t] = x3
+                F[s + t] += np.float64((c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3))
+        else:
+            for t in range(_0, width):
+                x0, x1, x2, x3 = tile[b0 + t], tile[b1 + t], tile[b2 + t], tile[b3 + t]
+                cache[o0 + t] = x0
+                cache[o1 + t] = x1
+                cache[o2 + t] = x2
+                cache[o3 + t] = x3
+                F[s + t] += np.float64((c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3))
+        r += _4
+    while r < last:
+        c0 = coef[r]
+        b0 = r * width
+        o0 = starts[r] + s
+        for t in range(_0, width):
+            x0 = tile[b0 + t]
+            if exponential:
+                x0 = exp2_nonpositive(x0)
+            cache[o0 + t] = x0
+            F[s + t] += np.float64(c0 * x0)
+        r += _1
+
+
+@njit(cache=True, nogil=True)
+def _finish_tile(
+    tile: Any, rows: Any, width: Any, coef: Any, F: Any, s: Any, form: int, degree: int,
+    stored: Any, starts: Any, cache: Any,
+) -> None:  # fmt: skip
+    if form != EXP2:
+        _transform(tile[: rows * width], form, degree)
+    _fold_stored(tile, width, stored, coef, F, s, form == EXP2, starts, cache)
+    _fold(tile, width, stored, rows, coef, F, s, form == EXP2)
+
+
+@njit(cache=True, nogil=True)
+def dense_rows(
+    W: Any, X: Any, coef: Any, F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any,
+    cache: Any, tile_width: int, tile: Any,
+) -> None:  # fmt: skip
+    """Compute kernel rows of dense samples over columns begin … end and add ``coef · rows`` to F.
+
+    Parameters
+    ----------
+    W : (k, d) float32
+        The rows' side of the product.
+    X : (n, d) float32
+        The columns' side.
+    coef : (k,) float32
+    F : (n,) float64, updated
+    form, degree : int
+        Function that turns a product into a kernel value.
+    stored : int
+        So many of the rows, the first ones, are written to the cache.
+    starts : (stored,) uint64
+        Where their column 0 lies in the cache.
+    cache : flat float32
+    tile_width : int
+        Columns of a tile.
+    tile : flat float32
+        Work space of at least ``k * tile_width``.
+    """
+    k = W.shape[0]
+    for s in range(begin, end, tile_width):
+        e = min(end, s + tile_width)
+        np.dot(W, X[s:e].T, out=tile[: k * (e - s)].reshape(k, e - s))
+        _finish_tile(
+            tile, np.uint64(k), np.uint64(e - s), coef, F, np.uint64(s), form, degree, np.uint64(stored), starts, cache
+        )
+
+
+@njit(cache=True, nogil=True)
+def dense_block(W: Any, X: Any, block: Any, begin: int, end: int, form: int, degree: int) -> None:
+    """Fill rows begin … end of a kernel block ``form(W Xᵀ)``."""
+    out = block[begin:end]
+    np.dot(W[begin:end], X.T, out=out)
+    _transform(out.reshape(-1), form, degree)
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def _sparse_products(Wt: Any, k: Any, indptr: Any, indices: Any, data: Any, rows: Any, s: int, e: int, tile: Any,
+                     line: Any) -> None:  # fmt: skip
+    """tile[r, t] = W_r · x for the CSR rows ``rows[s:e]``; Wt is (features, k) flat."""
+    width = np.uint64(e - s)
+    for t in range(s, e):
+        for r in range(_0, k):
+            line[r] = np.float32(0)
+        row = rows[t]
+        for z in range(indptr[row], indptr[row + 1]):
+            value = data[z]
+            o = np.uint64(indices[z]) * k
+            for r in range(_0, k):
+                line[r] += value * Wt[o + r]
+        column = np.uint64(t - s)
+        for r in range(_0, k):
+            tile[r * width + column] = line[r]
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def _add_ends(tile: Any, k: Any, width: Any, row_terms: Any, column_terms: Any, s: int) -> None:
+    for r in range(_0, k):
+        a = row_terms[r]
+        o = r * width
+        for t in range(_0, width):
+            tile[o + t] += a + column_terms[np.uint64(s) + t]
+
+
+@njit(cache=True, nogil=True)
+def sparse_rows(
+    Wt: Any, k: int, indptr: Any, indices: Any, data: Any, rows: Any, row_terms: Any, column_terms: Any, coef: Any,
+    F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any, cache: Any, tile_width: int,
+    tile: Any,
+) -> None:  # fmt: skip
+    """As ``dense_rows`` for columns that are the CSR rows ``rows[begin:end]``.
+
+    ``Wt`` is the flat transposed (features, k) of the scaled rows; ``row_terms`` and ``column_terms`` are added to
+    the products (squared norms for the exponential).
+    """
+    uk = np.uint64(k)
+    line = np.empty(k, np.float32)
+    for s in range(begin, end, tile_width):
+        e = min(end, s + tile_width)
+        width = np.uint64(e - s)
+        _sparse_products(Wt, uk, indptr, indices, data, rows, s, e, tile, line)
+        _add_ends(tile, uk, width, row_terms, column_terms, s)
+        _finish_tile(tile, uk, width, coef, F, np.uint64(s), form, degree, np.uint64(stored), starts, cache)
+
+
+@njit(cache=True, nogil=True)
+def sparse_block(
+    Wt: Any, k: int, indptr: Any, indices: Any, data: Any, rows: Any, row_terms: Any, column_terms: Any, block: Any,
+    begin: int, end: int, form: int, degree: int,
+) -> None:  # fmt: skip
+    """Fill rows begin … end of a (q, k) kernel block, whose row r is the CSR row ``rows[r]``."""
+    uk = np.uint64(k)
+    line = np.empty(k, np.float32)
+    for t in range(begin, end):
+        _sparse_products(Wt, uk, indptr, indices, data, rows, t, t + 1, line, line.copy())
+        for r in range(k):
+            block[t, r] = line[r] + row_terms[r] + column_terms[t]
+    _transform(block[begin:end].reshape(-1), form, degree)
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def binary_rows(
+    W: Any, ones: Any, B: Any, column_ones: Any, scale: float, coef: Any, F: Any, begin: int, end: int, stored: int,
+    starts: Any, cache: Any, tile_width: int, tile: Any,
+) -> None:  # fmt: skip
+    """As ``dense_rows`` for 0/1 features packed in words and the exponential kernel ``2^(-scale |x-w|²)``.
+
+    Parameters
+    ----------
+    W : (k, words) uint64
+    ones, column_ones : float32
+        Number of ones of the rows and of the columns.
+    B : (words, n) uint64
+        Packed columns, word by word.
+    """
+    k = W.shape[0]
+    words = np.uint64(W.shape[1])
+    n = np.uint64(B.shape[1])
+    flat = B.reshape(-1)
+    twice = np.float32(2.0 * scale)
+    once = np.float32(-scale)
+    for s in range(begin, end, tile_width):
+        e = min(end, s + tile_width)
+        width = np.uint64(e - s)
+        first = np.uint64(s)
+        for r in range(k):
+            o = np.uint64(r) * width
+            base = ones[r] * once
+            if words == _2:
+                w0, w1 = W[r, 0], W[r, 1]
+                for t in range(_0, width):
+                    common = popcount(w0 & flat[first + t]) + popcount(w1 & flat[n + first + t])
+                    tile[o + t] = np.float32(common) * twice + (base + once * column_ones[first + t])
+            else:
+                for t in range(_0, width):
+                    common = _0
+                    for z in range(_0, words):
+                        common += popcount(W[r, z] & flat[z * n + first + t])
+                    tile[o + t] = np.float32(common) * twice + (base + once * column_ones[first + t])
+        _finish_tile(tile, np.uint64(k), width, coef, F, first, EXP2, 1, np.uint64(stored), starts, cache)
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def binary_block(W: Any, Wt: Any, ones: Any, scale: float, block: Any, begin: int, end: int) -> None:
+    """Fill rows begin … end of the (q, q) block of packed 0/1 samples; Wt is W transposed."""
+    q = np.uint64(W.shape[0])
+    words = np.uint64(W.shape[1])
+    flat = Wt.reshape(-1)
+    out = block.reshape(-1)
+    twice = np.float32(2.0 * scale)
+    once = np.float32(-scale)
+    for r in range(begin, end):
+        o = np.uint64(r) * q
+        base = ones[r] * once
+        if words == _2:
+            w0, w1 = W[r, 0], W[r, 1]
+            for t in range(_0, q):
+                common = popcount(w0 & flat[t]) + popcount(w1 & flat[q + t])
+                out[o + t] = exp2_nonpositive(np.float32(common) * twice + (base + once * ones[t]))
+        else:
+            for t in range(_0, q):
+                common = _0
+                for z in range(_0, words):
+                    common += popcount(W[r, z] & flat[z * q + t])
+                out[o + t] = exp2_nonpositive(np.float32(common) * twice + (base + once * ones[t]))
+
+
+@njit(cache=True, fastmath={"contract", "nnan", "ninf", "nsz", "arcp", "reassoc"}, nogil=True)
+def _fold_eight(c: Any, o: Any, cache: Any, F: Any, s: Any, width: Any) -> None:
+    c0, c1, c2, c3, c4, c5, c6, c7 = c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]
+    o0, o1, o2, o3 = o[0] + s, o[1] + s, o[2] + s, o[3] + s
+    o4, o5, o6, o7 = o[4] + s, o[5] + s, o[6] + s, o[7] + s
+    for t in range(_0, width):
+        F[s + t] += np.float64(
+            ((c0 * cache[o0 + t] + c1 * cache[o1 + t]) + (c2 * cache[o2 + t] + c3 * cache[o3 + t]))
+            + ((c4 * cache[o4 + t] + c5 * cache[o5 + t]) + (c6 * cache[o6 + t] + c7 * cache[o7 + t]))
+        )
+
+
+@njit(cache=True, nogil=True)
+def accumulate_cached(starts: Any, coef: Any, cache: Any, F: Any, begin: int, end: int) -> None:
+    """F[begin:end] += coef · cached rows, eight rows a pass.
+
+    Parameters
+    ----------
+    starts : (k,) uint64
+        Where column 0 of each row lies in the flat float32 cache.
+    coef : (k,) float32
+    """
+    c = np.zeros(8, np.float32)
+    o = np.zeros(8, np.uint64)
+    for s in range(begin, end, 4096):
+        e = min(end, s + 4096)
+        for i in range(0, starts.size, 8):
+            for j in range(8):
+                if i + j < starts.size:
+                    c[j] = coef[i + j]
+                    o[j] = starts[i + j]
+                else:
+                    c[j] = np.float32(0)
+                    o[j] = starts[i]
+            _fold_eight(c, o, cache, F, np.uint64(s), np.uint64(e - s))

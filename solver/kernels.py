@@ -1,0 +1,347 @@
+"""Kernel functions, kernels over a pool of samples, and the pools of kernel rows that the engines read.
+
+Two precisions live side by side. ``matrix`` and ``products`` are float64 and exact to rounding: small problems,
+verification and prediction use them. A ``Pool`` gives float32 rows quickly and keeps them; the working-set engine
+lives on it and has its result checked with the former.
+"""
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from solver.kernel_pools import DensePool, LinearPool, Pool, PrecomputedPool, SparsePool
+from solver.typing import FloatArray, IndexArray, Matrix
+
+__all__ = ["FeatureKernel", "Kernel", "PrecomputedKernel", "kernel_block"]
+
+KINDS = ("rbf", "linear", "poly", "sigmoid")
+KernelKind = Literal["rbf", "linear", "poly", "sigmoid"]
+
+# elements of one float64 block of kernel values: 4 MB keeps it in cache
+_BLOCK_ELEMENTS = 1 << 19
+
+
+def check_matrix(name: str, X: Any) -> Matrix:
+    """Return ``X`` as a finite two-dimensional float array or CSR matrix; copies only to change the type.
+
+    Raises
+    ------
+    ValueError
+        If it is not two-dimensional or holds NaN or infinity; names the first such row.
+    TypeError
+        If it is sparse but not convertible to CSR.
+    """
+    values: npt.NDArray[Any]
+    row_ends = None
+    sparse = sp.issparse(X)
+    if sparse:
+        X = X.tocsr()
+        if X.data.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float32 if X.data.dtype.itemsize == 1 else np.float64)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        values, row_ends = X.data, X.indptr
+    else:
+        X = np.asarray(X)
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        if X.ndim != 2:
+            raise ValueError(f"{name} must be two-dimensional; got shape {X.shape}")
+        values = X
+    # a finite sum spares the look at every value; an infinite one may be mere overflow
+    if not np.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
+        where = int(np.flatnonzero(~np.isfinite(values.reshape(-1)))[0])
+        bad = where // X.shape[1] if row_ends is None else int(np.searchsorted(row_ends, where, side="right")) - 1
+        raise ValueError(f"{name} holds NaN or infinity (first in row {bad}); expected finite numbers")
+    checked: Matrix = X
+    return checked
+
+
+def _squared_norms(X: Matrix) -> FloatArray:
+    if sp.issparse(X):
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        return np.bincount(rows, np.square(X.data, dtype=np.float64), minlength=X.shape[0]).astype(np.float64)
+    squares: FloatArray = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return squares
+
+
+def _dots(A: Matrix, B: Matrix) -> FloatArray:
+    """A Bᵀ in float64."""
+    if sp.issparse(A) or sp.issparse(B):
+        if not sp.issparse(A):
+            return np.ascontiguousarray(_dots(B, A).T)
+        left = A.astype(np.float64)
+        if sp.issparse(B):
+            return np.asarray((left @ B.astype(np.float64).T).toarray())
+        return np.asarray(left @ np.asarray(B, dtype=np.float64).T)
+    return np.asarray(A, dtype=np.float64) @ np.asarray(B, dtype=np.float64).T
+
+
+def _finish(
+    dots: FloatArray, a: FloatArray, b: FloatArray, kind: str, gamma: float, degree: int, coef0: float
+) -> FloatArray:
+    """Turn inner products into kernel values, in place; a, b: squared norms of the rows and of the columns."""
+    if kind == "rbf":
+        dots *= 2.0
+        dots -= a[:, None]
+        dots -= b[None, :]
+        np.minimum(dots, 0.0, out=dots)
+        dots *= gamma
+        np.exp(dots, out=dots)
+    elif kind != "linear":
+        dots *= gamma
+        dots += coef0
+        if kind == "poly":
+            dots **= degree
+        else:
+            np.tanh(dots, out=dots)
+    return dots
+
+
+def kernel_block(
+    X: Any,
+    Z: Any,
+    kind: str,
+    gamma: float = 1.0,
+    degree: int = 3,
+    coef0: float = 0.0,
+    dtype: npt.DTypeLike = np.float64,
+) -> FloatArray:
+    """Compute the kernel values between two sets of samples.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR matrix
+    Z : (m, d) array or CSR matrix
+    kind : {"rbf", "linear", "poly", "sigmoid"}
+        ``exp(-gamma |x-z|²)``, ``x·z``, ``(gamma x·z + coef0)^degree``, ``tanh(gamma x·z + coef0)``.
+    gamma, degree, coef0
+        Parameters of the kind; those it does not have are ignored.
+    dtype : dtype, default float64
+        Of the result; the computation is in float64.
+
+    Returns
+    -------
+    (n, m) array
+        Dense: call it with few rows at a time where ``n · m`` is large.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of columns differ, the kind is unknown, or a value is not finite.
+    """
+    X, Z = check_matrix("X", X), check_matrix("Z", Z)
+    if X.shape[1] != Z.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} columns but Z has {Z.shape[1]}")
+    if kind not in KINDS:
+        raise ValueError(f"unknown kernel {kind!r}: expected one of {', '.join(KINDS)}")
+    if kind == "rbf" and not sp.issparse(X) and not sp.issparse(Z):
+        # a common shift leaves distances alone and spares them cancellation
+        centre = np.asarray(Z, dtype=np.float64).mean(axis=0) if Z.shape[0] else 0.0
+        X, Z = X - centre, Z - centre
+    block = _finish(_dots(X, Z), _squared_norms(X), _squared_norms(Z), kind, gamma, degree, coef0)
+    return block.astype(dtype, copy=False)
+
+
+class Kernel(Protocol):
+    """What the solver asks of a kernel over a pool of ``n_samples`` samples."""
+
+    n_samples: int
+
+    def diagonal(self, samples: IndexArray) -> FloatArray:
+        """K(s, s) in float64."""
+        ...
+
+    def matrix(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        """Kernel values between samples, (rows, columns) float64."""
+        ...
+
+    def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
+        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        ...
+
+    def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
+        """The pool of float32 kernel rows, extended to hold these samples as columns."""
+        ...
+
+
+class _BlockedProducts:
+    """Products by blocks of float64 kernel values, for kernels without a shorter way."""
+
+    def matrix(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        raise NotImplementedError
+
+    def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
+        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        result = np.zeros(len(columns))
+        if not len(rows):
+            return result
+        width = max(1, min(len(columns), 1024))
+        height = max(1, _BLOCK_ELEMENTS // width)
+        for s in range(0, len(columns), width):
+            for r in range(0, len(rows), height):
+                block = self.matrix(rows[r : r + height], columns[s : s + width])
+                result[s : s + width] += coefficients[r : r + height] @ block
+        return result
+
+
+class FeatureKernel(_BlockedProducts):
+    """A kernel between the rows of a feature matrix.
+
+    One object owns the cache of kernel rows, keyed by sample: pass the same object to successive calls of the solver
+    and they share rows. Not to be used by two threads at once.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features) float array or CSR matrix
+        Kept, not copied (except to become float); must not be changed afterwards.
+    kind : {"rbf", "linear", "poly", "sigmoid"}, default "rbf"
+    gamma : float
+        Positive; needed by all kinds but ``linear``.
+    degree : int, default 3
+        Of ``poly``, at least 1.
+    coef0 : float, default 0
+        Of ``poly`` and ``sigmoid``.
+
+    Raises
+    ------
+    ValueError
+        If ``X`` is not a finite matrix, a parameter is out of its range, or the kernel values would overflow.
+    """
+
+    def __init__(
+        self, X: Any, kind: str = "rbf", gamma: float | None = None, degree: int = 3, coef0: float = 0.0
+    ) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"unknown kernel {kind!r}: expected one of {', '.join(KINDS)}")
+        if kind != "linear" and (gamma is None or not np.isfinite(gamma) or gamma <= 0):
+            raise ValueError(f"gamma must be a positive number for the {kind} kernel; got {gamma}")
+        if kind == "poly" and (degree != int(degree) or degree < 1):
+            raise ValueError(f"degree must be an integer of at least 1; got {degree}")
+        if not np.isfinite(coef0):
+            raise ValueError(f"coef0 must be finite; got {coef0}")
+        self.X: Matrix = check_matrix("X", X)
+        self.kind = kind
+        self.gamma = 1.0 if gamma is None else float(gamma)
+        self.degree = int(degree)
+        self.coef0 = float(coef0)
+        self.n_samples: int = self.X.shape[0]
+        self._centre: FloatArray | None = None
+        if kind == "rbf" and not sp.issparse(self.X) and self.n_samples:
+            self._centre = self.X.mean(axis=0, dtype=np.float64)
+        self._squares = self._shifted_squares()
+        largest = float(np.abs(self.diagonal(np.arange(self.n_samples))).max(initial=0.0))
+        if not largest < 1e30:
+            raise ValueError(
+                f"kernel values reach {largest:.3g}: the {kind} kernel overflows on these features; scale them"
+            )
+        self._pool: Pool | None = None
+
+    def _shifted_squares(self) -> FloatArray:
+        if self._centre is None:
+            return _squared_norms(self.X)
+        squares = np.empty(self.n_samples)
+        step = max(1, _BLOCK_ELEMENTS // max(1, self.X.shape[1]))
+        for s in range(0, self.n_samples, step):
+            part = self.X[s : s + step] - self._centre
+            squares[s : s + step] = np.einsum("ij,ij->i", part, part)
+        return squares
+
+    def _part(self, samples: IndexArray) -> Matrix:
+        """Rows of X in float64, shifted to their centre if that is of use."""
+        part = self.X[samples]
+        if self._centre is not None:
+            part = part - self._centre
+        return part
+
+    def diagonal(self, samples: IndexArray) -> FloatArray:
+        """K(s, s) in float64."""
+        if self.kind == "rbf":
+            return np.ones(len(samples))
+        with np.errstate(over="ignore"):
+            squares = self._squares[samples].astype(np.float64)
+            if self.kind == "linear":
+                return squares
+            argument = self.gamma * squares + self.coef0
+            return argument**self.degree if self.kind == "poly" else np.tanh(argument)
+
+    def matrix(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        """Kernel values between samples, (rows, columns) float64."""
+        A = self._part(rows)
+        same = rows is columns
+        B = A if same else self._part(columns)
+        block = _finish(
+            _dots(A, B), self._squares[rows], self._squares[columns], self.kind, self.gamma, self.degree, self.coef0
+        )
+        if same and self.kind == "rbf":
+            np.fill_diagonal(block, 1.0)
+        return block
+
+    def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
+        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        if self.kind != "linear":
+            return super().products(rows, coefficients, columns)
+        w = np.asarray(self.X[rows].T @ coefficients, dtype=np.float64)
+        if len(columns) == self.n_samples and np.array_equal(columns, np.arange(self.n_samples)):
+            return np.asarray(self.X @ w, dtype=np.float64)
+        return np.asarray(self.X[columns] @ w, dtype=np.float64)
+
+    def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
+        """The pool of float32 kernel rows, extended to hold these samples as columns."""
+        if self._pool is None:
+            self._pool = self._new_pool()
+        self._pool.prepare(samples, cache_bytes)
+        return self._pool
+
+    def _new_pool(self) -> Pool:
+        if self.kind == "linear":
+            return LinearPool(self.X)
+        if sp.issparse(self.X):
+            return SparsePool(self.X, self._squares, self.kind, self.gamma, self.degree, self.coef0)
+        return DensePool(self.X, self._centre, self._squares, self.kind, self.gamma, self.degree, self.coef0)
+
+
+class PrecomputedKernel(_BlockedProducts):
+    """A kernel given as a matrix.
+
+    Parameters
+    ----------
+    K : (n, n) float32 or float64 array
+        Symmetric. Kept, not copied; may be memory-mapped, whole rows are read.
+
+    Raises
+    ------
+    ValueError
+        If it is not a square matrix of finite numbers or the diagonal shows that values overflow float32.
+    """
+
+    def __init__(self, K: Any) -> None:
+        K = np.asanyarray(K)
+        if K.ndim != 2 or K.shape[0] != K.shape[1]:
+            raise ValueError(f"K must be a square matrix; got shape {K.shape}")
+        if K.dtype not in (np.float32, np.float64):
+            K = K.astype(np.float64)
+        for s in range(0, len(K), 1024):
+            if not (np.abs(K[s : s + 1024]) < 1e30).all():
+                raise ValueError(f"K holds NaN, infinity or values above 1e30 in rows {s} … {s + 1023}")
+        self.K: FloatArray = K
+        self.n_samples: int = len(K)
+        self._pool: Pool | None = None
+
+    def diagonal(self, samples: IndexArray) -> FloatArray:
+        """K(s, s) in float64."""
+        return self.K[samples, samples].astype(np.float64)
+
+    def matrix(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        """Kernel values between samples, (rows, columns) float64."""
+        return np.asarray(self.K[rows][:, columns], dtype=np.float64)
+
+    def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
+        """The pool of float32 kernel rows, extended to hold these samples as columns."""
+        if self._pool is None:
+            self._pool = PrecomputedPool(self.K)
+        self._pool.prepare(samples, cache_bytes)
+        return self._pool

@@ -1,0 +1,203 @@
+"""The dual quadratic program of every algorithm of the product, solved exactly.
+
+min ½ aᵀQa + pᵀa   subject to   yᵀa = delta,  lo <= a <= hi,   Q_ij = y_i y_j K(idx_i, idx_j)
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.arrays import resolve_backend
+from solver.kernels import FeatureKernel, Kernel, PrecomputedKernel
+from solver.row_cache import arena, default_cache_bytes
+from solver.smo import engines
+from solver.smo.inner import BIG, extremes
+from solver.smo.limits import Limits
+from solver.smo.problem import Callback, InfeasibleError, Problem, Solution, UnboundedError, make_problem, repair
+
+__all__ = [
+    "Callback",
+    "InfeasibleError",
+    "Solution",
+    "UnboundedError",
+    "repair",
+    "solve",
+    "solve_many",
+    "warm_up",
+]
+
+
+def solve(
+    kernel: Kernel,
+    idx: npt.ArrayLike,
+    y: npt.ArrayLike,
+    p: npt.ArrayLike,
+    lo: npt.ArrayLike,
+    hi: npt.ArrayLike,
+    delta: float = 0.0,
+    *,
+    alpha0: npt.ArrayLike | None = None,
+    grad0: npt.ArrayLike | None = None,
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    cache_bytes: int | None = None,
+    backend: str = "auto",
+    callback: Callback | None = None,
+) -> Solution:
+    """Solve one quadratic program.
+
+    Parameters
+    ----------
+    kernel : FeatureKernel or PrecomputedKernel
+        Kernel over a pool of samples. Successive calls with the same object share its kernel rows.
+    idx : (n,) array_like of int
+        Sample of each variable; several variables may share a sample.
+    y : (n,) array_like
+        Sign of each variable, -1 or +1.
+    p : (n,) array_like or float
+        Linear term; -1 for a C-SVC.
+    lo, hi : (n,) array_like or float
+        Bounds; may be negative or infinite.
+    delta : float, default 0
+        Value of ``yᵀa``.
+    alpha0 : (n,) array_like, optional
+        Start, default 0. Made feasible by ``repair`` if it is not.
+    grad0 : (n,) array_like, optional
+        ``Solution.gradient`` that belongs to ``alpha0`` (same variables, same p); saves recomputing it. Ignored when
+        ``alpha0`` has to be repaired.
+    tol : float, default 1e-3
+        Largest gap of a solution that counts as optimal, in units of the decision function.
+    max_iter : int, optional
+        Largest number of two-variable steps, default ``max(10_000_000, 100 n)``.
+    max_seconds : float, optional
+        Largest wall time.
+    cache_bytes : int, optional
+        Memory for kernel rows, default a third of what is available and at most 2 GiB. The first solve with a kernel
+        fixes it.
+    backend : {"auto", "cpu", "cuda"}, default "auto"
+    callback : callable, optional
+        ``callback(iterations, gap)``, called several times a second; a true answer cancels.
+
+    Returns
+    -------
+    Solution
+        Also when a limit was met: look at ``status``.
+
+    Raises
+    ------
+    ValueError
+        If a part of the problem is malformed; names it.
+    InfeasibleError
+        If no alpha meets the constraints.
+    UnboundedError
+        If the objective has no minimum.
+
+    Notes
+    -----
+    Deterministic: the same sequence of calls on the same machine gives the same bits, whatever the number of threads.
+    The solver follows [1]_ with batches of kernel rows; ties are broken by the lowest index.
+
+    References
+    ----------
+    .. [1] R.-E. Fan, P.-H. Chen and C.-J. Lin, "Working set selection using second order information for training
+       support vector machines", JMLR 6, 2005.
+    """
+    resolve_backend(backend)
+    if not tol > 0:
+        raise ValueError(f"tol must be positive; got {tol}")
+    problem = make_problem(kernel.n_samples, idx, y, p, lo, hi, delta, alpha0, grad0)
+    n = problem.idx.size
+    limits = Limits(max(10_000_000, 100 * n) if max_iter is None else max_iter, max_seconds, callback)
+    if n <= engines.DIRECT_LIMIT:
+        name = "direct"
+        outcome = engines.solve_direct(kernel, problem, tol, limits)
+    else:
+        name = "linear" if getattr(kernel, "kind", None) == "linear" else "working-set"
+        memory = default_cache_bytes() if cache_bytes is None else cache_bytes
+        outcome = engines.solve_working_set(kernel, problem, tol, limits, memory)
+    return _solution(problem, outcome, limits, name)
+
+
+def _solution(problem: Problem, outcome: engines.Outcome, limits: Limits, engine: str) -> Solution:
+    alpha, v = outcome.alpha, outcome.v
+    highest, lowest, _, _ = extremes(v, problem.y, alpha, problem.lo, problem.hi)
+    free = (alpha > problem.lo) & (alpha < problem.hi)
+    support = alpha != 0
+    if free.any():
+        b = float(v[free].mean())
+    elif highest > -BIG and lowest < BIG:
+        b = 0.5 * (highest + lowest)
+    else:
+        b = highest if highest > -BIG else lowest if lowest < BIG else 0.0
+    return Solution(
+        alpha=alpha,
+        b=b,
+        b_low=highest if highest > -BIG else -np.inf,
+        b_high=lowest if lowest < BIG else np.inf,
+        objective=0.5 * float(alpha @ (problem.p - problem.y * v)),
+        gap=outcome.gap,
+        iterations=limits.iterations,
+        status=outcome.status,
+        gradient=-problem.y * v,
+        n_support=int(np.count_nonzero(support)),
+        n_bounded=int(np.count_nonzero(support & ~free)),
+        n_kernel_rows=outcome.n_kernel_rows,
+        seconds=limits.seconds,
+        engine=engine,
+    )
+
+
+def solve_many(problems: Iterable[dict[str, Any]]) -> list[Solution]:
+    """Solve many problems, in order.
+
+    Parameters
+    ----------
+    problems : iterable of dict
+        Keyword arguments of ``solve``. Problems on the same kernel object share kernel rows. ``alpha0`` may be the
+        string ``"previous"``: start from the solution of the problem before (same variables and p), the way along a
+        path of growing C.
+
+    Returns
+    -------
+    list of Solution
+    """
+    solutions: list[Solution] = []
+    for problem in problems:
+        if isinstance(problem.get("alpha0"), str):
+            if problem["alpha0"] != "previous" or not solutions:
+                raise ValueError("alpha0 must be an array or 'previous', and the first problem has none before it")
+            problem = {**problem, "alpha0": solutions[-1].alpha, "grad0": solutions[-1].gradient}
+        solutions.append(solve(**problem))
+    return solutions
+
+
+def warm_up(arena_bytes: int = 256 << 20) -> None:
+    """Compile or load everything the solver needs and touch its memory, so that the next solve runs at full speed.
+
+    Parameters
+    ----------
+    arena_bytes : int, default 256 MiB
+        Memory for kernel rows that is touched now.
+    """
+    import scipy.sparse as sp
+
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 4))
+    y = np.where(X[:, 0] + random.normal(size=600) > 0, 1.0, -1.0)
+    binary = (X > 0).astype(np.float64)
+    kernels: list[Kernel] = [
+        FeatureKernel(X, gamma=0.5),
+        FeatureKernel(sp.csr_array(X), gamma=0.5),
+        FeatureKernel(binary, gamma=0.5),
+        FeatureKernel(X, "linear"),
+        FeatureKernel(X, "poly", gamma=0.5, degree=2),
+    ]
+    kernels.append(PrecomputedKernel(kernels[0].matrix(np.arange(600), np.arange(600))))
+    for kernel in kernels:
+        solution = solve(kernel, np.arange(600), y, -1.0, 0.0, 1.0, tol=1e-2)
+        solve(kernel, np.arange(600), y, -1.0, 0.0, 2.0, tol=1e-2, alpha0=solution.alpha, grad0=solution.gradient)
+    solve(kernels[0], np.arange(50), y[:50], -1.0, 0.0, 1.0)
+    arena.touch(arena_bytes)

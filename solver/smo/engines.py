@@ -1,0 +1,305 @@
+"""The CPU engines: small problems directly on their kernel matrix, all others by working sets.
+
+Notation: ``v = -y · gradient``. With ``up`` the variables whose y·a may grow and ``down`` those whose y·a may shrink,
+alpha is optimal when ``max_up v <= min_down v``; the difference is the gap.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.kernels import Kernel
+from solver.parallel import single_threaded_blas
+from solver.smo.inner import BIG, extremes, solve_block, violators
+from solver.smo.limits import Limits
+from solver.smo.problem import Problem, UnboundedError
+from solver.typing import BoolArray, FloatArray, IndexArray
+
+__all__ = ["DIRECT_LIMIT", "Outcome", "solve_direct", "solve_working_set"]
+
+# up to so many variables the whole matrix is computed in float64 (2 MB)
+DIRECT_LIMIT = 512
+
+# least curvature along a pair of variables, as in LIBSVM
+TAU = 1e-12
+
+# a variable without bounds beyond this has no minimum to go to
+_RUNAWAY = 1e10
+
+# steps between two looks at the clock and the callback; a step takes about a microsecond
+_STEPS_A_LOOK = 50_000
+
+# an inner solve makes at most so many steps per variable of its block
+_STEPS_A_VARIABLE = 20
+
+# working sets without a measurable decrease of the objective before float32 is blamed
+_PATIENCE = 30
+
+# float64 recomputations of F before everything is done in float64
+_REFINEMENTS = 3
+
+
+@dataclass
+class Outcome:
+    """What an engine leaves behind: alpha and v agree with each other to float64."""
+
+    alpha: FloatArray
+    v: FloatArray
+    gap: float
+    status: str
+    n_kernel_rows: int
+
+
+def _gap(problem: Problem, alpha: FloatArray, v: FloatArray) -> float:
+    highest, lowest, _, _ = extremes(v, problem.y, alpha, problem.lo, problem.hi)
+    return _width(highest, lowest)
+
+
+def _check_bounded(alpha: FloatArray, lo: FloatArray, hi: FloatArray) -> None:
+    """Raise when a variable without a bound runs away (a step along no curvature has length gap / TAU)."""
+    if np.any((alpha > _RUNAWAY) & (hi >= BIG)) or np.any((alpha < -_RUNAWAY) & (lo <= -BIG)):
+        raise UnboundedError(
+            "the objective falls without end: variables without bounds share a sample or a direction that the kernel"
+            " does not penalise"
+        )
+
+
+def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -> Outcome:
+    """Solve with the whole kernel matrix at hand, all in float64.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    problem : Problem
+    tol : float
+    limits : Limits
+        Its ``iterations`` is advanced.
+    """
+    samples, variable = np.unique(problem.idx, return_inverse=True)
+    K = kernel.matrix(samples, samples)
+    if samples.size < problem.idx.size or not np.array_equal(variable, np.arange(variable.size)):
+        K = K[variable][:, variable]
+    K = np.ascontiguousarray(K)
+    y, alpha = problem.y, problem.alpha
+    linear = -y * problem.p
+    v = linear - K @ (y * alpha)
+    stop = tol
+    gap = _gap(problem, alpha, v)
+    status = "optimal" if gap <= tol else limits.reason_to_stop(gap)
+    while status is None:
+        steps, gap = solve_block(
+            K, y, v, alpha, problem.lo, problem.hi, stop, min(_STEPS_A_LOOK, limits.steps_left), TAU
+        )
+        limits.iterations += steps
+        _check_bounded(alpha, problem.lo, problem.hi)
+        if gap <= stop or steps == 0:
+            # v was updated step by step: judge by a fresh one
+            v = linear - K @ (y * alpha)
+            gap = _gap(problem, alpha, v)
+            if gap <= tol:
+                status = "optimal"
+            elif steps == 0 and limits.steps_left:
+                status = "precision"
+            stop = 0.5 * tol
+        status = status or limits.reason_to_stop(gap)
+    v = linear - K @ (y * alpha)
+    return Outcome(alpha, v, _gap(problem, alpha, v), status, samples.size)
+
+
+class _WorkingSet:
+    """State of one solve by working sets.
+
+    F holds ``Σ_j y_j alpha_j K(idx_j, ·)`` on the columns of the kernel's pool, so that ``v = -y p - F[column]``;
+    variables that share a sample share a column.
+    """
+
+    def __init__(self, kernel: Kernel, problem: Problem, tol: float, limits: Limits, cache_bytes: int) -> None:
+        self.kernel, self.problem, self.tol, self.limits = kernel, problem, tol, limits
+        self.pool = kernel.pool(problem.idx, cache_bytes)
+        self.rows_before = self.pool.rows_computed
+        self.column = self.pool.columns(problem.idx)
+        self.shared = np.unique(self.column).size < self.column.size
+        self.linear = -problem.y * problem.p
+        self.alpha = problem.alpha
+        self.F = np.zeros(self.pool.samples.size)
+        self.size = min(problem.idx.size, set_size(problem.idx.size))
+        self.exact = False  # float64 blocks and updates, for the last bits
+        self.refinements = 0
+
+    def run(self) -> Outcome:
+        """Iterate to the tolerance or a limit."""
+        self._start()
+        chosen = np.empty(0, np.int64)
+        best, since_best = np.inf, 0
+        while True:
+            v = self.v()
+            highest, lowest, _, _ = extremes(v, self.problem.y, self.alpha, self.problem.lo, self.problem.hi)
+            gap = _width(highest, lowest)
+            objective = self.objective(v)
+            since_best = 0 if objective < best - 1e-10 * abs(best) else since_best + 1
+            best = min(best, objective)
+            moved = False
+            if gap > self.tol and since_best < _PATIENCE:
+                reason = self.limits.reason_to_stop(gap)
+                if reason is not None:
+                    return self._finish(v, reason)
+                chosen = self._choose(v, highest, lowest, chosen)
+                moved = self._improve(chosen, v, gap)
+            if not moved:
+                outcome = self._finish(v, "optimal")
+                if outcome.gap <= self.tol:
+                    return outcome
+                reason = self.limits.reason_to_stop(outcome.gap)
+                if reason is not None:
+                    outcome.status = reason
+                    return outcome
+                if self.exact:
+                    outcome.status = "precision"
+                    return outcome
+                self._refine()
+                chosen = chosen[:0]
+                best, since_best = np.inf, 0
+
+    def v(self) -> FloatArray:
+        """``-y · gradient`` of every variable."""
+        return self.linear - self.F[self.column]
+
+    def objective(self, v: FloatArray) -> float:
+        """``½ aᵀQa + pᵀa``."""
+        return 0.5 * float(self.alpha @ (self.problem.p - self.problem.y * v))
+
+    def _start(self) -> None:
+        problem = self.problem
+        if problem.gradient is not None:
+            self.F[self.column] = problem.y * (problem.gradient - problem.p)
+            return
+        moved = np.flatnonzero(self.alpha)
+        self._add(moved, problem.y[moved] * self.alpha[moved])
+
+    def _add(self, variables: IndexArray, coefficients: FloatArray) -> None:
+        """Fold ``coefficients`` of some variables' samples into F."""
+        columns = self.column[variables]
+        keep = self._free(variables)
+        if self.shared:
+            columns, inverse = np.unique(columns, return_inverse=True)
+            coefficients = np.bincount(inverse, coefficients, minlength=columns.size).astype(np.float64)
+            keep = np.bincount(inverse, keep, minlength=columns.size) > 0
+        if self.exact:
+            self.F += self.kernel.products(self.pool.samples[columns], coefficients, self.pool.samples)
+            return
+        for s in range(0, columns.size, 1024):
+            part = slice(s, s + 1024)
+            self.pool.update(columns[part], coefficients[part], self.F, keep[part])
+
+    def _free(self, variables: IndexArray) -> BoolArray:
+        a = self.alpha[variables]
+        return (a > self.problem.lo[variables]) & (a < self.problem.hi[variables])
+
+    def _choose(self, v: FloatArray, highest: float, lowest: float, last: IndexArray) -> IndexArray:
+        """The free variables of the last set and the strongest violators of both sides."""
+        kept = last[self._free(last)]
+        kept = kept[max(0, kept.size - self.size // 2) :]
+        skip = np.zeros(v.size, np.bool_)
+        skip[kept] = True
+        problem = self.problem
+        up, down = violators(v, problem.y, self.alpha, problem.lo, problem.hi, highest, lowest, skip)
+        new = self.size - kept.size
+        up = _strongest(up, -v[up], new // 2)
+        skip[up] = True
+        down = down[~skip[down]]
+        down = _strongest(down, v[down], new - up.size)
+        return np.concatenate([kept, up, down])
+
+    def _improve(self, chosen: IndexArray, v: FloatArray, gap: float) -> bool:
+        """Solve for the chosen variables; tell whether any moved."""
+        problem = self.problem
+        if self.exact:
+            samples = problem.idx[chosen]
+            K = self.kernel.matrix(samples, samples)
+        else:
+            K = self.pool.block(self.column[chosen])
+        before = self.alpha[chosen]
+        after = before.copy()
+        local_v = v[chosen]
+        steps, _ = solve_block(
+            K, problem.y[chosen], local_v, after, problem.lo[chosen], problem.hi[chosen],
+            max(0.1 * gap, 0.5 * self.tol), min(_STEPS_A_VARIABLE * chosen.size, self.limits.steps_left), TAU,
+        )  # fmt: skip
+        self.limits.iterations += steps
+        change = problem.y[chosen] * (after - before)
+        moved = np.flatnonzero(change)
+        self.alpha[chosen] = after
+        _check_bounded(after, problem.lo[chosen], problem.hi[chosen])
+        self._add(chosen[moved], change[moved])
+        return moved.size > 0
+
+    def _refine(self) -> None:
+        """Compute F afresh in float64; float32 errors of what follows are then proportional to small changes only."""
+        self.refinements += 1
+        self.exact = self.refinements > _REFINEMENTS
+        moved = np.flatnonzero(self.alpha)
+        self.F[self.column] = self._products(moved, self.problem.idx)
+
+    def _products(self, variables: IndexArray, samples: IndexArray) -> FloatArray:
+        coefficients = self.problem.y[variables] * self.alpha[variables]
+        return self.kernel.products(self.problem.idx[variables], coefficients, samples)
+
+    def _finish(self, v: FloatArray, status: str) -> Outcome:
+        """Recompute in float64 what decides the gap.
+
+        That is v of the variables that could be the extremes: those within eight times the largest error seen so far
+        of the exact extremes. Starts with the 32 outermost of each side.
+        """
+        problem, alpha = self.problem, self.alpha
+        support = np.flatnonzero(alpha)
+        grow, shrink = alpha < problem.hi, alpha > problem.lo
+        up = np.where(problem.y > 0, grow, shrink)
+        down = np.where(problem.y > 0, shrink, grow)
+        up_at, down_at = np.flatnonzero(up), np.flatnonzero(down)
+        todo = np.union1d(_strongest(up_at, -v[up_at], 32), _strongest(down_at, v[down_at], 32))
+        known = np.zeros(v.size, np.bool_)
+        v = v.copy()
+        error = 0.0
+        highest, lowest = -BIG, BIG
+        while todo.size:
+            exact = self.linear[todo] - self._products(support, problem.idx[todo])
+            error = max(error, float(np.abs(exact - v[todo]).max()))
+            v[todo] = exact
+            known[todo] = True
+            highest = float(v[up & known].max(initial=-BIG))
+            lowest = float(v[down & known].min(initial=BIG))
+            margin = 8 * error
+            todo = np.flatnonzero(~known & ((up & (v > highest - margin)) | (down & (v < lowest + margin))))
+        return Outcome(alpha, v, _width(highest, lowest), status, self.pool.rows_computed - self.rows_before)
+
+
+def _width(highest: float, lowest: float) -> float:
+    return max(0.0, highest - lowest) if highest > -BIG and lowest < BIG else 0.0
+
+
+def set_size(n: int) -> int:
+    return 512 if n < 40_000 else 1024
+
+
+def _strongest(candidates: IndexArray, keys: FloatArray, count: int) -> IndexArray:
+    """Those ``count`` of the candidates with the smallest keys, in index order."""
+    if candidates.size <= count:
+        return candidates
+    return candidates[np.sort(np.argpartition(keys, count)[:count])]
+
+
+def solve_working_set(kernel: Kernel, problem: Problem, tol: float, limits: Limits, cache_bytes: int) -> Outcome:
+    """Solve by working sets on float32 kernel rows, verified and where needed refined in float64.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    problem : Problem
+    tol : float
+    limits : Limits
+        Its ``iterations`` is advanced.
+    cache_bytes : int
+        Memory for kernel rows.
+    """
+    with single_threaded_blas():
+        return _WorkingSet(kernel, problem, tol, limits, cache_bytes).run()

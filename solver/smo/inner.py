@@ -1,0 +1,228 @@
+# mypy: ignore-errors
+# Numba gives these functions their types; the checker sees neither its intrinsics nor its unsigned arithmetic.
+"""The sequential heart: sequential minimal optimisation on a small dense kernel block.
+
+One step picks the variable that violates the optimality conditions most, pairs it with the one that promises the
+largest decrease of the objective (Fan, Chen and Lin, JMLR 6, 2005, working set selection 2) and solves for the two.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from solver.simd import fast_max, fast_min
+
+__all__ = ["BIG", "extremes", "solve_block", "violators"]
+
+# stands for infinity: the loops are compiled under the promise that there are no infinities
+BIG = 1e100
+
+_STEP = np.uint64(128)
+_0 = np.uint64(0)
+
+
+@njit(cache=True, fastmath=True, nogil=True, inline="always")
+def _set_movable(t: Any, y: Any, a: Any, lo: Any, hi: Any, up: Any, down: Any) -> None:
+    """Note as 0 or ∓BIG whether y·a of variable t may still grow (up) and shrink (down)."""
+    below, above = a[t] < hi[t], a[t] > lo[t]
+    if y[t] < 0:
+        below, above = above, below
+    up[t] = 0.0 if below else -BIG
+    down[t] = 0.0 if above else BIG
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def _iterate(
+    K: Any,
+    stride: Any,
+    diagonal: Any,
+    y: Any,
+    v: Any,
+    a: Any,
+    lo: Any,
+    hi: Any,
+    up: Any,
+    down: Any,
+    stop: float,
+    max_steps: int,
+    tau: float,
+) -> tuple[int, float]:
+    # unsigned indices and a flat K: signed ones cost wrap-around checks and slices cost reference counts
+    q = np.uint64(v.size)
+    steps = 0
+    gap = BIG
+    delta = 0.0
+    row_i = _0
+    row_j = _0
+    while True:
+        # apply the last step to v and find the extremes in the same pass; whole blocks first, so that it vectorises
+        highest, lowest, best_block = -BIG, BIG, _0
+        for s in range(_0, q, _STEP):
+            e = s + _STEP
+            if e > q:
+                e = q
+            high, low = -BIG, BIG
+            for t in range(s, e):
+                x = v[t] - delta * (np.float64(K[row_i + t]) - np.float64(K[row_j + t]))
+                v[t] = x
+                high = fast_max(high, x + up[t])
+                low = fast_min(low, x + down[t])
+            if high > highest:
+                highest = high
+                best_block = s
+            if low < lowest:
+                lowest = low
+        gap = highest - lowest
+        if gap <= stop or steps >= max_steps:
+            break
+        e = best_block + _STEP
+        if e > q:
+            e = q
+        i = best_block
+        for t in range(best_block, e):
+            if v[t] + up[t] >= highest:
+                i = t
+                break
+        row_i = i * stride
+        d_i = diagonal[i]
+        v_i = v[i]
+        most, best_block = 0.0, q
+        for s in range(_0, q, _STEP):
+            e = s + _STEP
+            if e > q:
+                e = q
+            gain = 0.0
+            for t in range(s, e):
+                difference = fast_max(v_i - (v[t] + down[t]), 0.0)
+                curvature = fast_max(d_i + diagonal[t] - 2.0 * np.float64(K[row_i + t]), tau)
+                gain = fast_max(gain, difference * difference / curvature)
+            if gain > most:
+                most = gain
+                best_block = s
+        if best_block == q:
+            break
+        e = best_block + _STEP
+        if e > q:
+            e = q
+        j, best = best_block, -1.0
+        for t in range(best_block, e):
+            difference = fast_max(v_i - (v[t] + down[t]), 0.0)
+            curvature = fast_max(d_i + diagonal[t] - 2.0 * np.float64(K[row_i + t]), tau)
+            gain = difference * difference / curvature
+            if gain > best:
+                best = gain
+                j = t
+        row_j = j * stride
+        delta = (v_i - v[j]) / fast_max(d_i + diagonal[j] - 2.0 * np.float64(K[row_i + j]), tau)
+        # y_i a_i grows and y_j a_j shrinks by delta; a variable that meets its bound is set to it exactly
+        room_i = hi[i] - a[i] if y[i] > 0 else a[i] - lo[i]
+        room_j = a[j] - lo[j] if y[j] > 0 else hi[j] - a[j]
+        at_bound_i = False
+        at_bound_j = False
+        if delta >= room_i:
+            delta = room_i
+            at_bound_i = True
+        if delta >= room_j:
+            if delta > room_j:
+                at_bound_i = False
+            delta = room_j
+            at_bound_j = True
+        if y[i] > 0:
+            a[i] = hi[i] if at_bound_i else a[i] + delta
+        else:
+            a[i] = lo[i] if at_bound_i else a[i] - delta
+        if y[j] > 0:
+            a[j] = lo[j] if at_bound_j else a[j] - delta
+        else:
+            a[j] = hi[j] if at_bound_j else a[j] + delta
+        _set_movable(i, y, a, lo, hi, up, down)
+        _set_movable(j, y, a, lo, hi, up, down)
+        steps += 1
+    return steps, gap
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def solve_block(
+    K: Any, y: Any, v: Any, a: Any, lo: Any, hi: Any, stop: float, max_steps: int, tau: float
+) -> tuple[int, float]:
+    """Minimise over the q variables of one kernel block, in place.
+
+    Parameters
+    ----------
+    K : (q, q) float32 or float64, C-contiguous
+        Kernel values, without the labels' signs.
+    y : (q,) float64
+        Signs, -1 or +1.
+    v : (q,) float64, updated
+        ``-y · gradient``.
+    a, lo, hi : (q,) float64
+        Variables (updated) and their finite bounds (``±BIG`` for none).
+    stop : float
+        Stops when the gap ``max v (y·a may grow) - min v (y·a may shrink)`` is at most this.
+    max_steps : int
+        Stops after so many steps.
+    tau : float
+        Least curvature along a pair (duplicates have 0, indefinite kernels less).
+
+    Returns
+    -------
+    steps : int
+    gap : float
+        The gap at the end, within the block.
+    """
+    q = v.size
+    up = np.empty(q)
+    down = np.empty(q)
+    diagonal = np.empty(q)
+    for t in range(q):
+        diagonal[t] = K[t, t]
+        _set_movable(t, y, a, lo, hi, up, down)
+    return _iterate(K.reshape(-1), np.uint64(K.shape[1]), diagonal, y, v, a, lo, hi, up, down, stop, max_steps, tau)
+
+
+@njit(cache=True, nogil=True)
+def extremes(v: Any, y: Any, a: Any, lo: Any, hi: Any) -> tuple[float, float, int, int]:
+    """Largest v over the variables whose y·a may grow and smallest over those whose y·a may shrink, with indices.
+
+    Returns
+    -------
+    highest, lowest : float
+        ``-BIG`` and ``BIG`` where no such variable exists.
+    i, j : int
+        The first index that attains each, or -1.
+    """
+    highest, lowest, i, j = -BIG, BIG, -1, -1
+    for t in range(v.size):
+        grow, shrink = a[t] < hi[t], a[t] > lo[t]
+        if y[t] < 0:
+            grow, shrink = shrink, grow
+        if grow and v[t] > highest:
+            highest = v[t]
+            i = t
+        if shrink and v[t] < lowest:
+            lowest = v[t]
+            j = t
+    return highest, lowest, i, j
+
+
+@njit(cache=True, nogil=True)
+def violators(v: Any, y: Any, a: Any, lo: Any, hi: Any, highest: float, lowest: float, skip: Any) -> tuple[Any, Any]:
+    """Indices of the variables that violate optimality: y·a may grow and v > lowest; it may shrink and v < highest."""
+    up = np.empty(v.size, np.int64)
+    down = np.empty(v.size, np.int64)
+    n_up = 0
+    n_down = 0
+    for t in range(v.size):
+        if skip[t]:
+            continue
+        grow, shrink = a[t] < hi[t], a[t] > lo[t]
+        if y[t] < 0:
+            grow, shrink = shrink, grow
+        if grow and v[t] > lowest:
+            up[n_up] = t
+            n_up += 1
+        if shrink and v[t] < highest:
+            down[n_down] = t
+            n_down += 1
+    return up[:n_up].copy(), down[:n_down].copy()

@@ -1,0 +1,214 @@
+"""The quadratic program: its checked form, its solution, and making a start feasible."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.smo.inner import BIG
+from solver.typing import FloatArray, IndexArray
+
+__all__ = ["Callback", "InfeasibleError", "Problem", "Solution", "UnboundedError", "make_problem", "repair"]
+
+Callback = Callable[[int, float], bool | None]
+
+
+class InfeasibleError(ValueError):
+    """Raised when no alpha within its bounds meets the equality constraint."""
+
+
+class UnboundedError(ArithmeticError):
+    """Raised when the objective falls without end along a direction without bounds."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A checked quadratic program in the variables' order; bounds are finite (``±BIG`` for none).
+
+    Attributes
+    ----------
+    idx : (n,) int64
+        Sample of each variable.
+    y, p, lo, hi : (n,) float64
+    delta : float
+    alpha : (n,) float64
+        Feasible start, not shared with the caller.
+    gradient : (n,) float64 or None
+        Gradient at ``alpha`` if the caller knows it.
+    """
+
+    idx: IndexArray
+    y: FloatArray
+    p: FloatArray
+    lo: FloatArray
+    hi: FloatArray
+    delta: float
+    alpha: FloatArray
+    gradient: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a call to the solver ended with, whether or not it reached the tolerance.
+
+    Attributes
+    ----------
+    alpha : (n,) float64
+        The variables, within their bounds.
+    b : float
+        Intercept of ``f(x) = Σ_j y_j alpha_j K(idx_j, x) + b``: the mean over the free variables, or the middle of
+        the interval that the optimality conditions leave.
+    b_low, b_high : float
+        That interval (``b_low <= b_high + gap``); infinite on a side where no variable is left to move.
+    objective : float
+        ``½ aᵀQa + pᵀa``.
+    gap : float
+        Violation of the optimality conditions, ``max v - min v`` of [1]_ eq. 5, at least 0, recomputed in float64 at
+        the end; ``status`` is ``"optimal"`` only when it is at most the tolerance.
+    iterations : int
+        Two-variable steps.
+    status : {"optimal", "max_iter", "time", "cancelled", "precision"}
+        Why it ended; ``precision``: no further progress was possible in floating point.
+    gradient : (n,) float64
+        ``Qa + p``; pass as ``grad0`` together with ``alpha0=alpha``.
+    n_support, n_bounded : int
+        Variables that are not zero, and those of them at a bound.
+    n_kernel_rows : int
+        Kernel rows computed by this call (rows found in the cache do not count).
+    seconds : float
+        Wall time.
+    engine : str
+        Which engine ran: ``"direct"``, ``"working-set"`` or ``"linear"``.
+
+    References
+    ----------
+    .. [1] R.-E. Fan, P.-H. Chen and C.-J. Lin, "Working set selection using second order information for training
+       support vector machines", JMLR 6, 2005.
+    """
+
+    alpha: FloatArray
+    b: float
+    b_low: float
+    b_high: float
+    objective: float
+    gap: float
+    iterations: int
+    status: str
+    gradient: FloatArray
+    n_support: int
+    n_bounded: int
+    n_kernel_rows: int
+    seconds: float
+    engine: str
+
+
+def _vector(name: str, value: npt.ArrayLike, n: int, *, finite: bool = True) -> FloatArray:
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.shape != (n,):
+        raise ValueError(f"{name} must be a number or have shape ({n},), like idx; got shape {array.shape}")
+    if np.isnan(array).any() or (finite and np.isinf(array).any()):
+        bad = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(f"{name}[{bad}] is {array[bad]}: expected a {'finite ' if finite else ''}number")
+    return array
+
+
+def make_problem(
+    n_samples: int,
+    idx: npt.ArrayLike,
+    y: npt.ArrayLike,
+    p: npt.ArrayLike,
+    lo: npt.ArrayLike,
+    hi: npt.ArrayLike,
+    delta: float,
+    alpha0: npt.ArrayLike | None,
+    grad0: npt.ArrayLike | None,
+) -> Problem:
+    """Check the parts of a problem and give it a feasible start.
+
+    Raises
+    ------
+    ValueError
+        If a part has the wrong shape, type or a value that is not a number; names the part.
+    InfeasibleError
+        If a lower bound is above its upper bound, or ``delta`` cannot be reached.
+    """
+    index: npt.NDArray[Any] = np.asarray(idx)
+    if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
+        raise ValueError(f"idx must be a vector of integers; got shape {index.shape} of {index.dtype}")
+    n = index.size
+    if n and (index.min() < 0 or index.max() >= n_samples):
+        raise ValueError(f"idx holds {index.min()} … {index.max()}, but the kernel's samples are 0 … {n_samples - 1}")
+    signs = _vector("y", y, n)
+    if not np.all(np.abs(signs) == 1):
+        raise ValueError("y must hold -1 and +1 only")
+    if not np.isfinite(delta):
+        raise ValueError(f"delta must be finite; got {delta}")
+    lower = np.clip(_vector("lo", lo, n, finite=False), -BIG, BIG)
+    upper = np.clip(_vector("hi", hi, n, finite=False), -BIG, BIG)
+    start = np.zeros(n) if alpha0 is None else _vector("alpha0", alpha0, n)
+    clipped = repair(start, signs, lower, upper, delta)
+    gradient = None if grad0 is None else _vector("grad0", grad0, n)
+    if gradient is not None and (alpha0 is None or not np.array_equal(clipped, start)):
+        # a gradient belongs to one point; where the start had to be moved it is computed afresh
+        gradient = None
+    return Problem(index.astype(np.int64), signs, _vector("p", p, n), lower, upper, float(delta), clipped, gradient)
+
+
+def repair(
+    alpha0: npt.ArrayLike, y: npt.ArrayLike, lo: npt.ArrayLike, hi: npt.ArrayLike, delta: float = 0.0
+) -> FloatArray:
+    """Make a start feasible, changing few variables.
+
+    Clips to the bounds; then takes the excess of ``yᵀa - delta`` first from free variables, then from bounded ones,
+    each moved towards zero no further than needed, and at last from whatever variable still has room.
+    In index order, so the result is always the same.
+
+    Parameters
+    ----------
+    alpha0, y, lo, hi : (n,) array_like
+        Start, signs -1 or +1, bounds (may be infinite).
+    delta : float, default 0
+        Value that ``yᵀa`` must have.
+
+    Returns
+    -------
+    (n,) float64
+        A new array with ``lo <= a <= hi`` and ``yᵀa = delta`` up to rounding.
+
+    Raises
+    ------
+    InfeasibleError
+        If a lower bound is above its upper bound or no such point exists; tells which values of ``yᵀa`` do.
+    """
+    signs, lower, upper = (np.asarray(x, dtype=np.float64) for x in (y, lo, hi))
+    crossed = np.flatnonzero(lower > upper)
+    if crossed.size:
+        i = int(crossed[0])
+        raise InfeasibleError(f"lo[{i}] = {lower[i]} is above hi[{i}] = {upper[i]}")
+    a = np.clip(np.asarray(alpha0, dtype=np.float64), lower, upper)
+    largest = max(abs(delta), float(np.abs(a).max(initial=0.0)))
+    for towards_zero, bounded in ((True, False), (True, True), (False, True)):
+        excess = float(signs @ a) - delta
+        if abs(excess) <= 1e-14 * max(largest, float(np.abs(a).sum())):
+            return a
+        step = -signs * np.sign(excess)  # direction of each variable that lessens the excess
+        limit = np.where(step > 0, upper, lower)
+        if towards_zero:
+            limit = np.where(step * a < 0, np.where(step > 0, np.minimum(limit, 0), np.maximum(limit, 0)), a)
+        room = np.abs(limit - a)
+        if not bounded:
+            room[(a <= lower) | (a >= upper)] = 0.0
+        before = np.concatenate([[0.0], np.cumsum(room)[:-1]]) if room.size else room
+        move = np.clip(abs(excess) - before, 0.0, room)
+        full = (room > 0) & (room - move <= 1e-15 * np.abs(a))
+        a = np.where(full, limit, a + step * move) + 0.0  # no negative zeros
+    excess = float(signs @ a) - delta
+    if abs(excess) > 1e-12 * max(1.0, largest, float(np.abs(a).sum())):
+        least = float(np.where(signs > 0, lower, -upper).sum())
+        most = float(np.where(signs > 0, upper, -lower).sum())
+        raise InfeasibleError(f"yᵀa = {delta} is out of reach: the bounds allow {least:.17g} … {most:.17g}")
+    return a

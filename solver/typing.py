@@ -1,0 +1,14 @@
+"""Names for the array types that the solver's signatures use."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+__all__ = ["BoolArray", "FloatArray", "IndexArray", "Matrix"]
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.floating[Any]]
+IndexArray = npt.NDArray[np.int64]
+Matrix = FloatArray | sp.csr_array | sp.csr_matrix

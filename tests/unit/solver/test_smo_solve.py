@@ -1,0 +1,526 @@
+"""The quadratic program solver against an independent method, scikit-learn, and hard cases."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.svm import SVC
+
+from solver.arrays import BackendUnavailableError
+from solver.kernels import FeatureKernel, PrecomputedKernel, kernel_block
+from solver.smo import InfeasibleError, UnboundedError, engines, repair, solve, solve_many
+
+KINDS = {
+    "rbf": {"gamma": 0.4},
+    "linear": {},
+    "poly": {"gamma": 0.3, "degree": 3, "coef0": 1.0},
+    "sigmoid": {"gamma": 0.02, "coef0": 0.1},
+}
+
+
+def true_gap(K, y, p, lo, hi, alpha):
+    """The violation of the optimality conditions, from the definition."""
+    v = -y * (y * (K @ (y * alpha)) + p)
+    up = np.where(y > 0, alpha < hi, alpha > lo)
+    down = np.where(y > 0, alpha > lo, alpha < hi)
+    return max(0.0, v[up].max() - v[down].min()) if up.any() and down.any() else 0.0
+
+
+def objective(K, y, p, alpha):
+    return 0.5 * (y * alpha) @ K @ (y * alpha) + p @ alpha
+
+
+def two_classes(n, d=5, seed=0, noise=0.5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.where(X[:, 0] * X[:, 1] + noise * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def check(solution, K, y, p, lo, hi, delta, tol):
+    """What must hold of every optimal solution."""
+    p, lo, hi = (np.broadcast_to(np.asarray(x, dtype=float), y.shape) for x in (p, lo, hi))
+    alpha = solution.alpha
+    scale = max(1.0, np.abs(alpha).sum())
+    assert solution.status == "optimal"
+    assert np.all(alpha >= lo)
+    assert np.all(alpha <= hi)
+    assert abs(y @ alpha - delta) < 1e-11 * scale
+    gap = true_gap(K, y, p, lo, hi, alpha)
+    assert gap <= tol * 1.001
+    assert solution.gap == pytest.approx(gap, abs=1e-9 * scale)
+    assert solution.objective == pytest.approx(objective(K, y, p, alpha), rel=1e-6, abs=1e-7 * scale)
+    free = (alpha > lo) & (alpha < hi)
+    v = -y * (y * (K @ (y * alpha)) + p)
+    if free.any():
+        assert solution.b == pytest.approx(v[free].mean(), abs=tol)
+    assert solution.n_support == np.count_nonzero(alpha)
+    assert solution.n_bounded == np.count_nonzero((alpha != 0) & ~free)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["dense", "float32", "csr", "precomputed"])
+@pytest.mark.parametrize("n", [120, 900])
+def test_c_svc_equals_scikit_learn(kind, form, n):
+    X, y = two_classes(n)
+    C = 0.1 if kind in ("linear", "poly") else 10.0
+    if form == "float32":
+        X = X.astype(np.float32)
+    K = kernel_block(X, X, kind, **KINDS[kind])
+    kernel = (
+        PrecomputedKernel(K)
+        if form == "precomputed"
+        else FeatureKernel(sp.csr_matrix(X) if form == "csr" else X, kind, **KINDS[kind])
+    )
+    # the sigmoid kernel is indefinite: SVC started elsewhere may end in another stationary point, so compare loosely
+    solution = solve(kernel, np.arange(n), y, -1.0, 0.0, C, tol=1e-4)
+    check(solution, K, y, -1.0, 0.0, C, 0.0, 1e-4)
+    peer = SVC(kernel="precomputed", C=C, tol=1e-4).fit(K, y)
+    dual = np.zeros(n)
+    dual[peer.support_] = peer.dual_coef_[0]
+    assert solution.objective <= objective(K, y, -np.ones(n), y * dual) + 1e-6 * abs(solution.objective)
+    ours = K @ (y * solution.alpha) + solution.b
+    # at tolerance 1e-4 decision values agree to a few times that
+    np.testing.assert_allclose(ours, peer.decision_function(K), atol=2e-3 if kind != "sigmoid" else 1e-2)
+    assert np.mean((ours > 0) == (peer.decision_function(K) > 0)) >= 0.999
+
+
+def independent_minimum(K, y, p, lo, hi, delta):
+    """The same program through SciPy's interior trust-region method (no code shared with the solver)."""
+    Q = np.outer(y, y) * K
+    start = np.clip(np.zeros(len(y)), lo, hi)
+    bound = np.where(np.isfinite(lo) | np.isfinite(hi), 0.0, 1.0)
+    assert bound.sum() <= len(y)
+    result = scipy.optimize.minimize(
+        lambda a: 0.5 * a @ Q @ a + p @ a,
+        repair(start, y, lo, hi, delta),
+        jac=lambda a: Q @ a + p,
+        bounds=scipy.optimize.Bounds(lo, hi),
+        constraints=[{"type": "eq", "fun": lambda a: y @ a - delta, "jac": lambda _: y}],
+        method="SLSQP",
+        options={"maxiter": 2000, "ftol": 1e-14},
+    )
+    return result.fun
+
+
+@st.composite
+def general_problems(draw):
+    """Random programs: shared samples, negative and infinite bounds, fixed variables, delta not 0."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    n, m = draw(st.integers(2, 24)), draw(st.integers(2, 20))
+    X = rng.normal(size=(m, draw(st.integers(1, 4))))
+    if draw(st.booleans()):
+        X = np.round(X)  # duplicates
+    idx = rng.integers(0, m, size=n)
+    y = rng.choice([-1.0, 1.0], size=n)
+    p = rng.normal(size=n) * draw(st.sampled_from([0.1, 1.0, 10.0]))
+    lo = -rng.random(n) * draw(st.sampled_from([0.0, 1.0]))
+    hi = lo + rng.random(n) * draw(st.sampled_from([1.0, 10.0, 300.0]))
+    if draw(st.booleans()):
+        hi[rng.integers(0, n)] = lo[0]
+        hi = np.maximum(lo, hi)
+    reachable = y @ (lo + rng.random(n) * (hi - lo))
+    delta = draw(st.sampled_from([reachable, 0.0]))
+    low, high = np.where(y > 0, lo, -hi).sum(), np.where(y > 0, hi, -lo).sum()
+    if not low <= delta <= high:
+        delta = reachable
+    if draw(st.booleans()) and len(np.unique(idx)) == n:
+        hi[-1], lo[-1] = np.inf, -np.inf
+    return X, idx, y, p, lo, hi, float(delta)
+
+
+@given(problem=general_problems(), working=st.booleans())
+@settings(max_examples=120, deadline=None)
+def test_general_problems_equal_an_independent_method(problem, working):
+    X, idx, y, p, lo, hi, delta = problem
+    K = kernel_block(X[idx], X[idx], "rbf", gamma=0.5)
+    with pytest.MonkeyPatch.context() as patch:
+        if working:
+            patch.setattr(engines, "DIRECT_LIMIT", 0)
+            patch.setattr(engines, "set_size", lambda _: 6)
+        solution = solve(FeatureKernel(X, gamma=0.5), idx, y, p, lo, hi, delta, tol=1e-5)
+    check(solution, K, y, p, lo, hi, delta, 1e-5)
+    expected = independent_minimum(K, y, p, lo, hi, delta)
+    scale = 1 + abs(expected)
+    # the reference itself stops a little early at times, so ours may only be lower or equal
+    assert solution.objective <= expected + 1e-6 * scale
+    assert solution.objective >= expected - 1e-4 * scale
+
+
+@pytest.mark.parametrize("working", [False, True])
+def test_infinite_bounds_and_pseudo_samples(working, monkeypatch):
+    """The shape of a CCCP-TSVM step: two variables a sample, negative lower bounds, one variable without bounds."""
+    if working:
+        monkeypatch.setattr(engines, "DIRECT_LIMIT", 0)
+        monkeypatch.setattr(engines, "set_size", lambda _: 12)
+    X, y = two_classes(20, seed=3)
+    U = np.random.default_rng(4).normal(size=(15, 5))
+    pool = np.vstack([X, U, U.mean(axis=0)])
+    idx = np.concatenate([np.arange(20), np.arange(20, 35), np.arange(20, 35), [35]])
+    signs = np.concatenate([y, np.ones(15), -np.ones(15), [1.0]])
+    p = np.concatenate([-np.ones(50), [-0.2]])
+    lo = np.concatenate([np.zeros(20), -np.full(30, 0.3), [-np.inf]])
+    hi = np.concatenate([np.full(20, 2.0), np.full(30, 0.7), [np.inf]])
+    solution = solve(FeatureKernel(pool, gamma=0.2), idx, signs, p, lo, hi, tol=1e-5)
+    K = kernel_block(pool[idx], pool[idx], "rbf", gamma=0.2)
+    check(solution, K, signs, p, lo, hi, 0.0, 1e-5)
+    expected = independent_minimum(K, signs, p, lo, hi, 0.0)
+    assert solution.objective == pytest.approx(expected, rel=1e-5)
+
+
+def test_unbounded_problem_is_an_error():
+    X = np.ones((2, 1))
+    with pytest.raises(UnboundedError):
+        solve(FeatureKernel(X, gamma=1.0), [0, 1], [1, -1], [-1.0, -1.0], 0.0, np.inf)
+
+
+@pytest.mark.parametrize("kind", ["rbf", "linear"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_warm_start_with_gradient_needs_no_more_work(kind, sparse):
+    X, y = two_classes(1200, seed=5)
+    kernel = FeatureKernel(sp.csr_array(X) if sparse else X, kind, gamma=0.4)
+    n = np.arange(1200)
+    first = solve(kernel, n, y, -1.0, 0.0, 1.0)
+    again = solve(kernel, n, y, -1.0, 0.0, 1.0, alpha0=first.alpha, grad0=first.gradient)
+    assert again.status == "optimal"
+    assert again.iterations == 0
+    assert again.n_kernel_rows == 0
+    np.testing.assert_array_equal(again.alpha, first.alpha)
+    without_gradient = solve(kernel, n, y, -1.0, 0.0, 1.0, alpha0=first.alpha)
+    assert without_gradient.iterations < first.iterations / 10
+    larger = solve(kernel, n, y, -1.0, 0.0, 1.5, alpha0=first.alpha, grad0=first.gradient)
+    K = kernel_block(X, X, kind, gamma=0.4)
+    check(larger, K, y, -1.0, 0.0, 1.5, 0.0, 1e-3)
+
+
+def test_growing_problems_share_kernel_rows():
+    """Rounds of a self-training method: variables are appended; rows of earlier rounds are extended, not recomputed."""
+    X, y = two_classes(3000, seed=6)
+    kernel = FeatureKernel(X, gamma=0.4)
+    alpha = np.zeros(0)
+    rows = 0
+    for n in (700, 900, 1500, 3000):
+        grown = np.concatenate([alpha, np.zeros(n - alpha.size)])
+        solution = solve(kernel, np.arange(n), y[:n], -1.0, 0.0, 1.0, alpha0=grown)
+        K = kernel_block(X[:n], X[:n], "rbf", gamma=0.4)
+        check(solution, K, y[:n], -1.0, 0.0, 1.0, 0.0, 1e-3)
+        alpha = solution.alpha
+        rows += solution.n_kernel_rows
+    alone = solve(FeatureKernel(X, gamma=0.4), np.arange(3000), y, -1.0, 0.0, 1.0)
+    assert alone.objective == pytest.approx(solution.objective, rel=1e-5)
+    assert rows < 2 * alone.n_kernel_rows
+
+
+def test_a_wrong_gradient_is_found_out():
+    """Float32 drift in a passed gradient must not survive: the reported gap is the true one."""
+    X, y = two_classes(1000, seed=7)
+    kernel = FeatureKernel(X, gamma=0.4)
+    n = np.arange(1000)
+    first = solve(kernel, n, y, -1.0, 0.0, 1.0)
+    noise = np.random.default_rng(0).normal(scale=0.01, size=1000)
+    again = solve(kernel, n, y, -1.0, 0.0, 1.0, alpha0=first.alpha, grad0=first.gradient + noise)
+    check(again, kernel_block(X, X, "rbf", gamma=0.4), y, -1.0, 0.0, 1.0, 0.0, 1e-3)
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+@pytest.mark.parametrize("C", [1e4, 1e6])
+def test_large_c_reaches_the_tolerance(n, C):
+    X, y = two_classes(n, d=2, seed=8, noise=0.02)
+    kernel = FeatureKernel(X, gamma=2.0)
+    solution = solve(kernel, np.arange(n), y, -1.0, 0.0, C, tol=1e-3, max_seconds=2)
+    K = kernel_block(X, X, "rbf", gamma=2.0)
+    gap = true_gap(K, y, -np.ones(n), np.zeros(n), np.full(n, C), solution.alpha)
+    assert solution.gap == pytest.approx(gap, rel=1e-3, abs=1e-8 * np.abs(solution.alpha).sum())
+    if solution.status == "optimal":
+        assert gap <= 1.001e-3
+    else:
+        assert solution.status in ("time", "precision")
+        assert C > 1e4
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e3])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_unscaled_features(scale, sparse):
+    X, y = two_classes(700, seed=9)
+    X = X * scale + (5 * scale if not sparse else 0.0)
+    X[100:110] = X[:10]  # duplicates, some with opposite labels
+    kernel = FeatureKernel(sp.csr_array(X) if sparse else X, gamma=1.0)
+    solution = solve(kernel, np.arange(700), y, -1.0, 0.0, 10.0)
+    check(solution, kernel_block(X, X, "rbf", gamma=1.0), y, -1.0, 0.0, 10.0, 0.0, 1e-3)
+
+
+def test_overflowing_kernel_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match="scale them"):
+        FeatureKernel(np.full((3, 2), 1e8), "poly", gamma=1.0, degree=3)
+
+
+@pytest.mark.parametrize("working", [False, True])
+def test_degenerate_inputs(working, monkeypatch):
+    if working:
+        monkeypatch.setattr(engines, "DIRECT_LIMIT", 0)
+    # two points
+    two = solve(FeatureKernel(np.array([[0.0], [1.0]]), gamma=1.0), [0, 1], [1, -1], -1.0, 0.0, 10.0)
+    assert two.status == "optimal"
+    assert two.alpha == pytest.approx(np.full(2, 1 / (1 - np.exp(-1))))
+    assert two.b == pytest.approx(0.0, abs=1e-12)
+    # the same point in both classes: nothing to separate, both at their bound
+    same = solve(FeatureKernel(np.ones((2, 3)), gamma=1.0), [0, 1], [1, -1], -1.0, 0.0, 5.0)
+    assert same.status == "optimal"
+    np.testing.assert_array_equal(same.alpha, [5.0, 5.0])
+    assert same.b_low <= 0 <= same.b_high
+    # constant features
+    X = np.ones((600, 3))
+    y = np.where(np.arange(600) < 100, 1.0, -1.0)
+    constant = solve(FeatureKernel(X, gamma=1.0), np.arange(600), y, -1.0, 0.0, 1.0)
+    assert constant.status == "optimal"
+    assert constant.objective == pytest.approx(-200.0)
+    # one sign only: only alpha = 0
+    one = solve(FeatureKernel(X, gamma=1.0), np.arange(600), np.ones(600), -1.0, 0.0, 1.0)
+    assert one.status == "optimal"
+    assert not one.alpha.any()
+    # one sign, delta out of reach
+    with pytest.raises(InfeasibleError, match="out of reach"):
+        solve(FeatureKernel(X, gamma=1.0), np.arange(600), np.ones(600), -1.0, 0.0, 1.0, delta=-1.0)
+    # one point of a class
+    lone = np.where(np.arange(600) == 7, 1.0, -1.0)
+    points = np.random.default_rng(0).normal(size=(600, 3))
+    solution = solve(FeatureKernel(points, gamma=1.0), np.arange(600), lone, -1.0, 0.0, 1.0)
+    check(solution, kernel_block(points, points, "rbf", gamma=1.0), lone, -1.0, 0.0, 1.0, 0.0, 1e-3)
+    # all variables fixed
+    fixed = solve(FeatureKernel(points, gamma=1.0), np.arange(600), lone, -1.0, 0.0, 0.0)
+    assert fixed.status == "optimal"
+    assert fixed.gap == 0.0
+    # no variable at all
+    empty = solve(FeatureKernel(points, gamma=1.0), np.empty(0, int), [], -1.0, 0.0, 1.0)
+    assert empty.status == "optimal"
+    assert empty.objective == 0.0
+
+
+def test_fixed_variables_get_decision_values():
+    """Held-out rows as variables bounded by 0 leave the solution alone and have their gradients."""
+    X, y = two_classes(1500, seed=10)
+    held_out = np.arange(1500) % 5 == 0
+    solution = solve(FeatureKernel(X, gamma=0.4), np.arange(1500), y, -1.0, 0.0, np.where(held_out, 0.0, 1.0))
+    inside = solve(FeatureKernel(X[~held_out], gamma=0.4), np.arange((~held_out).sum()), y[~held_out], -1.0, 0.0, 1.0)
+    assert solution.objective == pytest.approx(inside.objective, rel=1e-5)
+    f = y * (solution.gradient + 1) + solution.b
+    K = kernel_block(X[held_out], X, "rbf", gamma=0.4)
+    np.testing.assert_allclose(f[held_out], K @ (y * solution.alpha) + solution.b, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [200, 1500])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_deterministic(n, sparse, monkeypatch):
+    X, y = two_classes(n, seed=11)
+    data = sp.csr_array(X) if sparse else X
+    first = solve(FeatureKernel(data, gamma=0.4), np.arange(n), y, -1.0, 0.0, 10.0)
+    second = solve(FeatureKernel(data, gamma=0.4), np.arange(n), y, -1.0, 0.0, 10.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    third = solve(FeatureKernel(data, gamma=0.4), np.arange(n), y, -1.0, 0.0, 10.0)
+    for other in (second, third):
+        np.testing.assert_array_equal(first.alpha, other.alpha)
+        assert first.b == other.b
+
+
+def test_ties_go_to_the_first_index():
+    """Four equal pairs of points: the outcome is symmetric data's first choice, always."""
+    X = np.repeat(np.array([[0.0], [1.0]]), 4, axis=0)
+    y = np.repeat([1.0, -1.0], 4)
+    solution = solve(FeatureKernel(X, gamma=1.0), np.arange(8), y, -1.0, 0.0, 1.0)
+    np.testing.assert_array_equal(solution.alpha > 0, np.tile([True, True, False, False], 2))
+
+
+@pytest.mark.parametrize("n", [400, 1500])
+def test_limits_give_the_partial_result(n):
+    X, y = two_classes(n, seed=12)
+    kernel = FeatureKernel(X, gamma=0.4)
+    K = kernel_block(X, X, "rbf", gamma=0.4)
+    for limit in ({"max_iter": 7}, {"max_seconds": 0.0}):
+        stopped = solve(kernel, np.arange(n), y, -1.0, 0.0, 100.0, tol=1e-6, **limit)
+        assert stopped.status == {"max_iter": "max_iter", "max_seconds": "time"}[next(iter(limit))]
+        assert stopped.iterations <= limit.get("max_iter", 10**9)
+        gap = true_gap(K, y, -np.ones(n), np.zeros(n), np.full(n, 100.0), stopped.alpha)
+        assert stopped.gap == pytest.approx(gap, rel=1e-6)
+        assert gap > 1e-3
+        assert abs(y @ stopped.alpha) < 1e-9
+
+
+@pytest.mark.parametrize("n", [400, 1500])
+def test_callback_sees_progress_and_cancels(n):
+    X, y = two_classes(n, d=2, seed=13, noise=0.02)
+    seen = []
+
+    def callback(iteration, gap):
+        seen.append((iteration, gap))
+        return len(seen) == 2
+
+    solution = solve(FeatureKernel(X, gamma=2.0), np.arange(n), y, -1.0, 0.0, 1e7, tol=1e-9, callback=callback)
+    assert solution.status == "cancelled"
+    assert len(seen) == 2
+    assert seen[1][0] > seen[0][0]
+    assert solution.gap > 1e-9
+
+
+def test_cancel_is_quick():
+    """At most 0.2 s between two questions to the callback, on a size where rounds are long."""
+    import time
+
+    rng = np.random.default_rng(14)
+    X = rng.normal(size=(20_000, 20))
+    y = np.where(X[:, 0] + rng.normal(size=20_000) > 0, 1.0, -1.0)
+    times = []
+
+    def callback(iteration, gap):
+        times.append(time.perf_counter())
+        return len(times) == 12
+
+    solution = solve(FeatureKernel(X, gamma=0.05), np.arange(20_000), y, -1.0, 0.0, 1.0, callback=callback)
+    assert solution.status == "cancelled"
+    assert np.median(np.diff(times)) < 0.2
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 16, 1 << 22])
+def test_little_memory_for_rows_changes_nothing(cache_bytes):
+    X, y = two_classes(1500, seed=15)
+    K = kernel_block(X, X, "rbf", gamma=0.4)
+    solution = solve(FeatureKernel(X, gamma=0.4), np.arange(1500), y, -1.0, 0.0, 10.0, cache_bytes=cache_bytes)
+    check(solution, K, y, -1.0, 0.0, 10.0, 0.0, 1e-3)
+
+
+def test_tight_tolerance_is_reached_by_refinement():
+    X, y = two_classes(1500, seed=16)
+    K = kernel_block(X, X, "rbf", gamma=0.4)
+    for tol in (1e-5, 1e-8):
+        solution = solve(FeatureKernel(X, gamma=0.4), np.arange(1500), y, -1.0, 0.0, 100.0, tol=tol)
+        check(solution, K, y, -1.0, 0.0, 100.0, 0.0, tol)
+
+
+def test_binary_features():
+    rng = np.random.default_rng(17)
+    X = (rng.random((1200, 70)) < 0.2).astype(float)
+    y = np.where(X[:, :5].sum(1) + rng.normal(scale=0.5, size=1200) > 1, 1.0, -1.0)
+    K = kernel_block(X, X, "rbf", gamma=0.1)
+    for data in (X, sp.csr_array(X), sp.csr_matrix(X.astype(np.uint8)), X.astype(np.float32)):
+        solution = solve(FeatureKernel(data, gamma=0.1), np.arange(1200), y, -1.0, 0.0, 1.0)
+        check(solution, K, y, -1.0, 0.0, 1.0, 0.0, 1e-3)
+
+
+def test_csr_with_long_indices_and_no_entries():
+    X = sp.csr_matrix((600, 50))
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    y = np.where(np.arange(600) % 2, 1.0, -1.0)
+    solution = solve(FeatureKernel(X, gamma=1.0), np.arange(600), y, -1.0, 0.0, 1.0)
+    assert solution.objective == pytest.approx(-600.0)
+
+
+def test_memory_mapped_kernel_matrix(tmp_path):
+    X, y = two_classes(700, seed=18)
+    K = kernel_block(X, X, "rbf", gamma=0.4, dtype=np.float32)
+    np.save(tmp_path / "K.npy", K)
+    mapped = np.load(tmp_path / "K.npy", mmap_mode="r")
+    solution = solve(PrecomputedKernel(mapped), np.arange(700), y, -1.0, 0.0, 1.0)
+    check(solution, K.astype(float), y, -1.0, 0.0, 1.0, 0.0, 1e-3)
+
+
+def test_solve_many_follows_a_path():
+    X, y = two_classes(800, seed=19)
+    kernel = FeatureKernel(X, gamma=0.4)
+    common = {"kernel": kernel, "idx": np.arange(800), "y": y, "p": -1.0, "lo": 0.0}
+    path = solve_many([{**common, "hi": 0.1}] + [{**common, "hi": C, "alpha0": "previous"} for C in (1.0, 10.0)])
+    for C, solution in zip((0.1, 1.0, 10.0), path, strict=True):
+        check(solution, kernel_block(X, X, "rbf", gamma=0.4), y, -1.0, 0.0, C, 0.0, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"idx": [0, 9]}, "idx holds 0 … 9"),
+        ({"idx": [0.0, 1.0]}, "integers"),
+        ({"y": [1, 0]}, "y must hold"),
+        ({"y": [1, -1, 1]}, "shape"),
+        ({"p": [np.nan, 0]}, r"p\[0\] is nan"),
+        ({"hi": [1.0, np.nan]}, r"hi\[1\] is nan"),
+        ({"lo": 2.0}, "above hi"),
+        ({"tol": 0.0}, "tol"),
+        ({"delta": np.inf}, "delta"),
+        ({"delta": 5.0}, "out of reach"),
+        ({"alpha0": [np.inf, 0]}, "alpha0"),
+        ({"backend": "tpu"}, "backend"),
+    ],
+)
+def test_malformed_problems_are_refused_by_name(change, message):
+    problem = {"idx": [0, 1], "y": [1, -1], "p": -1.0, "lo": 0.0, "hi": 1.0} | change
+    with pytest.raises(ValueError, match=message):
+        solve(FeatureKernel(np.eye(3), gamma=1.0), **problem)
+
+
+def test_cuda_without_an_engine_is_a_clear_error():
+    with pytest.raises(BackendUnavailableError, match="cuda"):
+        solve(FeatureKernel(np.eye(3), gamma=1.0), [0, 1], [1, -1], -1.0, 0.0, 1.0, backend="cuda")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FeatureKernel(np.array([[1.0], [np.nan]]), gamma=1.0), "row 1"),
+        (lambda: FeatureKernel(sp.csr_array(np.array([[1.0], [np.inf]])), gamma=1.0), "row 1"),
+        (lambda: FeatureKernel(np.ones(3), gamma=1.0), "two-dimensional"),
+        (lambda: FeatureKernel(np.eye(2)), "gamma"),
+        (lambda: FeatureKernel(np.eye(2), "rbf", gamma=-1.0), "gamma"),
+        (lambda: FeatureKernel(np.eye(2), "cosine"), "unknown kernel"),
+        (lambda: FeatureKernel(np.eye(2), "poly", gamma=1.0, degree=0), "degree"),
+        (lambda: PrecomputedKernel(np.ones((2, 3))), "square"),
+        (lambda: PrecomputedKernel(np.full((2, 2), np.nan)), "NaN"),
+        (lambda: kernel_block(np.eye(2), np.eye(3), "linear"), "columns"),
+    ],
+)
+def test_malformed_kernels_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 30),
+    infinite=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_repair_is_feasible_and_changes_little(seed, n, infinite):
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1.0, 1.0], size=n)
+    lo = -rng.random(n) * rng.integers(0, 2)
+    hi = rng.random(n) * 3
+    delta = float(y @ (lo + rng.random(n) * (hi - lo)))
+    if infinite:
+        hi[rng.integers(0, n)] = np.inf
+    start = rng.normal(size=n) * 2
+    a = repair(start, y, lo, hi, delta)
+    assert np.all((a >= lo) & (a <= hi))
+    assert y @ a == pytest.approx(delta, abs=1e-11)
+    np.testing.assert_array_equal(repair(a, y, lo, hi, delta), a)  # a feasible start is left alone
+
+
+def test_repair_keeps_zeros_where_it_can():
+    y = np.array([1.0, 1.0, 1.0, -1.0, -1.0])
+    a = repair([1.0, 0.4, 0.0, 1.0, 0.0], y, np.zeros(5), np.ones(5))
+    np.testing.assert_array_equal(a, [1.0, 0.0, 0.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize(("kind", "sparse_x", "sparse_z"), list(itertools.product(KINDS, [False, True], [False, True])))
+def test_kernel_block_equals_its_definition(kind, sparse_x, sparse_z):
+    rng = np.random.default_rng(20)
+    X, Z = rng.normal(size=(7, 4)), rng.normal(size=(5, 4))
+    k = KINDS[kind]
+    expected = {
+        "rbf": lambda x, z: np.exp(-k["gamma"] * np.sum((x - z) ** 2)),
+        "linear": lambda x, z: x @ z,
+        "poly": lambda x, z: (k["gamma"] * x @ z + k["coef0"]) ** k["degree"],
+        "sigmoid": lambda x, z: np.tanh(k["gamma"] * x @ z + k["coef0"]),
+    }[kind]
+    block = kernel_block(sp.csr_array(X) if sparse_x else X, sp.csr_array(Z) if sparse_z else Z, kind, **k)
+    np.testing.assert_allclose(block, [[expected(x, z) for z in Z] for x in X], atol=1e-14)
+    assert kernel_block(X, Z, kind, dtype=np.float32, **k).dtype == np.float32
