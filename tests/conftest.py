@@ -95,15 +95,29 @@ def postgres_url(postgres_server: PostgresServer) -> str:
     return postgres_server.url()
 
 
+@contextmanager
+def _new_database(server: PostgresServer, template: str) -> Iterator[str]:
+    """Make a database from `template`; drop it at the end whoever is still connected."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    with _administrator(server) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")  # type: ignore[arg-type]
+    yield server.url(name)
+    with _administrator(server) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def database_url(postgres_server: PostgresServer) -> Iterator[str]:
-    """Address of a fresh database at the newest revision, dropped after the test whoever is still connected."""
-    name = f"test_{os.getpid()}_{next(_numbers)}"
-    with _administrator(postgres_server) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")  # type: ignore[arg-type]
-    yield postgres_server.url(name)
-    with _administrator(postgres_server) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+    """Address of a fresh database at the newest revision."""
+    with _new_database(postgres_server, TEMPLATE) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """Address of a fresh database that no migration has touched."""
+    with _new_database(postgres_server, "template0") as url:
+        yield url
 
 
 @pytest.fixture
