@@ -212,7 +212,7 @@ class DensePool(_CachedPool):
         W, X = self._left(columns), self._right.view[columns]
         for_ranges(
             lambda s, e: tiles.dense_block(W, X, out, s, e, self._form, self._degree),
-            q, 16, work=self._seconds(q * q),
+            q, 16, work=self._seconds_an_element * q * q,
         )  # fmt: skip
         if self._rbf:
             np.fill_diagonal(out, 1.0)
