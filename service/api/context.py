@@ -1,0 +1,67 @@
+"""What surrounds every request: its id, its line in the log, headers of safety, and a net for defects."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.logs import request_id
+from service.api.problem import InternalError, problem_response
+
+logger = logging.getLogger("prefsvm.access")
+
+_GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class RequestContext:
+    """ASGI middleware around the whole application.
+
+    Sets ``X-Request-ID`` (the caller's, if it has a safe form), logs one line a request with the route and never with
+    the path, query or body, and turns any exception that nothing else has handled into a 500 problem.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        token = request_id.set(given if _GIVEN_ID.fullmatch(given) else uuid4().hex)
+        started = time.perf_counter()
+        status = 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id.get()
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_headers)
+        except Exception:
+            logger.exception("unexpected error")
+            if status == 0:
+                problem = InternalError("the service failed; the log has the details under this request id")
+                await problem_response(problem)(scope, receive, send_with_headers)
+        finally:
+            route = scope.get("route")
+            fields = {
+                "method": scope["method"] if scope["method"].isalpha() else "?",
+                "route": getattr(route, "path", None),
+                "status": status,
+                "seconds": round(time.perf_counter() - started, 4),
+            }
+            logger.info("request", extra={"fields": fields})
+            request_id.reset(token)

@@ -1,0 +1,99 @@
+"""``/datasets``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from service.api.json_body import JsonRoute
+from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
+from service.api.uploads import open_upload
+from service.datasets.schemas import Dataset
+from service.datasets.service import DatasetService
+from service.ingest.options import FORMATS
+from service.schemas import Page
+
+_FORMAT = {"type": "string", "enum": list(FORMATS)}
+_UPLOAD: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "schema": schema,
+            "description": f"With a raw body only: {text}",
+        }
+        for name, schema, text in (
+            ("name", {"type": "string", "maxLength": 255}, "what to call the data set."),
+            ("format", _FORMAT, "the format, where the Content-Type does not say it."),
+            ("options", {"type": "string"}, "options of the format as a JSON object."),
+        )
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "name": {"type": "string", "maxLength": 255},
+                        "format": _FORMAT,
+                        "options": {
+                            "type": "string",
+                            "contentMediaType": "application/json",
+                            "description": "Options of the format as a JSON object.",
+                            "examples": ['{"delimiter": ";", "missing": ["NA"]}'],
+                        },
+                    },
+                }
+            },
+            **{
+                kind: {"schema": {"type": "string", "format": "binary"}}
+                for kind in ("text/csv", "text/tab-separated-values", "application/octet-stream")
+            },
+        },
+    },
+}
+
+
+def datasets_router(datasets: DatasetService) -> APIRouter:
+    """Return the routes of data sets."""
+    router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=JsonRoute)
+
+    @router.post(
+        "",
+        operation_id="createDataset",
+        status_code=201,
+        responses=problems(400, 409, 413, 415, 422),
+        openapi_extra=_UPLOAD,
+    )
+    async def create(request: Request, response: Response, key: IdempotencyKey = None) -> Dataset:
+        """Upload a file. It streams into the store and is read at once: what the answer names can be trained on."""
+
+        async def gone() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        dataset = await datasets.create(open_upload(request), key, gone)
+        response.headers["Location"] = f"/datasets/{dataset.id}"
+        return dataset
+
+    @router.get("", operation_id="listDatasets", responses=problems(422))
+    def list_(limit: Limit = 20, cursor: CursorText = None) -> Page[Dataset]:
+        """List data sets, newest first."""
+        return datasets.list(cursor, limit)
+
+    @router.get("/{dataset_id}", operation_id="getDataset", responses=problems(404, 422))
+    def get(dataset_id: str) -> Dataset:
+        """Show a data set with what is known of its columns."""
+        return datasets.get(dataset_id)
+
+    @router.delete("/{dataset_id}", operation_id="deleteDataset", status_code=204, responses=problems(404, 409, 422))
+    def delete(dataset_id: str) -> None:
+        """Delete a data set. Models that were trained on it stay."""
+        datasets.delete(dataset_id)
+
+    return router

@@ -1,0 +1,55 @@
+"""``/healthz`` and ``/readyz``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from service.readiness import Readiness
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class CheckAnswer(BaseModel):
+    """One part."""
+
+    ok: bool
+    detail: str = Field(description="Empty if all is well.")
+
+
+class Ready(BaseModel):
+    """Whether requests can be served, and each part that was looked at."""
+
+    ready: bool
+    checks: dict[str, CheckAnswer]
+
+
+def health_router(readiness: Readiness) -> APIRouter:
+    """Return the routes for those who watch the service."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz", operation_id="getHealth")
+    async def healthz() -> Health:
+        """Answer. Touches nothing: a failure means that this process should be restarted."""
+        return Health()
+
+    @router.get(
+        "/readyz",
+        operation_id="getReadiness",
+        responses={503: {"model": Ready, "description": "A part that requests need is away"}},
+    )
+    async def readyz(response: Response) -> Ready:
+        """Look at Postgres, its migrations, the broker and the workers. A missing worker alone does not unready."""
+        checks = await readiness.checks()
+        ready = all(check.ok for check in checks.values() if check.decides)
+        response.status_code = 200 if ready else 503
+        answers = {name: CheckAnswer(ok=check.ok, detail=check.detail) for name, check in checks.items()}
+        return Ready(ready=ready, checks=answers)
+
+    return router

@@ -1,0 +1,119 @@
+"""JSON bodies: read with a limit, parsed strictly. The route class that all JSON routes use."""
+
+from __future__ import annotations
+
+import email.message
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import orjson
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from service.api.problem import ContentTooLarge, InvalidJson, UnsupportedMediaType
+
+
+class JsonRoute(APIRoute):
+    """A route whose body, if it has one, is JSON of at most ``app.state.max_body_bytes``.
+
+    The parser refuses what `json.loads` takes and Postgres or JSON cannot give back: NaN, infinities, numbers beyond
+    double, lone surrogates, more than 1,024 levels, and NUL in strings.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler with the body read and checked before it."""
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+
+        async def read_then_handle(request: Request) -> Response:
+            return await handle(await _ReadRequest.of(request))
+
+        return read_then_handle
+
+
+class _ReadRequest(Request):
+    """A request whose body has been read and parsed."""
+
+    _raw: bytes
+    _parsed: Any
+
+    @classmethod
+    async def of(cls, request: Request) -> _ReadRequest:
+        raw = await read_limited(request, request.app.state.max_body_bytes)
+        read = cls(request.scope, request.receive)
+        read._raw = raw
+        read._parsed = None
+        if raw:
+            if not is_json(request.headers.get("content-type", "")):
+                raise UnsupportedMediaType("this call takes Content-Type: application/json")
+            read._parsed = parse_json(raw)
+        return read
+
+    async def body(self) -> bytes:
+        return self._raw
+
+    async def json(self) -> Any:
+        return self._parsed
+
+
+def is_json(content_type: str) -> bool:
+    """Tell whether a Content-Type is ``application/json`` or ``application/…+json``."""
+    message = email.message.Message()
+    message["content-type"] = content_type
+    subtype = message.get_content_subtype()
+    return message.get_content_maintype() == "application" and (subtype == "json" or subtype.endswith("+json"))
+
+
+async def read_limited(request: Request, limit: int) -> bytes:
+    """Return the body of a request.
+
+    Raises
+    ------
+    ContentTooLarge
+        As soon as the body is known to have more than `limit` bytes.
+    """
+    too_large = ContentTooLarge(f"a body of this call may have at most {limit} bytes")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
+        raise too_large
+    parts = bytearray()
+    async for chunk in request.stream():
+        parts += chunk
+        if len(parts) > limit:
+            raise too_large
+    return bytes(parts)
+
+
+def parse_json(raw: bytes) -> Any:
+    """Parse JSON that must be usable everywhere.
+
+    Raises
+    ------
+    InvalidJson
+        With the place, not the text, of what is wrong.
+    """
+    try:
+        value = orjson.loads(raw)
+    except json.JSONDecodeError as error:
+        # orjson's messages name what it expected and where, never what it read.
+        raise InvalidJson.of("body", str(error)) from None
+    if b"\\u0000" in raw and _has_nul(value):
+        raise InvalidJson.of("body", "a text holds the character NUL (U+0000), which cannot be stored")
+    return value
+
+
+def _has_nul(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            if "\0" in item:
+                return True
+        elif isinstance(item, dict):
+            waiting.extend(item)
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return False

@@ -1,0 +1,50 @@
+"""Logs as one JSON object a line, with the request id and without anything that was sent."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import TracebackType
+
+import orjson
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+"""Id of the request that this code runs for; empty outside of one."""
+
+
+def stack_of(trace: TracebackType | None, frames: int = 30) -> list[str]:
+    """Return where an exception came from, innermost last, without its message, which may hold data."""
+    return [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(trace)[-frames:]]
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes time, level, logger, message, request id and what the caller put under ``extra={"fields": {…}}``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line of JSON."""
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if request_id.get():
+            line["request_id"] = request_id.get()
+        line.update(getattr(record, "fields", {}))
+        if record.exc_info and record.exc_info[0] is not None:
+            # The message of an exception may hold data; its type and place are enough to find the defect.
+            line["error"] = record.exc_info[0].__qualname__
+            line["stack"] = stack_of(record.exc_info[2])
+        return orjson.dumps(line, default=str).decode()
+
+
+def configure_logging(level: int = logging.INFO) -> None:
+    """Send the logs of the whole process to standard error as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    # One line a request is written by `service.api.context`; uvicorn's would hold the query string.
+    logging.getLogger("uvicorn.access").disabled = True

@@ -1,0 +1,22 @@
+"""``/predict``."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from service.api.json_body import JsonRoute
+from service.api.parameters import problems
+from service.predictions.schemas import PredictAnswer, PredictRequest
+from service.predictions.service import PredictionService
+
+
+def predictions_router(predictions: PredictionService) -> APIRouter:
+    """Return the route of predictions."""
+    router = APIRouter(tags=["predictions"], route_class=JsonRoute)
+
+    @router.post("/predict", operation_id="predict", responses=problems(404, 413, 415, 422))
+    async def predict(body: PredictRequest) -> PredictAnswer:
+        """Decide on rows. Columns go by name: a missing one is an error, an extra one is ignored with a warning."""
+        return await predictions.predict(body)
+
+    return router

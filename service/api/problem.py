@@ -1,0 +1,190 @@
+"""Every error as RFC 9457 ``application/problem+json``. No answer repeats a value that was sent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from service.api.logs import request_id
+from service.errors import FieldError, InvalidRequest, NotFound, Problem
+
+logger = logging.getLogger("prefsvm.api")
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:prefsvm:problem:"
+MAX_FIELD_ERRORS = 20
+MAX_FIELD_LENGTH = 120
+
+
+class MalformedRequest(Problem):
+    """The request breaks the rules of HTTP or of multipart."""
+
+    type = "malformed-request"
+    title = "Malformed request"
+    status = 400
+
+
+class NoSuchRoute(NotFound):
+    """No call has this path."""
+
+    type = "no-such-route"
+    title = "No such route"
+
+
+class MethodNotAllowed(Problem):
+    """The path exists, but not with this method."""
+
+    type = "method-not-allowed"
+    title = "Method not allowed"
+    status = 405
+
+
+class ContentTooLarge(Problem):
+    """The body is larger than this installation takes."""
+
+    type = "content-too-large"
+    title = "Content too large"
+    status = 413
+
+
+class UnsupportedMediaType(Problem):
+    """The body has a Content-Type that this call does not take."""
+
+    type = "unsupported-media-type"
+    title = "Unsupported media type"
+    status = 415
+
+
+class InvalidJson(InvalidRequest):
+    """The body is not JSON: it does not parse, is not UTF-8, is too deep, or holds NaN or an infinite number."""
+
+    type = "invalid-json"
+    title = "Invalid JSON"
+
+
+class InternalError(Problem):
+    """A defect of the service. The log has the details under the request id."""
+
+    type = "internal-error"
+
+
+class Unavailable(Problem):
+    """A part that the call needs is away for now. The same request can be sent again, with its Idempotency-Key."""
+
+    type = "unavailable"
+    title = "Temporarily unavailable"
+    status = 503
+
+
+class FieldErrorBody(BaseModel):
+    """One field at fault."""
+
+    field: str = Field(examples=["body.objective.target"])
+    message: str = Field(examples=["Input should be less than or equal to 1"])
+
+
+class ProblemBody(BaseModel):
+    """RFC 9457 problem details. Some types have further members, such as the line of a file."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="Stable: programs may compare it.", examples=["urn:prefsvm:problem:invalid-request"])
+    title: str = Field(examples=["Invalid request"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["body.objective.target: Input should be less than or equal to 1"])
+    request_id: str = Field(description="Also in the X-Request-ID header and in the log.")
+    errors: list[FieldErrorBody] = Field(default=[], description="The fields at fault, at most 20 of them.")
+
+
+def problem_response(problem: Problem) -> Response:
+    """Return the HTTP answer for a problem."""
+    body = ProblemBody(
+        type=TYPE_PREFIX + problem.type,
+        title=problem.title,
+        status=problem.status,
+        detail=problem.detail,
+        request_id=request_id.get(),
+        errors=[FieldErrorBody(field=e.field, message=e.message) for e in problem.errors[:MAX_FIELD_ERRORS]],
+        **problem.extensions,
+    )
+    return Response(
+        orjson.dumps(body.model_dump()), status_code=problem.status, headers=problem.headers, media_type=MEDIA_TYPE
+    )
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Make every error of `app` answer with problem+json."""
+    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    for error in (OperationalError, InterfaceError, PoolTimeoutError):
+        app.add_exception_handler(error, _on_database_away)
+
+
+def _on_problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)  # noqa: S101 (registered for this type)
+    return problem_response(error)
+
+
+def _on_validation(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 (registered for this type)
+    errors = [_field_error(item) for item in error.errors()[:MAX_FIELD_ERRORS]]
+    detail = f"{errors[0].field}: {errors[0].message}" if errors else "the request does not fit the schema"
+    if len(error.errors()) > 1:
+        detail += f" (and {len(error.errors()) - 1} more)"
+    return problem_response(InvalidRequest(detail, errors=errors))
+
+
+def _on_http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 (registered for this type)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return problem_response(NoSuchRoute("no call has this path"))
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        return problem_response(MethodNotAllowed("this path does not take this method", headers=error.headers))
+    if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return problem_response(MalformedRequest("the request could not be read"))
+    return problem_response(InternalError("the service failed"))
+
+
+def _on_disconnect(_: Request, __: Exception) -> Response:
+    # Nobody is there to read it; the status is for the access log.
+    return Response(status_code=499)
+
+
+def _on_database_away(_: Request, error: Exception) -> Response:
+    logger.warning("database away", extra={"fields": {"error": type(error).__qualname__}})
+    return problem_response(Unavailable("the database does not answer; try again", headers={"Retry-After": "2"}))
+
+
+def _field_error(item: Mapping[str, Any]) -> FieldError:
+    return FieldError(field_path(item["loc"]), _message(item))
+
+
+def field_path(location: Sequence[str | int]) -> str:
+    """Join a location to a path, cut to a length that cannot be used to send the request back."""
+    path = ".".join(str(part)[:MAX_FIELD_LENGTH] for part in location[:8])
+    return path if len(path) <= MAX_FIELD_LENGTH else path[: MAX_FIELD_LENGTH - 1] + "…"
+
+
+def _message(item: Mapping[str, Any]) -> str:
+    """Return pydantic's message, except where that would repeat what was sent."""
+    context = item.get("ctx", {})
+    match item["type"]:
+        case "union_tag_invalid":
+            return f"{context.get('discriminator')} should be one of {context.get('expected_tags')}"
+        case "value_error":
+            return str(context.get("error", "the value cannot be used"))
+        case _:
+            return str(item["msg"])

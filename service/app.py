@@ -1,0 +1,113 @@
+"""The HTTP front end: `create_app` wires it, ``python -m service.app`` runs it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from service.api.context import RequestContext
+from service.api.datasets import datasets_router
+from service.api.health import health_router
+from service.api.jobs import jobs_router
+from service.api.logs import configure_logging
+from service.api.models import aliases_router, models_router
+from service.api.openapi import describe
+from service.api.predictions import predictions_router
+from service.api.problem import add_handlers
+from service.blobs.store import BlobStore
+from service.datasets.service import DatasetService
+from service.db.session import Database
+from service.jobs.service import JobService
+from service.models.service import AliasService, ModelService
+from service.predictions.service import PredictionService
+from service.readiness import Readiness
+from service.settings import Settings
+
+DESCRIPTION = """Trains classifiers from few labelled and many unlabelled examples, so that they meet a precision or
+recall target or the lowest cost, and serves them. Errors are RFC 9457 problems; lists are paged by cursor; creates take
+an `Idempotency-Key`."""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Wire the application. Nothing is global: two applications in one process share nothing.
+
+    Parameters
+    ----------
+    settings : Settings
+        `database_url` must be set, and the database at this version's migration.
+
+    Returns
+    -------
+    FastAPI
+        Closes its connections when its lifespan ends.
+    """
+    if settings.database_url is None:
+        raise ValueError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` starts a Postgres of its own and sets it")
+    database = Database(settings.database_url, application_name="prefsvm-api")
+    blobs = BlobStore(settings.blob_location)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        database.close()
+
+    app = FastAPI(
+        title="prefsvm",
+        version=importlib.metadata.version("prefsvm"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.max_body_bytes = settings.max_body_bytes
+    for router in (
+        datasets_router(DatasetService(database, blobs, settings)),
+        jobs_router(JobService(database, settings)),
+        models_router(ModelService(database)),
+        aliases_router(AliasService(database)),
+        predictions_router(PredictionService(database, settings)),
+        health_router(Readiness(database, settings.broker_url)),
+    ):
+        app.include_router(router)
+    add_handlers(app)
+    app.add_middleware(RequestContext)
+
+    @cache
+    def openapi() -> dict[str, Any]:
+        return describe(app)
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
+    """Return how the application is served, wherever: ``host`` and ``port``, or ``uds``."""
+    return uvicorn.Config(
+        app,
+        **address,
+        # uvicorn has no time limit for slow senders: this bounds what they can hold. A proxy does better, see the docs.
+        limit_concurrency=200,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=10,
+        server_header=False,
+        access_log=False,
+        log_config=None,
+    )
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT, with settings from the environment."""
+    settings = Settings()
+    configure_logging()
+    uvicorn.Server(server_config(create_app(settings), host=settings.host, port=settings.port)).run()
+
+
+if __name__ == "__main__":
+    main()

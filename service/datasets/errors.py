@@ -1,0 +1,34 @@
+"""What can go wrong with data sets."""
+
+from service.errors import NotFound, Problem
+
+
+class DatasetNotFound(NotFound):
+    """No data set has this id."""
+
+    type = "dataset-not-found"
+    title = "No such data set"
+
+
+class DatasetInUse(Problem):
+    """A job that has not ended reads this data set."""
+
+    type = "dataset-in-use"
+    title = "The data set is in use"
+    status = 409
+
+
+class UnreadableDataset(Problem):
+    """The upload could not be read as a table of its format. `errors` names the line where one is to blame."""
+
+    type = "unreadable-dataset"
+    title = "The data set cannot be read"
+    status = 422
+
+
+class UploadTooLarge(Problem):
+    """The upload has more bytes than this installation takes."""
+
+    type = "content-too-large"
+    title = "Content too large"
+    status = 413

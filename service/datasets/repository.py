@@ -1,0 +1,47 @@
+"""All SQL about data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from service.db.tables import DatasetRow
+from service.paging import Cursor, page_of
+
+
+class DatasetRepository:
+    """Data sets, in the transaction of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add(self, row: DatasetRow) -> DatasetRow:
+        """Insert a data set."""
+        self._session.add(row)
+        self._session.flush()
+        self._session.refresh(row)
+        return row
+
+    def get(self, dataset_id: str) -> DatasetRow | None:
+        """Return a data set."""
+        return self._session.get(DatasetRow, dataset_id)
+
+    def lock_for_use(self, dataset_id: str) -> DatasetRow | None:
+        """Return a data set that nobody can delete before this transaction ends."""
+        return self._session.get(DatasetRow, dataset_id, with_for_update={"key_share": True, "read": True})
+
+    def lock_for_delete(self, dataset_id: str) -> DatasetRow | None:
+        """Return a data set that nobody can start to use before this transaction ends."""
+        return self._session.get(DatasetRow, dataset_id, with_for_update=True)
+
+    def list(self, cursor: Cursor | None, limit: int) -> Sequence[DatasetRow]:
+        """Return up to ``limit + 1`` data sets, newest first."""
+        statement = page_of(select(DatasetRow), DatasetRow.created_at, DatasetRow.id, cursor, limit)
+        return self._session.scalars(statement).all()
+
+    def delete(self, row: DatasetRow) -> None:
+        """Delete a data set; jobs and models that came from it stay."""
+        self._session.delete(row)
+        self._session.flush()

@@ -1,0 +1,323 @@
+"""What can be done with data sets."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import unicodedata
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import orjson
+from anyio import CapacityLimiter, to_thread
+
+from service.blobs.store import BlobStore, Writer
+from service.datasets.errors import DatasetInUse, DatasetNotFound, UnreadableDataset, UploadTooLarge
+from service.datasets.repository import DatasetRepository
+from service.datasets.schemas import Dataset
+from service.db import idempotency
+from service.db.session import Database
+from service.db.tables import DatasetRow
+from service.errors import IdempotencyConflict, InvalidRequest, Problem
+from service.identifiers import is_id, new_id
+from service.ingest.errors import IngestError
+from service.ingest.options import FORMATS, guess_format
+from service.ingest.run import IngestResult, ingest
+from service.jobs.repository import JobRepository
+from service.paging import Cursor, next_cursor
+from service.schemas import Page
+from service.settings import Settings
+
+Result = TypeVar("Result")
+Gone = Callable[[], Coroutine[Any, Any, None]]
+
+logger = logging.getLogger("prefsvm.datasets")
+
+OPERATION = "createDataset"
+"""Operation id under which idempotency keys of uploads are kept."""
+BUFFER_BYTES = 1 << 20
+MAX_NAME_LENGTH = 255
+IO_THREADS = 8
+"""Threads that write uploads; a slow disk then cannot keep the other calls from theirs."""
+
+
+@dataclass(frozen=True)
+class UploadDetails:
+    """What a client says about an upload, not yet checked. `where` is the place for error messages."""
+
+    where: str
+    name: str | None
+    filename: str | None
+    format: str | None
+    media_type: str | None
+    options: dict[str, Any]
+
+
+class Upload(Protocol):
+    """An upload that is still arriving."""
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the bytes of the file."""
+
+    def details(self) -> UploadDetails:
+        """Return what was said about it; complete after `chunks` has ended."""
+
+
+class ClientGone(Exception):  # noqa: N818 (it is no error of ours)
+    """The client hung up while its upload was being read."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    key: str
+    bytes: int
+    sha256: str
+
+
+class DatasetService:
+    """Takes uploads in, has them read, and keeps them."""
+
+    def __init__(self, database: Database, blobs: BlobStore, settings: Settings) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._settings = settings
+        self._readers = asyncio.Semaphore(settings.ingest_slots)
+        self._threads = CapacityLimiter(IO_THREADS)
+
+    async def create(self, upload: Upload, idempotency_key: str | None, gone: Gone) -> Dataset:
+        """Store an upload, read it and make it usable. Whatever goes wrong, nothing is left of it.
+
+        Parameters
+        ----------
+        upload : Upload
+            Stored as it arrives, with about 2 MiB of memory.
+        idempotency_key : str or None
+        gone : function
+            Awaited once the upload has arrived; ends when the client has hung up.
+
+        Raises
+        ------
+        UploadTooLarge
+            If it has more than ``max_upload_bytes``.
+        InvalidRequest
+            If format, name or options cannot be used.
+        UnreadableDataset
+            If the reader of its format refuses it.
+        IdempotencyConflict
+            If the key came before with another upload.
+        ClientGone
+            If the client hung up.
+        """
+        upload_key, columnar_key = f"uploads/{new_id('blob')}", f"columnar/{new_id('blob')}"
+        kept = False
+        try:
+            stored = await self._store(upload, upload_key)
+            details = upload.details()
+            name, format_ = _name(details), _format(details)
+            digest = _digest(stored.sha256, name, format_, details.options)
+            if idempotency_key is not None:
+                earlier = await self._run(self._find_earlier, idempotency_key, digest)
+                if earlier is not None:
+                    return earlier
+            result = await _unless_gone(self._read(stored, format_, details, columnar_key), gone)
+            row = DatasetRow(
+                id=new_id("ds"),
+                name=name,
+                format=format_,
+                layout=result.layout,
+                bytes=stored.bytes,
+                sha256=stored.sha256,
+                rows=result.rows,
+                columns=result.columns,
+                warnings=result.warnings,
+                blob_key=upload_key,
+                columnar_key=columnar_key,
+            )
+            saved = await self._run(self._save, row, idempotency_key, digest)
+            kept = saved.id == row.id
+            return saved
+        finally:
+            if not kept:
+                await asyncio.shield(self._discard([upload_key, columnar_key]))
+
+    def get(self, dataset_id: str) -> Dataset:
+        """Return a data set; raises `DatasetNotFound`."""
+        with self._database.transaction() as session:
+            row = DatasetRepository(session).get(dataset_id) if is_id(dataset_id, "ds") else None
+        if row is None:
+            raise DatasetNotFound("no data set has this id")
+        return _dataset(row)
+
+    def list(self, cursor: str | None, limit: int) -> Page[Dataset]:
+        """Return a page of data sets, newest first."""
+        position = Cursor.decode(cursor) if cursor is not None else None
+        with self._database.transaction() as session:
+            rows = DatasetRepository(session).list(position, limit)
+        return Page(
+            items=[_dataset(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
+        )
+
+    def delete(self, dataset_id: str) -> None:
+        """Delete a data set and its bytes. Jobs and models that came from it stay.
+
+        Raises
+        ------
+        DatasetNotFound
+            If there is none of this id.
+        DatasetInUse
+            If a job that has not ended reads it.
+        """
+        with self._database.transaction() as session:
+            datasets = DatasetRepository(session)
+            row = datasets.lock_for_delete(dataset_id) if is_id(dataset_id, "ds") else None
+            if row is None:
+                raise DatasetNotFound("no data set has this id")
+            job = JobRepository(session).open_for_dataset(dataset_id)
+            if job is not None:
+                raise DatasetInUse(f"the job {job} has not ended; wait for it or cancel it")
+            datasets.delete(row)
+        for key in (row.blob_key, row.columnar_key):
+            self._blobs.delete(key)
+
+    async def _store(self, upload: Upload, key: str) -> _Stored:
+        """Write an upload to the blob store as it arrives."""
+        digest = hashlib.sha256()
+        size = 0
+        buffer = bytearray()
+        async with self._writer(key) as out:
+
+            def flush() -> None:
+                digest.update(buffer)
+                out.write(bytes(buffer))
+                buffer.clear()
+
+            async for chunk in upload.chunks():
+                size += len(chunk)
+                if size > self._settings.max_upload_bytes:
+                    raise UploadTooLarge(f"an upload may have at most {self._settings.max_upload_bytes} bytes")
+                buffer += chunk
+                if len(buffer) >= BUFFER_BYTES:
+                    await self._run(flush)
+            await self._run(flush)
+        return _Stored(key, size, digest.hexdigest())
+
+    @asynccontextmanager
+    async def _writer(self, key: str) -> AsyncIterator[Writer]:
+        """Open a blob for writing with every slow step in a thread."""
+        blob = self._blobs.writer(key)
+        out = await self._run(blob.__enter__)
+        try:
+            yield out
+        except BaseException as error:
+            await asyncio.shield(self._run(blob.__exit__, type(error), error, error.__traceback__))
+            raise
+        await self._run(blob.__exit__, None, None, None)
+
+    async def _read(self, stored: _Stored, format_: str, details: UploadDetails, columnar_key: str) -> IngestResult:
+        """Have an upload read in a child process, and store what it made of it."""
+        opened = ExitStack()
+        async with self._readers:
+            try:
+                folder = await self._run(opened.enter_context, self._blobs.scratch())
+                path = await self._run(opened.enter_context, self._blobs.local_path(stored.key))
+                output = folder / "columnar"
+                result = await ingest(self._settings, path, format_, details.options, output=output)
+                await self._run(self._blobs.put_file, columnar_key, output)
+                return result
+            except IngestError as error:
+                raise _refused(error, details.where) from None
+            finally:
+                await asyncio.shield(self._run(opened.close))
+
+    def _find_earlier(self, key: str, digest: str) -> Dataset | None:
+        """Return the data set that this key made before, so that its copy need not be read."""
+        with self._database.transaction() as session:
+            made = idempotency.find(session, OPERATION, key, digest)
+            return None if made is None else _existing(DatasetRepository(session).get(made))
+
+    def _save(self, row: DatasetRow, key: str | None, digest: str) -> Dataset:
+        """Insert the row, or return the data set that an equal request has made meanwhile."""
+        with self._database.transaction() as session:
+            datasets = DatasetRepository(session)
+            if key is not None:
+                made = idempotency.claim(session, OPERATION, key, digest, row.id)
+                if made != row.id:
+                    return _existing(datasets.get(made))
+            return _dataset(datasets.add(row))
+
+    async def _discard(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            try:
+                await self._run(self._blobs.delete, key)
+            except Exception:
+                logger.exception("a blob of a refused upload was left behind")
+
+    async def _run(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        return await to_thread.run_sync(function, *arguments, limiter=self._threads)
+
+
+async def _unless_gone(work: Coroutine[Any, Any, Result], gone: Gone) -> Result:
+    """Await `work`, or cancel it and raise `ClientGone` when `gone` ends first."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGone
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+def _dataset(row: DatasetRow) -> Dataset:
+    return Dataset(**{name: getattr(row, name) for name in Dataset.model_fields})
+
+
+def _existing(row: DatasetRow | None) -> Dataset:
+    if row is None:
+        raise IdempotencyConflict("the data set that this Idempotency-Key made was deleted; use a new key")
+    return _dataset(row)
+
+
+def _digest(sha256: str, name: str, format_: str, options: dict[str, Any]) -> str:
+    """Hash what makes two uploads the same request."""
+    return hashlib.sha256(orjson.dumps([sha256, name, format_, options], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _name(details: UploadDetails) -> str:
+    if details.name is not None:
+        name = unicodedata.normalize("NFC", details.name).strip()
+        if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+            raise InvalidRequest.of(
+                f"{details.where}.name", f"should be 1 to {MAX_NAME_LENGTH} characters without control characters"
+            )
+        return name
+    base = (details.filename or "").replace("\\", "/").rpartition("/")[2]
+    kept = "".join(character for character in unicodedata.normalize("NFC", base) if character.isprintable())
+    return kept.strip()[:MAX_NAME_LENGTH] or "upload"
+
+
+def _format(details: UploadDetails) -> str:
+    if details.format is not None:
+        if details.format not in FORMATS:
+            raise InvalidRequest.of(f"{details.where}.format", f"should be one of {', '.join(FORMATS)}")
+        return details.format
+    guessed = guess_format(details.filename or details.name, details.media_type)
+    if guessed is None:
+        raise InvalidRequest.of(
+            f"{details.where}.format",
+            f"cannot be told from the file name or Content-Type; send one of {', '.join(FORMATS)}",
+        )
+    return guessed
+
+
+def _refused(error: IngestError, where: str) -> Problem:
+    if error.code == "bad_option":
+        return InvalidRequest.of(f"{where}.options", error.message)
+    place = {"line": error.line, "column": error.column}
+    known = {name: value for name, value in place.items() if value is not None}
+    return UnreadableDataset(error.message, extensions={"code": error.code, **known})

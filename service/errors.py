@@ -1,0 +1,86 @@
+"""The root of every error that the API answers with. Each resource derives its own in its ``errors.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """One thing that is wrong with one field of a request.
+
+    Parameters
+    ----------
+    field : str
+        Path of the field: ``body.objective.target``, ``query.limit``, ``form.file``.
+    message : str
+        What is wrong and what was expected. Never the value that was sent.
+    """
+
+    field: str
+    message: str
+
+
+class Problem(Exception):  # noqa: N818 (named in the words of RFC 9457)
+    """An error as RFC 9457 describes it: `type`, `title` and `status` belong to the class, the rest to the case.
+
+    Parameters
+    ----------
+    detail : str
+        What was wrong here and what was expected. Never a value that was sent.
+    errors : sequence of FieldError, optional
+        The fields at fault.
+    headers : mapping of str to str, optional
+        Further headers of the answer, such as ``Retry-After``.
+    extensions : mapping of str to object, optional
+        Further members of the body, such as the line of a file.
+    """
+
+    type: ClassVar[str] = "about:blank"
+    title: ClassVar[str] = "Internal error"
+    status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+        extensions: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+        self.extensions = dict(extensions or {})
+
+
+class NotFound(Problem):
+    """Nothing of that id exists. An id of the wrong form gets the same answer as an unknown one."""
+
+    type = "not-found"
+    title = "Not found"
+    status = 404
+
+
+class InvalidRequest(Problem):
+    """The request was understood, but a field has a value that cannot be used."""
+
+    type = "invalid-request"
+    title = "Invalid request"
+    status = 422
+
+    @classmethod
+    def of(cls, field: str, message: str) -> Self:
+        """Return the problem that one field has."""
+        return cls(f"{field}: {message}", errors=[FieldError(field, message)])
+
+
+class IdempotencyConflict(Problem):
+    """The ``Idempotency-Key`` was used before, with another request or for something since deleted."""
+
+    type = "idempotency-conflict"
+    title = "Idempotency key already used"
+    status = 409

@@ -1,0 +1,18 @@
+"""What can go wrong with jobs."""
+
+from service.errors import NotFound, Problem
+
+
+class JobNotFound(NotFound):
+    """No job has this id."""
+
+    type = "job-not-found"
+    title = "No such job"
+
+
+class JobFinished(Problem):
+    """A job that has ended cannot be cancelled any more."""
+
+    type = "job-finished"
+    title = "The job has ended"
+    status = 409

@@ -1,0 +1,93 @@
+"""All SQL about jobs that the API runs. The worker's half, with the lease, is in ``lease.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from service.db.tables import JobEventRow, JobRow, ModelRow
+from service.jobs.doorbell import CHANNEL
+from service.paging import Cursor, page_of
+
+
+class JobRepository:
+    """Jobs, in the transaction of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def enqueue(self, job: JobRow) -> JobRow:
+        """Insert a queued job with its first event, and wake the dispatcher when the transaction commits."""
+        self._session.add(job)
+        self._session.flush()
+        self._session.add(JobEventRow(job_id=job.id, attempt=0, kind="queued", data={}))
+        self._session.execute(select(func.pg_notify(CHANNEL, "")))
+        self._session.refresh(job)
+        return job
+
+    def get(self, job_id: str) -> tuple[JobRow, str | None] | None:
+        """Return a job and the id of the model that it made."""
+        found = self._session.execute(_with_model().where(JobRow.id == job_id)).one_or_none()
+        return None if found is None else (found[0], found[1])
+
+    def list(self, status: str | None, cursor: Cursor | None, limit: int) -> Sequence[tuple[JobRow, str | None]]:
+        """Return up to ``limit + 1`` jobs, newest first."""
+        statement = _with_model()
+        if status is not None:
+            statement = statement.where(JobRow.status == status)
+        rows = self._session.execute(page_of(statement, JobRow.created_at, JobRow.id, cursor, limit))
+        return [(row[0], row[1]) for row in rows]
+
+    def events(self, job_id: str, after: int, limit: int) -> Sequence[JobEventRow]:
+        """Return up to `limit` events with a larger id than `after`, oldest first."""
+        statement = select(JobEventRow).where(JobEventRow.job_id == job_id, JobEventRow.id > after)
+        return self._session.scalars(statement.order_by(JobEventRow.id).limit(limit)).all()
+
+    def exists(self, job_id: str) -> bool:
+        """Tell whether there is such a job."""
+        return self._session.scalar(select(JobRow.id).where(JobRow.id == job_id)) is not None
+
+    def open_for_dataset(self, dataset_id: str) -> str | None:
+        """Return the id of a queued or running job that reads this data set, or None."""
+        statement = select(JobRow.id).where(JobRow.dataset_id == dataset_id, JobRow.status.in_(("queued", "running")))
+        return self._session.scalar(statement.limit(1))
+
+    def cancel_queued(self, job_id: str) -> bool:
+        """End a job that no worker has; False if it is not in the queue."""
+        return self._cancel(
+            update(JobRow)
+            .where(JobRow.id == job_id, JobRow.status == "queued")
+            .values(status="cancelled", cancel_requested_at=func.now(), finished_at=func.now()),
+            kind="finished",
+            data={"status": "cancelled"},
+        )
+
+    def ask_running_to_cancel(self, job_id: str, keep_best: bool) -> bool:
+        """Leave word for the worker, which reads it with its next heartbeat; False if the job is not running.
+
+        The first request says when; a later one without `keep_best` may still turn a soft stop into a hard one.
+        """
+        return self._cancel(
+            update(JobRow)
+            .where(JobRow.id == job_id, JobRow.status == "running")
+            .values(
+                cancel_requested_at=func.coalesce(JobRow.cancel_requested_at, func.now()), cancel_keep_best=keep_best
+            ),
+            kind="cancelling",
+            data={"keep_best": keep_best},
+        )
+
+    def _cancel(self, statement: Any, *, kind: str, data: dict[str, Any]) -> bool:
+        changed = self._session.execute(statement.returning(JobRow.id, JobRow.attempt)).one_or_none()
+        if changed is None:
+            return False
+        self._session.add(JobEventRow(job_id=changed.id, attempt=changed.attempt, kind=kind, data=data))
+        self._session.flush()
+        return True
+
+
+def _with_model() -> Any:
+    return select(JobRow, ModelRow.id).outerjoin(ModelRow, ModelRow.job_id == JobRow.id)

@@ -1,0 +1,227 @@
+"""What ``POST /train`` and ``/jobs`` take and give."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, StringConstraints, field_validator
+from pydantic.config import JsonDict
+
+from service.schemas import AliasName, Answer, Body
+
+
+class JobStatus(StrEnum):
+    """Where a job is."""
+
+    QUEUED = "queued"
+    """Waits for a worker: for the first time, or again after its worker was lost."""
+    RUNNING = "running"
+    """A worker holds the lease."""
+    SUCCEEDED = "succeeded"
+    """It made a model. An objective that could not be reached also ends here; the report says so."""
+    FAILED = "failed"
+    """It made no model; `error` says why."""
+    CANCELLED = "cancelled"
+    """Somebody asked for it to stop."""
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Confidence = Annotated[float, Field(ge=0.5, lt=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Cost = Annotated[float, Field(gt=0, le=1e12)]
+
+
+class PrecisionObjective(Body):
+    """At least this precision, and the highest recall that allows it."""
+
+    kind: Literal["precision"]
+    target: Share
+    confidence: Confidence | None = Field(
+        default=None, description="Ask for a target that holds with this probability, not only on the calibration rows."
+    )
+
+
+class RecallObjective(Body):
+    """At least this recall, and the highest precision that allows it."""
+
+    kind: Literal["recall"]
+    target: Share
+    confidence: Confidence | None = Field(
+        default=None, description="Ask for a target that holds with this probability, not only on the calibration rows."
+    )
+
+
+class PrecisionRecallObjective(Body):
+    """At least this precision and at least this recall."""
+
+    kind: Literal["precision_recall"]
+    precision: Share
+    recall: Share
+
+
+class F1Objective(Body):
+    """The highest F1."""
+
+    kind: Literal["f1"]
+
+
+class FBetaObjective(Body):
+    """The highest F-beta: recall counts `beta` times as much as precision."""
+
+    kind: Literal["f_beta"]
+    beta: Annotated[float, Field(gt=0, le=100)]
+
+
+class CostObjective(Body):
+    """The lowest cost of wrong decisions."""
+
+    kind: Literal["cost"]
+    false_negative: Cost
+    false_positive: Cost
+
+
+Objective = Annotated[
+    PrecisionObjective | RecallObjective | PrecisionRecallObjective | F1Objective | FBetaObjective | CostObjective,
+    Field(discriminator="kind"),
+]
+
+
+class Features(Body):
+    """Which columns are features. All but the target, unless something is said here."""
+
+    include: list[Name] | None = Field(default=None, min_length=1, max_length=10_000)
+    exclude: list[Name] = Field(default=[], max_length=10_000)
+
+
+EXAMPLE_TRAIN: JsonDict = {
+    "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
+    "target": "label",
+    "positive": "spam",
+    "unlabeled": ["", "?"],
+    "features": {"include": None, "exclude": ["id"]},
+    "objective": {"kind": "precision", "target": 0.9, "confidence": 0.95},
+    "algorithm": "psvm",
+    "params": {"C": 10, "gamma": "scale"},
+    "test_fraction": 0.1,
+    "seed": 0,
+    "alias": "spam-filter",
+    "max_seconds": 3600,
+}
+
+
+class TrainRequest(Body):
+    """What to learn, from what, and what it must reach."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_TRAIN]})
+
+    dataset: str = Field(description="Id of the data set.", max_length=100)
+    target: Name = Field(description="Column that holds the labels.")
+    positive: str | None = Field(
+        default=None,
+        max_length=256,
+        description="The class that precision, recall and costs speak of. Required unless the labels are 0/1 or -1/+1.",
+    )
+    unlabeled: list[Annotated[str, StringConstraints(max_length=256)]] = Field(
+        default=[], max_length=100, description="Labels that mean 'not known'. A missing cell always does."
+    )
+    features: Features = Features()
+    objective: Objective
+    algorithm: str = Field(default="auto", max_length=100, description="`auto`, or the name of an algorithm.")
+    params: dict[str, Any] = Field(default={}, max_length=100, description="Parameters of the algorithm.")
+    test_fraction: Annotated[float, Field(ge=0, le=0.9)] = Field(
+        default=0.2, description="Share of the labelled rows that is held out to test on."
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    alias: AliasName | None = Field(default=None, description="Points at the new model once the job has succeeded.")
+    max_seconds: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Longest time an attempt may take; the best model so far is then kept."
+    )
+
+    @field_validator("positive")
+    @classmethod
+    def _not_empty(cls, value: str | None) -> str | None:
+        if value == "":
+            raise ValueError("an empty cell is an unlabelled row and cannot be the positive class")
+        return value
+
+
+class Cancel(Body):
+    """How to cancel."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"keep_best": True}]})
+
+    keep_best: bool = Field(default=False, description="Keep the best model so far; the job then succeeds.")
+
+
+class JobError(Answer):
+    """Why a job failed."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str = Field(description="Stable: programs may compare it.", examples=["too_few_labels"])
+    message: str
+
+
+EXAMPLE_JOB: JsonDict = {
+    "id": "job_0192f0c1d5a67b3e8f0a1b2c3d4e5f61",
+    "status": "running",
+    "phase": "training",
+    "progress": 0.4,
+    "attempt": 1,
+    "created_at": "2026-11-01T12:00:00Z",
+    "started_at": "2026-11-01T12:00:00.2Z",
+    "finished_at": None,
+    "cancel_requested_at": None,
+    "error": None,
+    "model_id": None,
+    "request": EXAMPLE_TRAIN,
+}
+
+
+class Job(Answer):
+    """A training and what became of it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_JOB]})
+
+    id: str
+    status: JobStatus
+    phase: str | None = Field(
+        description="`reading`, `features`, `training`, `evaluating`, `storing`; null in a queue."
+    )
+    progress: float = Field(ge=0, le=1, description="Share of the running attempt that is done.")
+    attempt: int = Field(description="How often a worker has started on it.")
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    cancel_requested_at: datetime | None
+    error: JobError | None
+    model_id: str | None
+    request: dict[str, Any] = Field(description="The body of POST /train with every default filled in.")
+
+
+class DryRun(Answer):
+    """A request that POST /train would have taken."""
+
+    valid: Literal[True] = True
+    request: dict[str, Any] = Field(description="The body with every default filled in.")
+
+
+class JobEvent(Answer):
+    """Something that happened to a job."""
+
+    id: int = Field(description="Grows with time; send the last one as `after` to get what came since.")
+    attempt: int
+    kind: str = Field(
+        description="`queued`, `started`, `progress`, `round`, `warning`, `requeued`, `cancelling` or `finished`."
+    )
+    data: dict[str, Any]
+    created_at: datetime
+
+
+class JobEvents(Answer):
+    """Events of a job, oldest first."""
+
+    items: list[JobEvent]
+    next_after: int = Field(description="Send it as `after` to go on. The page is the last one if it has no items.")

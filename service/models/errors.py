@@ -1,0 +1,40 @@
+"""What can go wrong with models and their names."""
+
+from service.errors import NotFound, Problem
+
+
+class ModelNotFound(NotFound):
+    """No model has this id, and no alias this name."""
+
+    type = "model-not-found"
+    title = "No such model"
+
+
+class ModelInUse(Problem):
+    """An alias points at the model."""
+
+    type = "model-in-use"
+    title = "The model is in use"
+    status = 409
+
+
+class NoCurve(NotFound):
+    """The model was stored without an operating curve."""
+
+    type = "no-curve"
+    title = "No such curve"
+
+
+class AliasNotFound(NotFound):
+    """No alias has this name."""
+
+    type = "alias-not-found"
+    title = "No such alias"
+
+
+class NothingToRollBack(Problem):
+    """The alias has pointed at no earlier model that still exists."""
+
+    type = "nothing-to-roll-back"
+    title = "Nothing to roll back to"
+    status = 409

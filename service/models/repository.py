@@ -1,0 +1,149 @@
+"""All SQL about models and aliases that the API runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, delete, func, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
+from sqlalchemy.orm import Session
+
+from service.db.tables import AliasChangeRow, AliasRow, ModelRow
+from service.paging import Cursor, page_of
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """What a model row says, without the curve, which can be long."""
+
+    id: str
+    job_id: str | None
+    dataset_id: str | None
+    algorithm: str
+    bytes: int
+    sha256: str
+    created_at: datetime
+    aliases: list[str]
+    report: dict[str, Any]
+    """Whole but for the curve, or in a list only its `objective`, `status` and `threshold`."""
+
+
+class ModelRepository:
+    """Models, in the transaction of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get(self, model_id: str) -> StoredModel | None:
+        """Return a model."""
+        report = ModelRow.report.op("-")("curve")
+        found = self._session.execute(_select_model(report).where(ModelRow.id == model_id)).mappings().one_or_none()
+        return None if found is None else StoredModel(**found)
+
+    def list(self, cursor: Cursor | None, limit: int) -> Sequence[StoredModel]:
+        """Return up to ``limit + 1`` models, newest first."""
+        parts = [part for name in ("objective", "status", "threshold") for part in (name, ModelRow.report[name])]
+        statement = _select_model(func.jsonb_build_object(*parts))
+        rows = self._session.execute(page_of(statement, ModelRow.created_at, ModelRow.id, cursor, limit))
+        return [StoredModel(**row) for row in rows.mappings()]
+
+    def curve(self, model_id: str) -> tuple[float, dict[str, Any] | None] | None:
+        """Return threshold and operating curve of a model."""
+        statement = select(ModelRow.report["threshold"], ModelRow.report["curve"]).where(ModelRow.id == model_id)
+        found = self._session.execute(statement).one_or_none()
+        return None if found is None else (found[0], found[1])
+
+    def aliases_of(self, model_id: str) -> Sequence[str]:
+        """Return the names that point at a model, and keep them from moving until the transaction ends."""
+        statement = select(AliasRow.name).where(AliasRow.model_id == model_id).order_by(AliasRow.name)
+        return self._session.scalars(statement).all()
+
+    def lock(self, model_id: str, *, for_delete: bool = False) -> bool:
+        """Lock a model against deletion, or against everything that would need it; False if there is none."""
+        statement = select(ModelRow.id).where(ModelRow.id == model_id)
+        locked = statement.with_for_update(read=not for_delete, key_share=not for_delete)
+        return self._session.scalar(locked) is not None
+
+    def delete(self, model_id: str) -> None:
+        """Delete a model and its chunks."""
+        self._session.execute(delete(ModelRow).where(ModelRow.id == model_id))
+
+
+class AliasRepository:
+    """Aliases and their history, in the transaction of `session`.
+
+    Every move is kept in ``alias_changes``. A rollback is a move too; it says with ``restores`` which earlier move it
+    went back to, so that a second rollback goes further back and not forth again.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def put(self, name: str, model_id: str, *, restores: int | None = None) -> AliasRow:
+        """Point an alias at a model and note the move."""
+        statement = insert(AliasRow).values(name=name, model_id=model_id)
+        moved = statement.on_conflict_do_update(
+            index_elements=[AliasRow.name], set_={"model_id": model_id, "updated_at": func.now()}
+        )
+        row = self._session.scalars(moved.returning(AliasRow), execution_options={"populate_existing": True}).one()
+        self._session.add(AliasChangeRow(name=name, model_id=model_id, restores=restores))
+        self._session.flush()
+        return row
+
+    def list(self, after: str | None, limit: int) -> Sequence[AliasRow]:
+        """Return up to ``limit + 1`` aliases by name."""
+        statement = select(AliasRow).order_by(AliasRow.name).limit(limit + 1)
+        if after is not None:
+            statement = statement.where(AliasRow.name > after)
+        return self._session.scalars(statement).all()
+
+    def lock(self, name: str) -> AliasRow | None:
+        """Return an alias that nobody else can move before this transaction ends."""
+        return self._session.get(AliasRow, name, with_for_update=True)
+
+    def before_last_move(self, name: str) -> AliasChangeRow | None:
+        """Return the newest earlier move to another model that still exists, or None.
+
+        Rollbacks since are followed to the move that they restored.
+        """
+        last = self._session.scalar(
+            select(AliasChangeRow).where(AliasChangeRow.name == name).order_by(AliasChangeRow.id.desc()).limit(1)
+        )
+        position, current = (None, None) if last is None else (last.restores or last.id, last.model_id)
+        while position is not None:
+            earlier = self._session.scalar(
+                select(AliasChangeRow)
+                .where(AliasChangeRow.name == name, AliasChangeRow.id < position)
+                .order_by(AliasChangeRow.id.desc())
+                .limit(1)
+            )
+            if earlier is None:
+                return None
+            if earlier.model_id != current and self._session.get(ModelRow, earlier.model_id) is not None:
+                return earlier
+            position = earlier.restores or earlier.id
+        return None
+
+
+def _select_model(report: Any) -> Select[Any]:
+    names = (
+        select(
+            func.coalesce(func.jsonb_agg(aggregate_order_by(AliasRow.name, AliasRow.name)), func.jsonb_build_array())
+        )
+        .where(AliasRow.model_id == ModelRow.id)
+        .scalar_subquery()
+    )
+    return select(
+        ModelRow.id,
+        ModelRow.job_id,
+        ModelRow.dataset_id,
+        ModelRow.algorithm,
+        ModelRow.bytes,
+        ModelRow.sha256,
+        ModelRow.created_at,
+        names.label("aliases"),
+        report.label("report"),
+    )

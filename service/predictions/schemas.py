@@ -1,0 +1,54 @@
+"""What ``POST /predict`` takes and gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from service.schemas import Answer, Body
+
+
+class PredictRequest(Body):
+    """Rows to decide on, and by which model."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"model": "spam-filter", "rows": [{"age": 39, "job": "clerk"}]}]}
+    )
+
+    model: str = Field(description="Id of a model, or an alias.", min_length=1, max_length=100)
+    rows: list[dict[str, Any]] = Field(
+        min_length=1, description="Objects with a value for each column: number, text, true, false or null."
+    )
+
+
+class Prediction(Answer):
+    """The decision on one row."""
+
+    label: str
+    score: float = Field(description="The decision is score > threshold, and nothing else.")
+    probability: float | None = Field(
+        description="Estimated probability of the positive class, for looking at; null where the model has none."
+    )
+
+
+class PredictAnswer(Answer):
+    """Decisions in the order of the rows."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62",
+                    "threshold": 0.31,
+                    "predictions": [{"label": "spam", "score": 1.2, "probability": 0.97}],
+                    "warnings": [],
+                }
+            ]
+        }
+    )
+
+    model: str = Field(description="Id of the model that decided, also when it was named by an alias.")
+    threshold: float
+    predictions: list[Prediction]
+    warnings: list[str]

@@ -1,0 +1,109 @@
+"""Decides on rows with the decision functions of stored models."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+import numpy as np
+from anyio import CapacityLimiter, to_thread
+
+from service.db.session import Database
+from service.errors import InvalidRequest
+from service.models.errors import ModelNotFound
+from service.predictions.cache import ByteCache
+from service.predictions.errors import DamagedModel, RowsDoNotFit
+from service.predictions.repository import ModelFile, ModelFileRepository
+from service.predictions.schemas import PredictAnswer, Prediction, PredictRequest
+from service.settings import Settings
+from solver.features import FeatureError
+from solver.model_file import Model, ModelFileError, read_model
+
+logger = logging.getLogger("prefsvm.predictions")
+
+THREADS = 4
+"""Loads and large predictions at a time."""
+QUICK_WORK = 2_000_000
+"""Rows × support vectors × features up to which a thread costs more than it saves; below about 2 ms."""
+QUICK_ROWS = 100
+
+
+class PredictionService:
+    """Keeps decision functions ready and applies them."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._max_rows = settings.max_predict_rows
+        self._models: ByteCache[Model] = ByteCache(settings.model_cache_bytes)
+        self._threads = CapacityLimiter(THREADS)
+
+    async def predict(self, body: PredictRequest) -> PredictAnswer:
+        """Decide on rows.
+
+        Raises
+        ------
+        ModelNotFound
+            If there is no such model or alias.
+        RowsDoNotFit
+            If columns are missing or values are of the wrong kind.
+        DamagedModel
+            If the stored bytes are not those that were written.
+        """
+        if len(body.rows) > self._max_rows:
+            raise InvalidRequest.of("body.rows", f"may hold at most {self._max_rows} rows")
+        file = await to_thread.run_sync(self._find, body.model)
+        if file is None:
+            raise ModelNotFound("no model has this id, and no alias this name")
+        model = await self._models.get((file.model_id, file.sha256), lambda: self._load(file))
+        vectors, features = model.decision.support_vectors.shape
+        if len(body.rows) <= QUICK_ROWS and len(body.rows) * vectors * features <= QUICK_WORK:
+            return decide(file.model_id, model, body)
+        return await to_thread.run_sync(decide, file.model_id, model, body, limiter=self._threads)
+
+    def _find(self, name: str) -> ModelFile | None:
+        with self._database.transaction() as session:
+            return ModelFileRepository(session).find(name)
+
+    async def _load(self, file: ModelFile) -> Model:
+        return await to_thread.run_sync(self._read, file, limiter=self._threads)
+
+    def _read(self, file: ModelFile) -> Model:
+        raw = bytearray()
+        with self._database.transaction() as session:
+            for chunk in ModelFileRepository(session).chunks(file.model_id):
+                raw += chunk
+        if not raw:
+            raise ModelNotFound("the model was deleted")
+        if len(raw) != file.bytes or hashlib.sha256(raw).hexdigest() != file.sha256:
+            logger.error("model damaged", extra={"fields": {"model": file.model_id}})
+            raise DamagedModel("the stored bytes of this model are not those that were written")
+        try:
+            return read_model(bytes(raw))
+        except ModelFileError:
+            logger.exception("model unreadable", extra={"fields": {"model": file.model_id}})
+            raise DamagedModel("the stored model cannot be read by this version") from None
+
+
+def decide(model_id: str, model: Model, body: PredictRequest) -> PredictAnswer:
+    """Apply a model to rows; raises `RowsDoNotFit`."""
+    try:
+        # Overflow to infinity is not warned about but found: `Model.predict` refuses a score that is not finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            data, extra = model.parse_rows(body.rows)
+            made = model.predict(data)
+    except FeatureError as error:
+        raise RowsDoNotFit.of("body.rows", str(error)) from None
+    warnings = list(made.warnings)
+    if extra:
+        named = ", ".join(name[:100] for name in extra[:20]) + (", …" if len(extra) > 20 else "")
+        warnings.append(f"{len(extra)} columns that the model does not use were ignored: {named}")
+    probabilities = [None] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
+    return PredictAnswer(
+        model=model_id,
+        threshold=model.decision.threshold,
+        predictions=[
+            Prediction.model_construct(label=label, score=score, probability=probability)
+            for label, score, probability in zip(made.labels, made.scores.tolist(), probabilities, strict=True)
+        ],
+        warnings=warnings,
+    )

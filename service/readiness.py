@@ -1,0 +1,106 @@
+"""Is everything there that a request may need? Asked by ``GET /readyz``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import redis
+from anyio import CapacityLimiter, to_thread
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from sqlalchemy import text
+
+from service.db import migrate
+from service.db.session import Database
+
+CHECK_SECONDS = 2.0
+WORKER_APPLICATION = "prefsvm-worker"
+"""What workers call themselves to Postgres."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One part that was looked at.
+
+    Parameters
+    ----------
+    ok : bool
+    decides : bool
+        Whether the service counts as not ready without it.
+    detail : str
+        One sentence; empty if all is well.
+    """
+
+    ok: bool
+    decides: bool
+    detail: str
+
+
+class Readiness:
+    """Looks at Postgres, the migrations, the broker and the workers, each for two seconds at most."""
+
+    def __init__(self, database: Database, broker_url: str | None) -> None:
+        self._database = database
+        self._broker_url = broker_url
+        self._head = migrate.head()
+        # A frozen server holds its thread until it thaws: these threads are few, and no other call uses them.
+        self._threads = CapacityLimiter(8)
+
+    async def checks(self) -> dict[str, Check]:
+        """Return each part by name."""
+        looks: dict[str, tuple[Callable[[], str], bool]] = {
+            "database": (self._database_problem, True),
+            "migrations": (self._migrations_problem, True),
+            "broker": (self._broker_problem, True),
+            "worker": (self._worker_problem, False),
+        }
+        checks = await asyncio.gather(*(self._look(look, decides) for look, decides in looks.values()))
+        return dict(zip(looks, checks, strict=True))
+
+    async def _look(self, look: Callable[[], str], decides: bool) -> Check:
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                problem = await to_thread.run_sync(look, limiter=self._threads, abandon_on_cancel=True)
+        except TimeoutError:
+            problem = f"no answer within {CHECK_SECONDS:g} s"
+        except Exception as error:  # whatever it is, the part cannot be used
+            problem = f"does not answer ({type(error).__name__})"
+        return Check(ok=not problem, decides=decides, detail=problem)
+
+    def _database_problem(self) -> str:
+        self._database.ping()
+        return ""
+
+    def _migrations_problem(self) -> str:
+        with self._database.engine.connect() as connection:
+            found = migrate.current(connection)
+        return "" if found == self._head else f"at revision {found}, expected {self._head}; run `prefsvm migrate`"
+
+    def _broker_problem(self) -> str:
+        if self._broker_url is None:
+            return "PREFSVM_BROKER_URL is not set"
+        with broker_client(self._broker_url) as client:
+            client.ping()
+        return ""
+
+    def _worker_problem(self) -> str:
+        with self._database.engine.connect() as connection:
+            seen = connection.execute(
+                text(
+                    "SELECT count(*) FROM pg_stat_activity "
+                    "WHERE application_name = :name AND datname = current_database()"
+                ),
+                {"name": WORKER_APPLICATION},
+            ).scalar_one()
+        return "" if seen else "no worker is connected; jobs wait"
+
+
+def broker_client(url: str) -> redis.Redis:
+    """Return a client that gives up fast, for the addresses that Celery takes."""
+    if url.startswith("redis+socket://"):
+        url = "unix://" + url.removeprefix("redis+socket://")
+    return redis.Redis.from_url(
+        url, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0), single_connection_client=True
+    )

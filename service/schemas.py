@@ -1,0 +1,43 @@
+"""Bases of what the API takes and gives."""
+
+from __future__ import annotations
+
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+
+class Body(BaseModel):
+    """A JSON body: unknown fields, wrong types (``"1"`` for 1), NaN and infinity are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Answer(BaseModel):
+    """A JSON answer, read off a row or another object."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, from_attributes=True)
+
+
+Item = TypeVar("Item")
+
+
+class Page(Answer, Generic[Item]):
+    """One page of a list, newest first."""
+
+    items: list[Item]
+    next_cursor: str | None = Field(description="Send it as `cursor` for the next page; null on the last one.")
+
+
+def _not_an_id(name: str) -> str:
+    if name.startswith("mdl_"):
+        raise ValueError("a name must not begin with mdl_, which is how ids of models begin")
+    return name
+
+
+AliasName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$"),
+    AfterValidator(_not_an_id),
+    Field(description="A name that moves between models, such as `spam-filter`.", examples=["spam-filter"]),
+]

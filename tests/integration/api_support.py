@@ -1,0 +1,189 @@
+"""Helpers of the API tests: a client on the real application, and rows that only a worker would write."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import uvicorn
+from sqlalchemy import text
+
+from service.app import create_app, server_config
+from service.db.session import Database
+from service.db.tables import ModelChunkRow, ModelRow
+from service.identifiers import new_id
+from service.settings import Settings
+from solver.decision import DecisionState
+from solver.features import Column, Table, TableFeatures
+from solver.model_file import Model, write_model
+
+CSV = b"age,job,label\n" + b"".join(
+    f"{20 + i},{('clerk', 'cook')[i % 2]},{('spam', 'ham', '')[i % 3]}\n".encode() for i in range(60)
+)
+
+
+@contextmanager
+def api_client(settings: Settings, **changes: Any) -> Iterator[httpx.Client]:
+    """Serve the application as in production, on a free port of this machine, and yield a client of it."""
+    app = create_app(settings.model_copy(update=changes))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(server_config(app))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            host, port = listener.getsockname()
+            with httpx.Client(base_url=f"http://{host}:{port}", timeout=30, trust_env=False) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def upload(client: httpx.Client, content: bytes = CSV, name: str = "mails.csv", **fields: str) -> dict[str, Any]:
+    """Upload a file and return the data set."""
+    response = client.post("/datasets", files={"file": (name, content)}, data=fields)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+def train_body(dataset: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return a good body of POST /train."""
+    return {
+        "dataset": dataset["id"],
+        "target": "label",
+        "positive": "spam",
+        "objective": {"kind": "recall", "target": 0.9},
+        "algorithm": "psvm",
+        "params": {"C": 10},
+    } | changes
+
+
+def tiny_model(threshold: float = 0.25) -> Model:
+    """Return a model on the columns age (a number) and job (a category) whose score grows with age."""
+    rows = Table(
+        {
+            "age": Column("age", "number", np.array([20.0, 30, 40, 50])),
+            "job": Column("job", "category", np.array(["clerk", "cook", "clerk", "cook"], dtype=object)),
+        }
+    )
+    features = TableFeatures().fit(rows)
+    X, _ = features.transform(rows)
+    decision = DecisionState(
+        kind="linear",
+        gamma=1.0,
+        degree=3,
+        coef0=0.0,
+        support_vectors=np.asarray(X),
+        dual_coef=np.array([-1.0, -0.5, 0.5, 1.0]),
+        intercept=0.0,
+        threshold=threshold,
+        sign=1,
+    )
+    return Model("svm", {"C": 1.0}, {"kind": "f1"}, ("ham", "spam"), decision, features)
+
+
+def estimate(value: float | None) -> dict[str, float | None]:
+    return {"value": value, "low": None if value is None else value - 0.1, "high": value}
+
+
+def measures() -> dict[str, Any]:
+    return {
+        "n": 10,
+        "true_positives": 4,
+        "false_positives": 1,
+        "true_negatives": 5,
+        "false_negatives": 0,
+        "precision": estimate(0.8),
+        "recall": estimate(1.0),
+        "f1": estimate(0.89),
+        "confidence": 0.95,
+    }
+
+
+def report(threshold: float = 0.25) -> dict[str, Any]:
+    """Return a report as workers write them."""
+    return {
+        "algorithm": "svm",
+        "params": {"C": 1.0},
+        "objective": {"kind": "f1"},
+        "status": "met",
+        "status_reason": "",
+        "threshold": threshold,
+        "classes": {"negative": "ham", "positive": "spam"},
+        "rows": {"total": 10, "labelled": 10, "positive": 4, "negative": 6, "unlabelled": 0, "test": 0, "dropped": 0},
+        "calibration": measures(),
+        "test": None,
+        "controls": {"plain_svm": {"threshold": 0.0, "calibration": measures(), "test": None}},
+        "rounds": [],
+        "curve": {
+            "thresholds": [2.0, 0.25, -2.0],
+            "true_positives": [0, 4, 4],
+            "false_positives": [0, 1, 6],
+            "positives": 4,
+            "negatives": 6,
+        },
+        "solver": {"gap": 1e-4, "iterations": 12, "status": "optimal"},
+        "timings": {"reading": 0.1, "training": 0.2},
+        "peak_memory_bytes": 1 << 26,
+        "warnings": [],
+    }
+
+
+def store_model(database: Database, folder: Path, model: Model | None = None, job_id: str | None = None) -> str:
+    """Write a model as a worker does, and return its id."""
+    model = model or tiny_model()
+    path = folder / f"{new_id('blob')}.model"
+    write_model(path, model)
+    raw = path.read_bytes()
+    model_id = new_id("mdl")
+    with database.transaction() as session:
+        session.add(
+            ModelRow(
+                id=model_id,
+                job_id=job_id,
+                algorithm=model.algorithm,
+                manifest=model.manifest,
+                report=report(model.decision.threshold),
+                bytes=len(raw),
+                sha256=hashlib.sha256(raw).hexdigest(),
+            )
+        )
+        session.flush()
+        # Pieces of odd size: the reader must not rely on 1 MiB.
+        for seq, start in enumerate(range(0, len(raw), 1000)):
+            session.add(ModelChunkRow(model_id=model_id, seq=seq, data=raw[start : start + 1000]))
+    return model_id
+
+
+def set_status(database: Database, job_id: str, status: str) -> None:
+    """Move a job as a worker would."""
+    lease = "now() + interval '1 minute'" if status == "running" else "NULL"
+    finished = "NULL" if status in ("queued", "running") else "now()"
+    with database.transaction() as session:
+        session.execute(
+            text(
+                f"UPDATE jobs SET status = :status, attempt = 1, started_at = now(), lease_until = {lease}, "
+                f"finished_at = {finished} WHERE id = :id"
+            ),
+            {"status": status, "id": job_id},
+        )
+
+
+def blob_files(settings: Settings) -> list[str]:
+    """Return every file below the blob store, finished or not."""
+    root = Path(settings.blob_location)
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def counts(database: Database, *tables: str) -> list[int]:
+    """Return the number of rows of each table."""
+    with database.transaction() as session:
+        return [session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one() for table in tables]

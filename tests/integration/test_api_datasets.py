@@ -1,0 +1,233 @@
+"""``/datasets`` on the real application: what is taken, what is refused, and that a refusal leaves nothing."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from api_support import CSV, api_client, blob_files, counts, set_status, train_body, upload
+
+
+@pytest.fixture
+def client(settings):
+    with api_client(settings) as client:
+        yield client
+
+
+def problem(response, status: int, kind: str) -> dict:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body["type"] == f"urn:prefsvm:problem:{kind}"
+    assert body["status"] == status
+    assert body["request_id"] == response.headers["x-request-id"]
+    return body
+
+
+def test_multipart_upload_can_be_read_back(client, settings):
+    response = client.post("/datasets", files={"file": ("mails.csv", CSV, "text/csv")}, data={"name": "My mails"})
+    assert response.status_code == 201, response.text
+    made = response.json()
+    assert response.headers["location"] == f"/datasets/{made['id']}"
+    assert made["name"] == "My mails"
+    assert made["format"] == "csv"
+    assert made["layout"] == "table"
+    assert made["rows"] == 60
+    assert made["bytes"] == len(CSV)
+    assert made["sha256"] == hashlib.sha256(CSV).hexdigest()
+    assert [(c["name"], c["kind"], c["missing"]) for c in made["columns"]] == [
+        ("age", "number", 0),
+        ("job", "text", 0),
+        ("label", "text", 20),
+    ]
+    assert client.get(f"/datasets/{made['id']}").json() == made
+    assert client.get("/datasets").json() == {"items": [made], "next_cursor": None}
+    assert len(blob_files(settings)) == 2
+
+
+def test_raw_upload_says_the_rest_in_the_query(client):
+    packed = gzip.compress(CSV.replace(b",", b";"))
+    response = client.post(
+        "/datasets",
+        content=packed,
+        headers={"content-type": "application/octet-stream"},
+        params={"name": "packed", "format": "csv", "options": json.dumps({"delimiter": ";"})},
+    )
+    assert response.status_code == 201, response.text
+    assert response.json()["rows"] == 60
+    assert response.json()["bytes"] == len(packed)
+    typed = client.post("/datasets", content=CSV, headers={"content-type": "text/csv; charset=utf-8"})
+    assert typed.status_code == 201, typed.text
+    assert typed.json()["name"] == "upload"
+
+
+def test_fields_may_come_after_the_file_and_boundaries_in_any_piece(client):
+    body = (
+        b'--XX\r\nContent-Disposition: form-data; name="file"; filename="C:\\dir\\m\x01ails.txt"\r\n\r\n'
+        + CSV
+        + b'\r\n--XX\r\nContent-Disposition: form-data; name="format"\r\n\r\ncsv\r\n--XX--\r\n'
+    )
+
+    def pieces():
+        for start in range(0, len(body), 7):
+            yield body[start : start + 7]
+
+    response = client.post("/datasets", content=pieces(), headers={"content-type": "multipart/form-data; boundary=XX"})
+    assert response.status_code == 201, response.text
+    assert response.json()["bytes"] == len(CSV)
+    assert response.json()["name"] == "mails.txt"
+
+
+REFUSED = [
+    ({"files": {"file": ("a.bin", CSV)}}, 422, "invalid-request", "form.format"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"format": "xls"}}, 422, "invalid-request", "form.format"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"options": "{"}}, 422, "invalid-json", "body"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"options": "[1]"}}, 422, "invalid-request", "form.options"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"options": '{"x": 1}'}}, 422, "invalid-request", "form.options"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"name": "a\0b"}}, 422, "invalid-request", "form.name"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"name": "x" * 256}}, 422, "invalid-request", "form.name"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"name": "x" * 70_000}}, 422, "invalid-request", "form"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"owner": "me"}}, 422, "invalid-request", "form"),
+    ({"files": [("file", ("a.csv", CSV)), ("file", ("b.csv", CSV))]}, 422, "invalid-request", "form.file"),
+    ({"files": {"upload": ("a.csv", CSV)}}, 422, "invalid-request", "form"),
+    ({"files": {"name": (None, "only a name")}}, 422, "invalid-request", "form.file"),
+    ({"files": {"file": ("a.csv", b"")}}, 422, "unreadable-dataset", None),
+    ({"files": {"file": ("a.csv", b"a,b\n1,2\n3\n")}}, 422, "unreadable-dataset", None),
+    ({"files": {"file": ("a.parquet", b"PAR1 no parquet PAR1")}}, 422, "unreadable-dataset", None),
+    ({"json": {"file": "x"}}, 415, "unsupported-media-type", None),
+    ({"data": {"file": "x"}}, 415, "unsupported-media-type", None),
+    ({"content": CSV, "headers": {"content-type": "multipart/mixed; boundary=x"}}, 415, "unsupported-media-type", None),
+    ({"content": CSV, "headers": {"content-type": "multipart/form-data"}}, 400, "malformed-request", None),
+    (
+        {"content": CSV, "headers": {"content-type": "multipart/form-data; boundary=" + "x" * 300}},
+        400,
+        "malformed-request",
+        None,
+    ),
+    (
+        {"content": b"--X\r\nnonsense", "headers": {"content-type": "multipart/form-data; boundary=X"}},
+        400,
+        "malformed-request",
+        None,
+    ),
+    (
+        {
+            "content": b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\na,b\n1,2\n',
+            "headers": {"content-type": "multipart/form-data; boundary=X"},
+        },
+        400,
+        "malformed-request",
+        None,
+    ),
+    ({"content": CSV}, 422, "invalid-request", "query.format"),
+    ({"content": CSV, "params": {"format": "\0"}}, 422, "invalid-request", "query.format"),
+]
+
+
+def test_refused_uploads_leave_nothing(client, settings, database):
+    for send, status, kind, field in REFUSED:
+        body = problem(
+            client.post("/datasets", headers={"Idempotency-Key": "k"} | send.pop("headers", {}), **send), status, kind
+        )
+        assert ([error["field"] for error in body["errors"]] or [None])[0] == field, send
+        assert blob_files(settings) == [], send
+        assert counts(database, "datasets", "idempotency_keys") == [0, 0], send
+
+
+def test_unreadable_says_where(client):
+    response = client.post("/datasets", files={"file": ("a.csv", b"a,b\n1,2\n3\n")})
+    body = problem(response, 422, "unreadable-dataset")
+    assert body["code"] == "ragged"
+    assert body["line"] == 3
+
+
+def test_size_limit_holds_with_and_without_a_length(settings, database):
+    with api_client(settings, max_upload_bytes=1000) as client:
+        assert len(CSV) < 1000
+        big = CSV + b"1,cook,ham\n" * 100
+        problem(client.post("/datasets", files={"file": ("a.csv", big)}), 413, "content-too-large")
+
+        def pieces():
+            for _ in range(100):
+                yield b"x" * 100
+
+        chunked = client.post("/datasets", content=pieces(), headers={"content-type": "text/csv"})
+        problem(chunked, 413, "content-too-large")
+        assert upload(client)["rows"] == 60
+    assert len(blob_files(settings)) == 2
+    assert counts(database, "datasets") == [1]
+
+
+def test_idempotency_key(client, settings, database):
+    def post(content: bytes = CSV, name: str = "a.csv", key: str = "k 1".replace(" ", "-")):
+        return client.post("/datasets", files={"file": (name, content)}, headers={"Idempotency-Key": key})
+
+    first = post()
+    assert first.status_code == 201, first.text
+    again = post()
+    assert again.status_code == 201
+    assert again.content == first.content
+    assert len(blob_files(settings)) == 2
+    problem(post(content=CSV + b"1,cook,ham\n"), 409, "idempotency-conflict")
+    problem(post(name="b.csv"), 409, "idempotency-conflict")
+    assert post(key="other").json()["id"] != first.json()["id"]
+    assert len(blob_files(settings)) == 4
+    for bad in ("", "x" * 256, "with space", "umlaut-\u00e4"):
+        response = client.post(
+            "/datasets", files={"file": ("a.csv", CSV)}, headers={"Idempotency-Key": bad.encode("latin-1")}
+        )
+        problem(response, 422, "invalid-request")
+    assert client.delete(f"/datasets/{first.json()['id']}").status_code == 204
+    problem(post(), 409, "idempotency-conflict")
+    assert counts(database, "datasets") == [1]
+    assert len(blob_files(settings)) == 2
+
+
+def test_a_race_with_one_key_makes_one_data_set(client, settings, database):
+    def post(_: int):
+        return client.post("/datasets", files={"file": ("a.csv", CSV)}, headers={"Idempotency-Key": "race"})
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(post, range(4)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.content for answer in answers}) == 1
+    assert counts(database, "datasets", "idempotency_keys") == [1, 1]
+    assert len(blob_files(settings)) == 2
+
+
+def test_paging_walks_over_all_newest_first(client, database):
+    made = [upload(client, b"a,b\n1,x\n2,y\n", name=f"{i}.csv")["id"] for i in range(5)]
+    seen, cursor = [], None
+    for _ in range(3):
+        page = client.get("/datasets", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        seen += [item["id"] for item in page["items"]]
+        cursor = page["next_cursor"]
+    assert cursor is None
+    assert seen == made[::-1]
+    for bad in ("x", "AAAA", "\0", "x" * 600, "W10", "WyIyMDI2IiwgMV0"):
+        problem(client.get("/datasets", params={"cursor": bad}), 422, "invalid-request")
+    for bad in ("0", "101", "-1", "9" * 5000, "x", ""):
+        problem(client.get("/datasets", params={"limit": bad}), 422, "invalid-request")
+
+
+def test_delete(client, settings, database):
+    made = upload(client)
+    job = client.post("/train", json=train_body(made)).json()
+    body = problem(client.delete(f"/datasets/{made['id']}"), 409, "dataset-in-use")
+    assert job["id"] in body["detail"]
+    set_status(database, job["id"], "failed")
+    assert client.delete(f"/datasets/{made['id']}").status_code == 204
+    problem(client.get(f"/datasets/{made['id']}"), 404, "dataset-not-found")
+    problem(client.delete(f"/datasets/{made['id']}"), 404, "dataset-not-found")
+    assert blob_files(settings) == []
+    assert client.get(f"/jobs/{job['id']}").json()["request"]["dataset"] == made["id"]
+
+
+def test_ids_of_the_wrong_form_are_unknown(client):
+    unknown = problem(client.get(f"/datasets/ds_{'0' * 32}"), 404, "dataset-not-found")
+    for bad in ("x", "job_" + "0" * 32, "ds_" + "0" * 31, "ds_" + "0" * 32 + "%0A", "%00", "ds_" + "A" * 32):
+        wrong = problem(client.get(f"/datasets/{bad}"), 404, "dataset-not-found")
+        assert {**wrong, "request_id": ""} == {**unknown, "request_id": ""}

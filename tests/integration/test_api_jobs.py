@@ -1,0 +1,223 @@
+"""``/train`` and ``/jobs`` on the real application. A worker's moves are made by hand; the worker has its own tests."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from api_support import api_client, counts, set_status, store_model, train_body, upload
+from sqlalchemy import text
+
+
+@pytest.fixture
+def client(settings):
+    with api_client(settings) as client:
+        yield client
+
+
+def fields(response, status: int = 422) -> list[str]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    return [error["field"] for error in response.json()["errors"]]
+
+
+def test_train_puts_a_job_into_the_queue_and_wakes_the_dispatcher(client, settings, database_url):
+    dataset = upload(client)
+    with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("LISTEN prefsvm_jobs")
+        response = client.post("/train", json=train_body(dataset, alias="spam-filter", unlabeled=["?"]))
+        assert response.status_code == 202, response.text
+        assert [notice.channel for notice in connection.notifies(timeout=5, stop_after=1)] == ["prefsvm_jobs"]
+    job = response.json()
+    assert response.headers["location"] == f"/jobs/{job['id']}"
+    assert (job["status"], job["attempt"], job["progress"], job["model_id"]) == ("queued", 0, 0, None)
+    assert job["request"]["alias"] == "spam-filter"
+    assert job["request"]["test_fraction"] == 0.2
+    assert job["request"]["max_seconds"] == settings.job_max_seconds
+    assert job["request"]["features"] == {"include": None, "exclude": []}
+    assert job["request"]["params"]["C"] == 10
+    assert client.get(f"/jobs/{job['id']}").json() == job
+    events = client.get(f"/jobs/{job['id']}/events").json()
+    assert [event["kind"] for event in events["items"]] == ["queued"]
+    rest = client.get(f"/jobs/{job['id']}/events", params={"after": events["next_after"]}).json()
+    assert rest == {"items": [], "next_after": events["next_after"]}
+
+
+def test_dry_run_makes_nothing(client, database):
+    dataset = upload(client)
+    response = client.post("/train?dry_run=true", json=train_body(dataset))
+    assert response.status_code == 200, response.text
+    assert response.json()["valid"] is True
+    assert response.json()["request"]["seed"] == 0
+    assert fields(client.post("/train?dry_run=true", json=train_body(dataset, target="nope"))) == ["body.target"]
+    assert counts(database, "jobs", "job_events", "idempotency_keys") == [0, 0, 0]
+
+
+def test_train_names_the_field_at_fault(client, database):
+    dataset = upload(client)
+    wrong = {
+        "body.dataset": [{"dataset": "ds_" + "0" * 32}, {"dataset": "x"}, {"dataset": 1}, {"dataset": "x" * 101}],
+        "body.target": [{"target": "nope"}, {"target": ""}, {"target": None}],
+        "body.positive": [{"positive": None}, {"positive": ""}, {"positive": "?", "unlabeled": ["?"]}, {"positive": 1}],
+        "body.unlabeled.0": [{"unlabeled": [0]}],
+        "body.features.include.0": [{"features": {"include": ["nope"]}}],
+        "body.features.include": [{"features": {"include": []}}, {"features": {"include": ["label", "age"]}}],
+        "body.features.exclude.1": [{"features": {"exclude": ["age", "nope"]}}],
+        "body.features": [{"features": {"exclude": ["age", "job"]}}, {"features": 1}],
+        "body.objective": [{"objective": {"kind": "accuracy"}}, {"objective": {}}, {"objective": None}],
+        "body.objective.recall.target": [
+            {"objective": {"kind": "recall", "target": target}} for target in (0, 1.1, -1, "1", True, None)
+        ],
+        "body.objective.precision.confidence": [{"objective": {"kind": "precision", "target": 0.9, "confidence": 1}}],
+        "body.objective.f_beta.beta": [{"objective": {"kind": "f_beta", "beta": 0}}],
+        "body.objective.cost.false_positive": [{"objective": {"kind": "cost", "false_negative": 1}}],
+        "body.objective.f1.target": [{"objective": {"kind": "f1", "target": 0.5}}],
+        "body.algorithm": [{"algorithm": "magic"}, {"algorithm": 1}],
+        "body.params.nope": [{"params": {"nope": 1}}],
+        "body.params.C": [{"params": {"C": -1}}, {"params": {"C": "10"}}, {"params": {"C": None}}],
+        "body.params": [{"params": []}],
+        "body.test_fraction": [{"test_fraction": 1}, {"test_fraction": -0.1}],
+        "body.seed": [{"seed": -1}, {"seed": 2**32}, {"seed": 0.5}],
+        "body.alias": [
+            {"alias": alias} for alias in ("", "Spam", "-a", "a b", "x" * 64, "mdl_x", "mdl_" + "0" * 32, 1)
+        ],
+        "body.max_seconds": [{"max_seconds": 0}, {"max_seconds": 1e9}],
+        "body.tenant": [{"tenant": "other"}],
+    }
+    for field, changes in wrong.items():
+        for change in changes:
+            response = client.post("/train", json=train_body(dataset) | change)
+            assert fields(response) == [field], (change, response.text)
+    several = client.post("/train", json=train_body(dataset, target="x", algorithm="magic", max_seconds=1e9))
+    assert fields(several) == ["body.target", "body.algorithm", "body.max_seconds"]
+    assert counts(database, "jobs") == [0]
+
+
+def test_positive_is_known_where_labels_are_0_and_1_or_minus_1_and_1(client):
+    for low, high, known in (("0", "1", True), ("-1", "1", True), ("1", "2", False), ("0", "2", False)):
+        rows = "".join(f"{i},{(low, high)[i % 2]}\n" for i in range(20))
+        dataset = upload(client, f"x,label\n{rows}".encode())
+        body = {name: value for name, value in train_body(dataset).items() if name != "positive"}
+        response = client.post("/train", json=body)
+        if known:
+            assert response.status_code == 202, response.text
+        else:
+            assert fields(response) == ["body.positive"]
+    mixed = upload(client, b"x,label\n" + b"1,0\n2,1\n3,?\n" * 9)
+    body = {name: value for name, value in train_body(mixed).items() if name != "positive"}
+    assert fields(client.post("/train", json=body)) == ["body.positive"]
+    assert client.post("/train", json=body | {"unlabeled": ["?"]}).status_code == 202
+
+
+def test_a_sparse_data_set_can_be_trained_on(client):
+    dataset = upload(client, b"".join(b"%d 1:0.5 3:%d\n" % ((1, -1)[i % 2], i) for i in range(20)), name="a.svm")
+    assert dataset["layout"] == "matrix"
+    target = next(column["name"] for column in dataset["columns"] if column["kind"] == "number")
+    body = {"dataset": dataset["id"], "target": target, "objective": {"kind": "f1"}, "algorithm": "svm"}
+    response = client.post("/train", json=body)
+    assert response.status_code == 202, response.text
+    assert fields(client.post("/train", json=body | {"target": "features"})) == ["body.target"]
+    assert client.post("/train", json=body | {"features": {"exclude": ["2"]}}).status_code == 202
+    assert fields(client.post("/train", json=body | {"features": {"exclude": ["x"]}})) == ["body.features.exclude.0"]
+
+
+def test_idempotency_key(client, database):
+    dataset = upload(client)
+    key = {"Idempotency-Key": "job-1"}
+    first = client.post("/train", json=train_body(dataset), headers=key)
+    set_status(database, first.json()["id"], "running")
+    again = client.post("/train", json=train_body(dataset), headers=key)
+    assert again.status_code == 202
+    assert again.content == first.content
+    assert again.headers["location"] == first.headers["location"]
+    other = client.post("/train", json=train_body(dataset, seed=1), headers=key)
+    assert other.status_code == 409
+    assert other.json()["type"] == "urn:prefsvm:problem:idempotency-conflict"
+    # A refused request does not use up its key.
+    assert (
+        client.post("/train", json=train_body(dataset, target="x"), headers={"Idempotency-Key": "b"}).status_code == 422
+    )
+    assert client.post("/train", json=train_body(dataset), headers={"Idempotency-Key": "b"}).status_code == 202
+    assert counts(database, "jobs", "idempotency_keys") == [2, 2]
+
+
+def test_a_race_with_few_keys_makes_one_job_each(client, database):
+    dataset = upload(client)
+
+    def post(number: int):
+        body = train_body(dataset, seed=number % 5)
+        return number % 5, client.post("/train", json=body, headers={"Idempotency-Key": f"key-{number % 5}"})
+
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(post, range(50)))
+    assert {answer.status_code for _, answer in answers} == {202}
+    for key in range(5):
+        assert len({answer.content for number, answer in answers if number == key}) == 1
+    assert counts(database, "jobs", "job_events", "idempotency_keys") == [5, 5, 5]
+
+
+def test_a_data_set_is_not_deleted_from_under_a_new_job(client, database):
+    for _ in range(5):
+        dataset = upload(client, b"age,label\n" + b"1,spam\n2,ham\n" * 5)
+        with ThreadPoolExecutor(2) as pool:
+            training = pool.submit(client.post, "/train", json=train_body(dataset, algorithm="svm"))
+            deleting = pool.submit(client.delete, f"/datasets/{dataset['id']}")
+        outcome = (training.result().status_code, deleting.result().status_code)
+        assert outcome in {(202, 409), (422, 204)}
+
+
+def test_cancel(client, database):
+    dataset = upload(client)
+    queued, running, done = (client.post("/train", json=train_body(dataset)).json()["id"] for _ in range(3))
+    set_status(database, running, "running")
+    set_status(database, done, "succeeded")
+
+    response = client.post(f"/jobs/{queued}/cancel")
+    assert response.status_code == 202, response.text
+    assert response.json()["status"] == "cancelled"
+    assert response.json()["finished_at"] is not None
+    assert client.post(f"/jobs/{queued}/cancel").status_code == 202
+    kinds = [event["kind"] for event in client.get(f"/jobs/{queued}/events").json()["items"]]
+    assert kinds == ["queued", "finished"]
+
+    response = client.post(f"/jobs/{running}/cancel", json={"keep_best": True})
+    assert response.status_code == 202
+    assert response.json()["status"] == "running"
+    asked = response.json()["cancel_requested_at"]
+    assert asked is not None
+    assert client.post(f"/jobs/{running}/cancel", json={}).json()["cancel_requested_at"] == asked
+    events = client.get(f"/jobs/{running}/events").json()["items"]
+    assert [event["data"] for event in events if event["kind"] == "cancelling"] == [
+        {"keep_best": True},
+        {"keep_best": False},
+    ]
+    with database.transaction() as session:
+        kept = session.execute(text("SELECT cancel_keep_best FROM jobs WHERE id = :id"), {"id": running}).scalar_one()
+    assert kept is False
+
+    finished = client.post(f"/jobs/{done}/cancel")
+    assert finished.status_code == 409
+    assert finished.json()["type"] == "urn:prefsvm:problem:job-finished"
+    assert fields(client.post(f"/jobs/{running}/cancel", json={"keep_best": 1})) == ["body.keep_best"]
+    for unknown in ("job_" + "0" * 32, "x", dataset["id"], "%00"):
+        for call in (client.get(f"/jobs/{unknown}"), client.get(f"/jobs/{unknown}/events")):
+            assert call.status_code == 404
+        assert client.post(f"/jobs/{unknown}/cancel").json()["type"] == "urn:prefsvm:problem:job-not-found"
+
+
+def test_lists(client, database, tmp_path):
+    dataset = upload(client)
+    made = [client.post("/train", json=train_body(dataset)).json()["id"] for _ in range(4)]
+    set_status(database, made[0], "succeeded")
+    model = store_model(database, tmp_path, job_id=made[0])
+    assert client.get(f"/jobs/{made[0]}").json()["model_id"] == model
+    page = client.get("/jobs", params={"limit": 3}).json()
+    rest = client.get("/jobs", params={"limit": 3, "cursor": page["next_cursor"]}).json()
+    assert [job["id"] for job in page["items"] + rest["items"]] == made[::-1]
+    assert rest["next_cursor"] is None
+    ended = client.get("/jobs", params={"status": "succeeded"}).json()["items"]
+    assert [job["id"] for job in ended] == [made[0]]
+    assert fields(client.get("/jobs", params={"status": "lost"})) == ["query.status"]
+    for bad in ("-1", "9" * 30, "9" * 5000, str(2**63), "x"):
+        assert fields(client.get(f"/jobs/{made[0]}/events", params={"after": bad})) == ["query.after"]
