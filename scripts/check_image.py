@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,9 @@ COMMANDS = {
     "worker": ["python", "-m", "worker.main"],
 }
 """Those of docker-compose.yml; tests/unit/service/test_deploy_files.py compares them."""
+
+CHROOT = shutil.which("chroot") or "/usr/sbin/chroot"
+"""By its path: the image's own PATH, with which it is started, does not lead there."""
 
 READ_ONLY = """
 import os, pathlib
@@ -75,7 +79,7 @@ class Image:
     def command(self, words: list[str]) -> list[str]:
         uid, _, gid = self.config["user"].partition(":")
         return [
-            *("chroot", str(self.root), "env", f"--chdir={self.config['directory']}"),
+            *(CHROOT, str(self.root), "env", f"--chdir={self.config['directory']}"),
             *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs"),
             *("--bounding-set=-all", "--inh-caps=-all", *words),
         ]
@@ -132,11 +136,11 @@ def start_servers(servers: Path) -> list[subprocess.Popen[bytes]]:
     environment = {"PATH": path, "LC_ALL": "C.UTF-8", "POSTGRES_USER": "postgres", "POSTGRES_DB": "prefsvm"}
 
     def as_user(user: str, *words: str) -> list[str]:
-        return ["chroot", str(servers), "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *words]
+        return [CHROOT, str(servers), "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *words]
 
     for name, user in (("pgdata", "postgres"), ("data", "redis"), ("run/postgresql", "postgres")):
         (servers / name).mkdir(exist_ok=True)
-        subprocess.run(["chroot", servers, "chown", f"{user}:", f"/{name}"], check=True)
+        subprocess.run([CHROOT, servers, "chown", f"{user}:", f"/{name}"], check=True)
     postgres = ["initdb", "--pgdata=/pgdata", "--username=postgres", "--auth-host=scram-sha-256", "--auth-local=trust"]
     subprocess.run(
         as_user("postgres", *postgres, "--pwfile=/run/secrets/postgres_password"),
@@ -189,7 +193,7 @@ def check(image: Image, servers: Path, logs: Path) -> None:
         print("ok  dispatcher healthy")
         for attempt in ("first", "second"):
             print(f"ok  {attempt} job: " + image.run(["python", "-c", MAIN_JOB]))
-        spare = ["chroot", str(image.root), "sh", "-c", "grep -qs 'worker[.]child' /proc/[0-9]*/cmdline"]
+        spare = [CHROOT, str(image.root), "sh", "-c", "grep -qs 'worker[.]child' /proc/[0-9]*/cmdline"]
         wait("health check of the worker", 60, lambda: succeeds(spare, image.config["environment"]))
         print("ok  worker healthy")
         for name, process in processes.items():

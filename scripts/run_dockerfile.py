@@ -195,7 +195,17 @@ class Builder:
         environment = {**os.environ, **variables, **config.environment}
         inside = f"cd {shlex.quote(config.directory)} && {command}"
         chroot = ["chroot", f"--userspec={config.user}", str(root), "/bin/sh", "-c", inside]
-        subprocess.run(chroot, env=environment, check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+        ended = subprocess.run(
+            chroot,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if ended.returncode != 0:
+            raise SystemExit(f"ended with {ended.returncode}:\n{ended.stdout[-4000:]}")
 
 
 def main() -> None:
