@@ -274,13 +274,14 @@ class TableFeatures:
         FeatureError
             If a column is of the other kind.
         """
-        missing = [column["name"] for column in self.columns if column["name"] not in table.columns]
-        if missing:
-            raise MissingColumns(missing)
-        for column in self.columns:
-            name, kind = column["name"], table.columns[column["name"]].kind
-            if kind != column["kind"]:
-                raise FeatureError(f"column {name!r}: the model knows it as {column['kind']}, here it is {kind}")
+        for needed in self.columns:
+            column = table.columns.get(needed["name"])
+            if column is None:
+                raise MissingColumns([c["name"] for c in self.columns if c["name"] not in table.columns])
+            if column.kind != needed["kind"]:
+                raise FeatureError(
+                    f"column {column.name!r}: the model knows it as {needed['kind']}, here it is {column.kind}"
+                )
         counts = FeatureCounts()
         n = table.n_rows
         n_dense = len(self._valued_names) + len(self._indicator_names)
@@ -315,7 +316,8 @@ class TableFeatures:
         with np.errstate(over="ignore"):
             block -= self._valued_mean
             block /= self._valued_scale
-        np.clip(block, -LARGEST_SCORE, LARGEST_SCORE, out=block)
+        np.maximum(block, -LARGEST_SCORE, out=block)
+        np.minimum(block, LARGEST_SCORE, out=block)
         for j, name in enumerate(self._indicator_names, start=n_valued):
             out[:, j] = ~np.isfinite(table.columns[name].values)
 

@@ -1,0 +1,566 @@
+"""Models and the files that hold them: arrays and JSON in one safetensors file, nothing that could run.
+
+A file is read as if an enemy had written it: every size, index and number is checked before it is used, and nothing is
+allocated by a declared size (see `solver.tensor_file`).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.decision import DecisionState
+from solver.evaluation.curves import OperatingCurve
+from solver.features import (
+    FeatureCounts,
+    FeatureError,
+    MatrixData,
+    MatrixFeatures,
+    Table,
+    TableFeatures,
+    matrix_from_rows,
+    table_from_rows,
+)
+from solver.tensor_file import TensorFileError, parse_json, read_tensors, write_tensors
+
+FORMAT: Final = "prefsvm-model"
+FORMAT_VERSION: Final = 1
+"""Raised when a reader of the older version would misunderstand the file."""
+
+Label = str | int | float | bool
+Features = TableFeatures | MatrixFeatures
+
+_KERNELS: Final = ("rbf", "linear", "poly", "sigmoid")
+_MAX_FEATURES: Final = 1 << 24
+_MAX_DEGREE: Final = 100
+_MAX_LABEL: Final = 512
+"""Characters of a class label in a file: what training allows, with room for a word before it."""
+_FEATURE_PREFIX: Final = "features."
+_FEATURE_KINDS: Final[dict[str, type[TableFeatures] | type[MatrixFeatures]]] = {
+    "table": TableFeatures,
+    "matrix": MatrixFeatures,
+}
+
+
+class ModelFileError(ValueError):
+    """The bytes are no model file, are damaged, or lie; its text says what was found and what was expected."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a model says about rows.
+
+    Attributes
+    ----------
+    labels : list of str
+        The positive class where the score is strictly above the threshold, else the negative class.
+    scores : float64 array of shape (rows,)
+    probabilities : float64 array of shape (rows,), or None
+        Of the positive class; None where the model is not calibrated. They never decide.
+    warnings : list of str
+        What the rows held that training had not seen.
+    """
+
+    labels: list[str]
+    scores: NDArray[np.float64]
+    probabilities: NDArray[np.float64] | None
+    warnings: list[str]
+
+
+def _producer() -> dict[str, str]:
+    return {
+        "prefsvm": importlib.metadata.version("prefsvm"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained classifier with all that is needed to apply it to raw rows.
+
+    Attributes
+    ----------
+    algorithm : str
+    params, objective : dict
+        As they were used for training; JSON-ready.
+    classes : (negative, positive)
+    decision : DecisionState
+    features : TableFeatures, MatrixFeatures or None
+        None: the model takes feature matrices as they are.
+    curve : OperatingCurve or None
+        On the calibration rows, for choosing another threshold without training.
+    producer : dict of str to str
+        Versions of what trained it.
+    """
+
+    algorithm: str
+    params: dict[str, Any]
+    objective: dict[str, Any]
+    classes: tuple[Label, Label]
+    decision: DecisionState
+    features: Features | None = None
+    curve: OperatingCurve | None = None
+    producer: dict[str, str] = field(default_factory=_producer)
+
+    @property
+    def columns(self) -> list[dict[str, str]]:
+        """``{"name", "kind"}`` of the raw columns that `predict` needs; empty for matrices, whose gaps are zeros."""
+        return [] if self.features is None else list(self.features.columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays: what a cache has to reckon with."""
+        return sum(array.nbytes for array in _tensors(self).values())
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The JSON part of the file: everything but the arrays."""
+        return _manifest(self)
+
+    def parse_rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Table | MatrixData, list[str]]:
+        """Turn JSON rows into what `predict` takes.
+
+        Returns
+        -------
+        data : Table or MatrixData
+        extra : list of str
+            Names in the rows that the model does not use.
+
+        Raises
+        ------
+        MissingColumns, BadValue
+            See `table_from_rows` and `matrix_from_rows`.
+        """
+        if self.features is None:
+            raise FeatureError("this model takes feature matrices, not rows")
+        if isinstance(self.features, TableFeatures):
+            return table_from_rows(rows, self.features.columns)
+        return matrix_from_rows(rows, self.features.first_index, self.features.n_features)
+
+    def feature_matrix(self, data: Table | MatrixData) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
+        """What the decision function sees of rows, and what had to be bridged.
+
+        Raises
+        ------
+        FeatureError
+            If `data` has not the columns that training had.
+        """
+        if isinstance(self.features, TableFeatures) and isinstance(data, Table):
+            return self.features.transform(data)
+        if isinstance(self.features, MatrixFeatures) and isinstance(data, MatrixData):
+            return self.features.transform(data)
+        expected = "a feature matrix" if self.features is None else f"a {self.features.kind}"
+        raise FeatureError(f"the model takes {expected}, got {type(data).__name__}")
+
+    def predict(self, data: Table | MatrixData) -> Predictions:
+        """Label rows.
+
+        Raises
+        ------
+        FeatureError
+            If `data` has not the columns that training had, or a score leaves the range of float64.
+        """
+        X, counts = self.feature_matrix(data)
+        scores = self.decision.decision_function(X)
+        if not np.isfinite(scores).all():
+            row = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise FeatureError(f"row {row}: the score is beyond the range of float64")
+        negative, positive = map(str, self.classes)
+        labels = [positive if above else negative for above in (scores > self.decision.threshold).tolist()]
+        return Predictions(labels, scores, None, counts.warnings())
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_model(path: str | os.PathLike[str], model: Model) -> None:
+    """Write a model file, array by array. It appears under `path` whole or not at all.
+
+    Raises
+    ------
+    ValueError
+        If the model holds what a file cannot (numbers that are not finite, types that JSON lacks).
+    """
+    manifest = json.dumps(_manifest(model), allow_nan=False, separators=(",", ":"))
+    write_tensors(path, _tensors(model), {"manifest": manifest})
+
+
+def _manifest(model: Model) -> dict[str, Any]:
+    decision = model.decision
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "producer": model.producer,
+        "algorithm": model.algorithm,
+        "params": model.params,
+        "objective": model.objective,
+        "classes": {"negative": model.classes[0], "positive": model.classes[1]},
+        "decision": {
+            "kernel": decision.kind,
+            "gamma": float(decision.gamma),
+            "degree": int(decision.degree),
+            "coef0": float(decision.coef0),
+            "intercept": float(decision.intercept),
+            "threshold": float(decision.threshold),
+            "sign": int(decision.sign),
+            "support_vectors": int(decision.support_vectors.shape[0]),
+            "n_features": int(decision.support_vectors.shape[1]),
+            "layout": "dense" if isinstance(decision.support_vectors, np.ndarray) else "csr",
+        },
+        "features": None if model.features is None else {"kind": model.features.kind, **model.features.state()[1]},
+        "curve": None
+        if model.curve is None
+        else {"positives": model.curve.positives, "negatives": model.curve.negatives},
+    }
+
+
+def _tensors(model: Model) -> dict[str, NDArray[Any]]:
+    vectors = model.decision.support_vectors
+    tensors: dict[str, NDArray[Any]] = {"dual_coef": model.decision.dual_coef}
+    if isinstance(vectors, np.ndarray):
+        tensors["support_vectors"] = vectors
+    else:
+        tensors["support_vectors.data"] = vectors.data
+        tensors["support_vectors.indices"] = vectors.indices
+        tensors["support_vectors.indptr"] = vectors.indptr
+    if model.features is not None:
+        tensors |= {_FEATURE_PREFIX + name: array for name, array in model.features.state()[0].items()}
+    if model.curve is not None:
+        tensors["curve.thresholds"] = model.curve.thresholds
+        tensors["curve.true_positives"] = model.curve.true_positives
+        tensors["curve.false_positives"] = model.curve.false_positives
+    return tensors
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_model(source: bytes | str | os.PathLike[str]) -> Model:
+    """Read a model from a file or from its bytes, trusting nothing in it.
+
+    Memory stays within the size of the file (arrays are views of its bytes) and some MiB for its JSON.
+
+    Parameters
+    ----------
+    source : bytes or path-like
+
+    Raises
+    ------
+    ModelFileError
+        If it is not a model file of a version known here, is damaged, or contradicts itself.
+    OSError
+        If the file cannot be read.
+    """
+    try:
+        tensors, metadata = read_tensors(source)
+        if "manifest" not in metadata:
+            raise ModelFileError("not a model file: it has no manifest")
+        manifest = _Fields("manifest", parse_json(metadata["manifest"]))
+        if manifest.get("format", str) != FORMAT:
+            raise ModelFileError(f"not a model file: the format is not {FORMAT!r}")
+        version = manifest.get("version", int)
+        if version != FORMAT_VERSION:
+            raise ModelFileError(f"model file of version {version}; this release reads version {FORMAT_VERSION}")
+        return _model(manifest, _Tensors(tensors))
+    except (TensorFileError, FeatureError) as error:
+        raise ModelFileError(str(error)) from error
+
+
+class _Fields:
+    """Typed access to one JSON object, with errors that name the place."""
+
+    def __init__(self, place: str, value: Any) -> None:
+        if not isinstance(value, dict):
+            raise ModelFileError(f"{place} must be a JSON object")
+        self.place = place
+        self.values: dict[str, Any] = value
+
+    def get(self, name: str, kind: type[Any]) -> Any:
+        value = self.values.get(name)
+        if type(value) is not kind:
+            raise ModelFileError(f"{self.place}: {name!r} must be there and be of type {kind.__name__}")
+        return value
+
+    def number(self, name: str) -> float:
+        value = self.values.get(name)
+        if type(value) is int and abs(value) < 1 << 53:
+            value = float(value)
+        if type(value) is not float or not math.isfinite(value):
+            raise ModelFileError(f"{self.place}: {name!r} must be a finite number")
+        return value
+
+    def integer(self, name: str, low: int, high: int) -> int:
+        value: int = self.get(name, int)
+        if not low <= value <= high:
+            raise ModelFileError(f"{self.place}: {name!r} must lie between {low} and {high}")
+        return value
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        value: str = self.get(name, str)
+        if value not in choices:
+            raise ModelFileError(f"{self.place}: {name!r} must be one of {', '.join(choices)}")
+        return value
+
+    def object(self, name: str) -> _Fields:
+        return _Fields(f"{self.place}.{name}", self.values.get(name))
+
+    def object_or_null(self, name: str) -> _Fields | None:
+        return None if self.values.get(name) is None else self.object(name)
+
+
+class _Tensors:
+    """Typed access to the arrays; each is taken once, and none may be left over."""
+
+    def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.arrays = arrays
+
+    def take(self, name: str, kinds: Sequence[str], shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+        """One array of one of the dtypes, finite, of the given shape (default: any one-dimensional)."""
+        array = self.arrays.pop(name, None)
+        if array is None:
+            raise ModelFileError(f"array {name!r} is missing")
+        if array.dtype.name not in kinds:
+            raise ModelFileError(f"array {name!r}: expected {' or '.join(kinds)}, found {array.dtype}")
+        if (array.ndim != 1) if shape is None else (array.shape != shape):
+            raise ModelFileError(f"array {name!r}: expected shape {shape or '(n,)'}, found {array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ModelFileError(f"array {name!r} holds NaN or infinity")
+        return array
+
+
+_FLOATS: Final = ("float64", "float32")
+_INTEGERS: Final = ("int64", "int32")
+_FEATURE_DTYPES: Final = {
+    "median": "float64",
+    "mean": "float64",
+    "scale": "float64",
+    "factor": "float64",
+    "indicator": "uint8",
+    "missing_level": "uint8",
+    "number_text": "uint8",
+    "category_text": "uint8",
+    "level_text": "uint8",
+    "number_ends": "int64",
+    "category_ends": "int64",
+    "level_ends": "int64",
+    "level_counts": "int64",
+}
+_FEATURE_ARRAYS: Final = {
+    "table": tuple(name for name in _FEATURE_DTYPES if name != "factor"),
+    "matrix": ("factor",),
+}
+
+
+def _model(manifest: _Fields, tensors: _Tensors) -> Model:
+    decision = _decision(manifest.object("decision"), tensors)
+    n_features = decision.support_vectors.shape[1]
+    features = _features(manifest.object_or_null("features"), tensors)
+    if features is not None and features.n_features != n_features:
+        raise ModelFileError(f"the features are {features.n_features} wide, the support vectors {n_features}")
+    curve = _curve(manifest.object_or_null("curve"), tensors)
+    if tensors.arrays:
+        raise ModelFileError(f"array {next(iter(tensors.arrays))!r} belongs to nothing in the manifest")
+    classes = manifest.object("classes")
+    producer = manifest.object("producer").values
+    if not all(isinstance(value, str) for value in producer.values()):
+        raise ModelFileError("manifest.producer must map text to text")
+    return Model(
+        algorithm=manifest.get("algorithm", str),
+        params=manifest.get("params", dict),
+        objective=manifest.get("objective", dict),
+        classes=(_label(classes, "negative"), _label(classes, "positive")),
+        decision=decision,
+        features=features,
+        curve=curve,
+        producer=producer,
+    )
+
+
+def _label(classes: _Fields, name: str) -> Label:
+    value = classes.values.get(name)
+    if type(value) is str and len(value) <= _MAX_LABEL:
+        return value
+    if type(value) is bool or (type(value) is int and abs(value) < 1 << 63) or type(value) is float:
+        return value
+    raise ModelFileError(f"{classes.place}: {name!r} must be a number, true, false, or at most {_MAX_LABEL} characters")
+
+
+def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
+    n = fields.integer("support_vectors", 0, 1 << 40)
+    d = fields.integer("n_features", 1, _MAX_FEATURES)
+    sign = fields.integer("sign", -1, 1)
+    if sign == 0:
+        raise ModelFileError(f"{fields.place}: 'sign' must be -1 or 1")
+    gamma = fields.number("gamma")
+    if gamma <= 0:
+        raise ModelFileError(f"{fields.place}: 'gamma' must be above 0")
+    vectors: NDArray[Any] | sparse.csr_array
+    if fields.choice("layout", ("dense", "csr")) == "dense":
+        vectors = tensors.take("support_vectors", _FLOATS, (n, d))
+    else:
+        vectors = _csr(tensors, n, d)
+    return DecisionState(
+        kind=fields.choice("kernel", _KERNELS),
+        gamma=gamma,
+        degree=fields.integer("degree", 1, _MAX_DEGREE),
+        coef0=fields.number("coef0"),
+        support_vectors=vectors,
+        dual_coef=tensors.take("dual_coef", ("float64",), (n,)),
+        intercept=fields.number("intercept"),
+        threshold=fields.number("threshold"),
+        sign=sign,
+    )
+
+
+def _csr(tensors: _Tensors, n: int, d: int) -> sparse.csr_array:
+    """SciPy's loops trust indices, so all are checked: in range, and ascending within each row."""
+    name = "support_vectors"
+    data = tensors.take(f"{name}.data", _FLOATS)
+    indptr = tensors.take(f"{name}.indptr", _INTEGERS, (n + 1,))
+    indices = tensors.take(f"{name}.indices", _INTEGERS, data.shape)
+    if indices.dtype != indptr.dtype:
+        raise ModelFileError(f"{name}: indices and indptr must be of one type")
+    if indptr[0] != 0 or indptr[-1] != len(data) or (indptr[1:] < indptr[:-1]).any():
+        raise ModelFileError(f"{name}.indptr must ascend from 0 to the number of entries")
+    if len(indices) and (indices.min() < 0 or indices.max() >= d):
+        raise ModelFileError(f"{name}.indices must lie between 0 and {d - 1}")
+    falls = np.flatnonzero(indices[1:] <= indices[:-1]) + 1
+    if not np.isin(falls, indptr).all():
+        raise ModelFileError(f"{name}.indices must ascend within each row")
+    return sparse.csr_array((data, indices, indptr), shape=(n, d))
+
+
+def _features(fields: _Fields | None, tensors: _Tensors) -> Features | None:
+    if fields is None:
+        return None
+    kind = fields.choice("kind", tuple(_FEATURE_KINDS))
+    arrays = {name: tensors.take(_FEATURE_PREFIX + name, (_FEATURE_DTYPES[name],)) for name in _FEATURE_ARRAYS[kind]}
+    return _FEATURE_KINDS[kind].from_state(arrays, fields.values)
+
+
+def _curve(fields: _Fields | None, tensors: _Tensors) -> OperatingCurve | None:
+    if fields is None:
+        return None
+    try:
+        return OperatingCurve.from_dict(
+            {
+                "thresholds": tensors.take("curve.thresholds", ("float64",)),
+                "true_positives": tensors.take("curve.true_positives", ("int64",)),
+                "false_positives": tensors.take("curve.false_positives", ("int64",)),
+                "positives": fields.integer("positives", 0, 1 << 48),
+                "negatives": fields.integer("negatives", 0, 1 << 48),
+            }
+        )
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(f"operating curve: {error}") from error
+
+
+# -- for users of the library -----------------------------------------------------------------------------------------
+
+
+class BinaryEstimator(Protocol):
+    """What `save_model` needs of a fitted estimator."""
+
+    classes_: NDArray[Any]
+
+    def decision_state(self) -> DecisionState:
+        """The fitted decision function with its threshold."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor parameters, as in scikit-learn."""
+        ...
+
+
+class LoadedClassifier:
+    """A classifier read from a file: predicts as the one that was saved, bit by bit; it cannot be fitted.
+
+    Attributes
+    ----------
+    model : Model
+    classes_ : ndarray of shape (2,)
+        (negative, positive)
+    threshold_ : float
+    n_features_in_ : int
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.classes_ = np.array(model.classes)
+        self.threshold_ = model.decision.threshold
+        self.n_features_in_ = int(model.decision.support_vectors.shape[1])
+
+    def decision_function(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[np.float64]:
+        """Scores of the rows of a feature matrix, shape (rows,)."""
+        return self.model.decision.decision_function(X)
+
+    def predict(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[Any]:
+        """The positive class where the score is strictly above ``threshold_``, else the negative one."""
+        labels: NDArray[Any] = self.classes_[(self.decision_function(X) > self.threshold_).astype(np.intp)]
+        return labels
+
+
+def save_model(path: str | os.PathLike[str], estimator: BinaryEstimator) -> None:
+    """Save a fitted estimator of `solver.estimators` for `load_model`.
+
+    Parameters
+    ----------
+    path : path-like
+    estimator : fitted binary classifier
+        Parameters that JSON cannot hold (callbacks, arrays) are left out; they do not matter for predicting.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has more than two classes or classes that are not text or plain numbers.
+    """
+    classes = estimator.classes_.tolist()
+    if len(classes) != 2 or not all(isinstance(label, str | int | float | bool) for label in classes):
+        raise TypeError("only classifiers of two classes, named by text or numbers, can be saved")
+    params = {name: value for name, value in estimator.get_params(deep=False).items() if _is_plain(value)}
+    objective = params.pop("objective", {})
+    write_model(
+        path,
+        Model(
+            algorithm=type(estimator).__name__,
+            params=params,
+            objective=objective if isinstance(objective, dict) else {"kind": objective},
+            classes=(classes[0], classes[1]),
+            decision=estimator.decision_state(),
+        ),
+    )
+
+
+def load_model(path: str | os.PathLike[str]) -> LoadedClassifier:
+    """Load what `save_model` saved.
+
+    Raises
+    ------
+    ModelFileError
+        See `read_model`.
+    """
+    return LoadedClassifier(read_model(path))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON holds the value as it is."""
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_plain(item) for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
