@@ -113,8 +113,8 @@ class Listener:
     def _open(self) -> psycopg.Connection:
         # Through the engine, so that it has the same address and timeouts as every other connection.
         pooled = self._database.engine.raw_connection()
-        pooled.detach()
         connection = pooled.driver_connection
+        pooled.detach()
         assert isinstance(connection, psycopg.Connection)  # noqa: S101 (for the type checker)
         connection.autocommit = True
         connection.execute(f"LISTEN {CHANNEL}")

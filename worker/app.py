@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from celery import Celery
 from kombu.entity import Queue
 
-from service.identifiers import ID_PATTERN
 from service.jobs.doorbell import QUEUE, TASK, celery_settings
 from service.settings import Settings
-
-log = logging.getLogger("prefsvm.worker")
+from worker import transport
 
 
 def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
@@ -28,6 +25,7 @@ def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
     """
     if settings.broker_url is None:
         raise ValueError("PREFSVM_BROKER_URL must be set")
+    transport.install()
     app = Celery("prefsvm", set_as_current=False)
     app.conf.update(
         celery_settings(settings.broker_url),
@@ -37,10 +35,7 @@ def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
     )
 
     @app.task(name=TASK, ignore_result=True)  # type: ignore[untyped-decorator]
-    def train(job_id: object) -> None:
-        if not isinstance(job_id, str) or not ID_PATTERN.match(job_id):
-            log.warning("a doorbell that names no job was ignored")
-            return
+    def train(job_id: str) -> None:
         run(job_id)
 
     return app
