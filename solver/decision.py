@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
 from solver.kernels import kernel_block
 from solver.typing import Matrix
 

@@ -1,0 +1,473 @@
+"""What all classifiers here share: labels, kernel, threshold, controls, report."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Final, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from solver.decision import DecisionState
+from solver.estimators._calibration import LABELED_SPLITS, CalibrationPlan, calibration_scores, make_plan
+from solver.estimators._labels import encode_labels
+from solver.estimators._run import Expansion, FitCallback, KernelParameters, SolverLimits, TrainingRun
+from solver.evaluation.counts import ConfusionCounts, confusion
+from solver.evaluation.curves import OperatingCurve
+from solver.evaluation.measures import measures
+from solver.evaluation.splits import stratified_halves
+from solver.operating_point import (
+    THRESHOLD_RULES,
+    Objective,
+    OperatingPoint,
+    ThresholdRule,
+    check_rule,
+    choose_threshold,
+)
+from solver.typing import Matrix
+
+_CURVE_POINTS: Final = 4000
+_FEWEST_OF_A_CLASS: Final = 2
+_WARN_BELOW: Final = 10
+
+SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
+    "objective": [str, dict, Objective],
+    "threshold_rule": [StrOptions(set(THRESHOLD_RULES))],
+    "labeled_split": [StrOptions(set(LABELED_SPLITS))],
+    "positive": "no_validation",  # type: ignore[dict-item]
+    "unlabeled": "no_validation",  # type: ignore[dict-item]
+    "kernel": [StrOptions({"rbf", "linear", "poly", "sigmoid"})],
+    "C": [Interval(Real, 0.0, None, closed="neither")],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+    "degree": [Interval(Integral, 1, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "max_seconds": [None, Interval(Real, 0.0, None, closed="neither")],
+    "cache_size": [None, Interval(Real, 0.0, None, closed="neither")],
+    "device": [StrOptions({"auto", "cpu", "cuda"})],
+    "class_weight": [None, dict, StrOptions({"balanced"})],
+    "random_state": ["random_state"],
+    "callback": [None, callable],
+}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What learning on a calibration plan gives, before a threshold is chosen.
+
+    Attributes
+    ----------
+    model, scores : Expansion, float64 array
+        The method's model and its scores of the plan's calibration rows (NaN where not scored).
+    supervised, supervised_scores : Expansion, float64 array
+        The same without unlabelled rows: the SVM on the plan's training rows.
+    rounds : list of dict
+        The trace of an iterative method.
+    """
+
+    model: Expansion
+    scores: NDArray[np.float64]
+    supervised: Expansion
+    supervised_scores: NDArray[np.float64]
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Control:
+    """A decision that stands beside the method's own in every report."""
+
+    model: Expansion
+    threshold: float
+    counts: ConfusionCounts | None
+
+
+class ThresholdClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers: a kernel expansion from a subclass, a threshold from an objective."""
+
+    _algorithm: ClassVar[str]
+    # whether -1 beside one other label is a class, and whether unlabelled rows are used at all
+    _supervised: ClassVar[bool] = False
+    # whether learning itself looks at the calibration scores, so that a certificate needs rows of its own
+    _selects_by_calibration: ClassVar[bool] = False
+
+    # stored by the subclasses' constructors
+    objective: str | Mapping[str, Any] | Objective
+    threshold_rule: ThresholdRule
+    labeled_split: Any
+    positive: Any
+    unlabeled: Any
+    kernel: str
+    C: float
+    gamma: str | float
+    degree: int
+    coef0: float
+    tol: float
+    max_iter: int
+    max_seconds: float | None
+    cache_size: float | None
+    device: str
+    class_weight: Any
+    random_state: Any
+    callback: FitCallback | None
+
+    # fitted
+    classes_: NDArray[Any]
+    threshold_: float
+    status_: str
+    status_reason_: str
+    report_: dict[str, Any]
+    control_states_: dict[str, DecisionState]
+    n_iter_: int
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+        """Train, then choose the threshold for the objective.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or frame of shape (n, d)
+            Labelled and unlabelled rows, finite numbers.
+        y : array of shape (n,)
+            Labels of two classes. A row is unlabelled when its label is None or NaN, or equals `unlabeled` (by default
+            -1, as in scikit-learn; with the labels -1 and +1 set `unlabeled`).
+        sample_weight : float array of shape (n,), optional
+            Factors on C, at least 0. Rows of weight 0 are left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than 2 labelled rows of a class, not exactly two classes, or a parameter is wrong.
+        """
+        self._validate_params()
+        objective = Objective.parse(self.objective)
+        rule = self._effective_rule(objective)
+        run = self._start(X, y, sample_weight)
+        seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        truth = run.y[run.labelled]
+        smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
+        warnings: list[str] = []
+        if rule == "fixed-sequence" and smaller >= 2 * _FEWEST_OF_A_CLASS:
+            learned, held_out, plan = self._learn_for_certificate(run, objective, seed)
+            rows, choose = held_out, self._certificate(run, objective, plan, held_out)
+            point, control = choose(learned.model), choose(learned.supervised)
+            scores = run.scores(learned.model, held_out)
+        else:
+            plan = make_plan(run.y, run.labelled, self.labeled_split, seed)
+            if plan.split != self.labeled_split:
+                warnings.append(
+                    "Too few labelled rows of a class for two halves: cross-fitted scores are used instead."
+                )
+            if plan.split == "full" and rule != "zero":
+                warnings.append(
+                    "The threshold was chosen on rows that trained the model, so its measures are optimistic."
+                )
+            scored_rule: ThresholdRule = "f1max" if rule == "fixed-sequence" else rule
+            learned = self._learn(run, plan, objective, scored_rule)
+            rows, scores = plan.rows, learned.scores
+            point = self._choose(run, plan, learned.scores, objective, scored_rule)
+            control = self._choose(run, plan, learned.supervised_scores, objective, scored_rule)
+            if rule == "fixed-sequence":
+                point = replace(
+                    point,
+                    status="cannot_certify",
+                    reason=f"A certificate needs at least {2 * _FEWEST_OF_A_CLASS} labelled rows of each class.",
+                )
+        if smaller < _WARN_BELOW:
+            warnings.append(f"Only {smaller} labelled rows of the rarer class: the threshold is uncertain.")
+        controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
+        plain = self._plain_svm(run, plan, learned)
+        if plain is not None:
+            controls["plain_svm"] = plain
+        self._finish(run, objective, rule, plan, learned, point, rows, scores, controls, warnings)
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores; a row is predicted positive when its score is strictly above `threshold_`.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or frame of shape (n, d)
+
+        Returns
+        -------
+        float64 array of shape (n,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._state.decision_function(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels, as they were given to `fit`."""
+        positive = self.decision_function(X) > self.threshold_
+        labels: NDArray[Any] = self.classes_[positive.astype(np.intp)]
+        return labels
+
+    def decision_state(self) -> DecisionState:
+        """The fitted decision as plain arrays, for model files."""
+        check_is_fitted(self)
+        return self._state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    @abstractmethod
+    def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
+        """Train on the plan's training rows and score its calibration rows."""
+
+    def _train_svm(self, run: TrainingRun, rows: NDArray[np.intp]) -> Expansion:
+        """The C-SVC on labelled rows."""
+        solution = run.solve(rows, run.y[rows], self.C * run.cost[rows])
+        return Expansion.from_solution(rows, run.y[rows], solution, len(run.y))
+
+    def _learn_supervised(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, NDArray[np.float64]]:
+        """The SVM without unlabelled rows: model and calibration scores."""
+        model = self._train_svm(run, plan.training_rows)
+        return model, calibration_scores(run, plan, model, lambda _, rows: self._train_svm(run, rows))
+
+    def _effective_rule(self, objective: Objective) -> ThresholdRule:
+        """The rule in force: a confidence turns the default rule into the one that certifies."""
+        rule = self.threshold_rule
+        if objective.confidence is not None and rule == "f1max":
+            rule = "fixed-sequence"
+        check_rule(rule, objective)
+        return rule
+
+    def _start(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingRun:
+        """Check the input and set up the run on it."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+        labels = encode_labels(y, unlabeled=self.unlabeled, positive=self.positive, supervised=self._supervised)
+        if len(labels.y) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows but y has {len(labels.y)}")
+        weight = np.ones(len(labels.y))
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        keep = weight > 0
+        if self._supervised:
+            keep &= labels.y != 0
+        if not keep.all():
+            X, weight = X[keep], weight[keep]
+        encoded = labels.y[keep]
+        counts = {int(sign): int(np.count_nonzero(encoded == sign)) for sign in (-1, 1)}
+        if min(counts.values()) < _FEWEST_OF_A_CLASS:
+            raise ValueError(
+                f"need at least {_FEWEST_OF_A_CLASS} labelled of each class, got {counts[1]} of the positive class "
+                f"{labels.classes[1]!r} and {counts[-1]} of the negative class {labels.classes[0]!r}"
+            )
+        self.classes_ = labels.classes
+        cost = weight * self._class_factors(encoded)
+        return TrainingRun(
+            X=X,
+            y=encoded,
+            cost=cost,
+            kernel_parameters=KernelParameters(self.kernel, self._gamma(X), int(self.degree), float(self.coef0)),
+            limits=SolverLimits(
+                tol=float(self.tol),
+                max_iter=None if self.max_iter == -1 else int(self.max_iter),
+                max_seconds=self.max_seconds,
+                cache_bytes=None if self.cache_size is None else int(self.cache_size * 2**20),
+                backend=self.device,
+            ),
+            callback=self.callback,
+        )
+
+    def _class_factors(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Class weight of each row; 1 for unlabelled rows."""
+        factors = np.ones(len(encoded))
+        if self.class_weight is None:
+            return factors
+        labelled = encoded != 0
+        weights = self.class_weight
+        if isinstance(weights, Mapping):
+            named = list(weights)
+            unknown = [label for label in named if label not in self.classes_.tolist()]
+            if unknown:
+                raise ValueError(f"class_weight names {unknown}, which are none of the labels {self.classes_.tolist()}")
+            negative, positive = (float(weights.get(label, 1.0)) for label in self.classes_.tolist())
+            if not (negative > 0 and positive > 0):
+                raise ValueError("class_weight must be greater than 0 for both classes")
+        else:
+            negative, positive = compute_class_weight(weights, classes=np.array([-1.0, 1.0]), y=encoded[labelled])
+        factors[encoded > 0] = positive
+        factors[encoded < 0] = negative
+        return factors
+
+    def _gamma(self, X: Matrix) -> float:
+        """The number behind gamma: `scale` is 1 / (d · variance of all entries), `auto` is 1 / d."""
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        if self.gamma == "auto":
+            return 1.0 / int(X.shape[1])
+        size = X.shape[0] * X.shape[1]
+        if sparse.issparse(X):
+            mean = float(X.sum(dtype=np.float64)) / size
+            variance = float((X.data.astype(np.float64) ** 2).sum()) / size - mean**2
+        else:
+            variance = float(np.var(X, dtype=np.float64))
+        return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0
+
+    def _choose(
+        self,
+        run: TrainingRun,
+        plan: CalibrationPlan,
+        scores: NDArray[np.float64],
+        objective: Objective,
+        rule: ThresholdRule,
+    ) -> OperatingPoint:
+        """The operating point on the calibration rows that were scored; at 0 when no positive one was."""
+        scored = np.isfinite(scores)
+        truth = run.y[plan.rows][scored]
+        if not (truth > 0).any():
+            return OperatingPoint(0.0, confusion(truth, scores[scored] > 0), "preference_unmet", "")
+        return choose_threshold(scores[scored], truth, objective, rule)
+
+    def _learn_for_certificate(
+        self, run: TrainingRun, objective: Objective, seed: np.random.Generator
+    ) -> tuple[Learned, NDArray[np.intp], CalibrationPlan]:
+        """Learn on one half of the labelled rows and leave the other half untouched for the certificate."""
+        first, second = stratified_halves(run.y[run.labelled], seed)
+        training_rows, held_out = run.labelled[first], run.labelled[second]
+        if self._selects_by_calibration:
+            plan = make_plan(run.y, training_rows, "xfit", seed)
+        else:
+            plan = CalibrationPlan("part", training_rows, held_out)
+        learned = self._learn(run, plan, replace(objective, confidence=None), "f1max")
+        return learned, held_out, CalibrationPlan("part", training_rows, held_out)
+
+    def _certificate(
+        self, run: TrainingRun, objective: Objective, plan: CalibrationPlan, held_out: NDArray[np.intp]
+    ) -> Any:
+        """A function from a model to its certified operating point on the held-out half."""
+        positive_share = float(np.mean(run.y[plan.training_rows] > 0))
+
+        def choose(model: Expansion) -> OperatingPoint:
+            reference = run.approximate_scores(model, run.unlabelled) if len(run.unlabelled) else None
+            return choose_threshold(
+                run.scores(model, held_out),
+                run.y[held_out],
+                objective,
+                "fixed-sequence",
+                reference_scores=reference,
+                positive_share=positive_share,
+            )
+
+        return choose
+
+    def _plain_svm(self, run: TrainingRun, plan: CalibrationPlan, learned: Learned) -> Control | None:
+        """The SVM on all labelled rows with threshold 0, measured on rows it did not see; None when time is up."""
+        if plan.split != "part":
+            scored = np.isfinite(learned.supervised_scores)
+            counts = confusion(run.y[plan.rows][scored], learned.supervised_scores[scored] > 0)
+            return Control(learned.supervised, 0.0, counts if scored.any() else None)
+        if run.ended:
+            return None
+        # the two halves score each other
+        other = self._train_svm(run, plan.rows)
+        model = self._train_svm(run, run.labelled)
+        scores = np.concatenate([run.scores(learned.supervised, plan.rows), run.scores(other, plan.training_rows)])
+        truth = np.concatenate([run.y[plan.rows], run.y[plan.training_rows]])
+        return Control(model, 0.0, confusion(truth, scores > 0))
+
+    def _finish(
+        self,
+        run: TrainingRun,
+        objective: Objective,
+        rule: ThresholdRule,
+        plan: CalibrationPlan,
+        learned: Learned,
+        point: OperatingPoint,
+        rows: NDArray[np.intp],
+        scores: NDArray[np.float64],
+        controls: dict[str, Control],
+        warnings: list[str],
+    ) -> None:
+        """Set the fitted attributes."""
+        self.threshold_ = point.threshold
+        self.n_iter_ = max(1, run.iterations)
+        if run.ended == "stopped":
+            self.status_, self.status_reason_ = "stopped", "Training was stopped; this is the best model until then."
+        elif run.ended == "solver_limit":
+            self.status_ = "solver_limit"
+            self.status_reason_ = "The solver reached its limit of iterations, time or precision before it converged."
+        else:
+            self.status_, self.status_reason_ = point.status, point.reason
+        self._state = run.state(learned.model, point.threshold)
+        self.control_states_ = {name: run.state(c.model, c.threshold) for name, c in controls.items()}
+        scored = np.isfinite(scores)
+        truth = run.y[rows]
+        curve = None
+        if scored.any():
+            curve = OperatingCurve.from_scores(scores[scored], truth[scored]).thinned(_CURVE_POINTS).to_dict()
+        costs = objective.costs
+        last = run.last
+        self.report_ = {
+            "algorithm": self._algorithm,
+            "params": {name: _plain(value) for name, value in self.get_params().items() if name != "callback"},
+            "objective": objective.to_dict(),
+            "status": self.status_,
+            "status_reason": self.status_reason_,
+            "threshold": point.threshold,
+            "threshold_rule": rule,
+            "labeled_split": plan.split,
+            "classes": {"negative": _plain(self.classes_[0]), "positive": _plain(self.classes_[1])},
+            "rows": {
+                "total": len(run.y),
+                "labelled": len(run.labelled),
+                "positive": int(np.count_nonzero(run.y > 0)),
+                "negative": int(np.count_nonzero(run.y < 0)),
+                "unlabelled": len(run.unlabelled),
+            },
+            "calibration": measures(point.counts, costs=costs) if scored.any() else None,
+            "controls": {
+                name: {
+                    "threshold": c.threshold,
+                    "calibration": measures(c.counts, costs=costs) if c.counts is not None else None,
+                    "test": None,
+                }
+                for name, c in controls.items()
+            },
+            "rounds": learned.rounds,
+            "curve": curve,
+            "solver": None
+            if last is None
+            else {
+                "gap": float(last.gap),
+                "objective": float(last.objective),
+                "iterations": run.iterations,
+                "status": last.status,
+                "support_vectors": len(learned.model.rows),
+                "engine": last.engine,
+            },
+            "timings": {"training": run.seconds},
+            "warnings": warnings,
+        }
+
+
+def _plain(value: Any) -> Any:
+    """A JSON value for a parameter or a label."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Objective):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(part) for key, part in value.items()}
+    if value is None or isinstance(value, str | bool | int | float):
+        return cast(Any, value)
+    return str(value)

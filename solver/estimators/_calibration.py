@@ -1,0 +1,107 @@
+"""Which labelled rows train the model and which ones the threshold is chosen on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.estimators._run import Expansion, TrainingRun
+from solver.evaluation.splits import stratified_folds, stratified_halves
+
+LabeledSplit = Literal["xfit", "part", "full"]
+LABELED_SPLITS: Final[tuple[LabeledSplit, ...]] = get_args(LabeledSplit)
+
+FOLDS: Final = 5
+# a half with fewer rows of a class than this is no base for a threshold
+_FEWEST_OF_A_CLASS: Final = 5
+
+
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """The use of the labelled rows.
+
+    Attributes
+    ----------
+    split : str
+        `part`: one half trains, the other one calibrates; `xfit`: all rows train, and each is scored by a model that
+        did not see it; `full`: all rows do both, so the scores are optimistic.
+    training_rows : int array
+        Rows of the final model.
+    rows : int array
+        Calibration rows.
+    folds : tuple of (training rows, held-out rows)
+        For `xfit`; empty when the final model itself scores the calibration rows.
+    """
+
+    split: LabeledSplit
+    training_rows: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    folds: tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...] = ()
+
+
+def make_plan(
+    y: NDArray[np.float64], labelled: NDArray[np.intp], split: LabeledSplit, seed: int | np.random.Generator
+) -> CalibrationPlan:
+    """Split the labelled rows.
+
+    A half that would hold fewer than 5 rows of a class is no base for a threshold: `part` becomes `xfit` then.
+
+    Parameters
+    ----------
+    y : float64 array of shape (n,)
+        +1, -1, or 0 for an unlabelled row.
+    labelled : int array
+        The rows to use, at least 2 of each class.
+    split : str
+        What was asked for.
+    seed : int or numpy Generator
+    """
+    truth = y[labelled]
+    smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
+    if split == "full":
+        return CalibrationPlan("full", labelled, labelled)
+    if split == "part" and smaller // 2 >= _FEWEST_OF_A_CLASS:
+        first, second = stratified_halves(truth, seed)
+        return CalibrationPlan("part", labelled[first], labelled[second])
+    fold = stratified_folds(truth, min(FOLDS, smaller), seed)
+    folds = tuple((labelled[fold != k], labelled[fold == k]) for k in range(fold.max() + 1))
+    return CalibrationPlan("xfit", labelled, labelled, folds)
+
+
+def calibration_scores(
+    run: TrainingRun,
+    plan: CalibrationPlan,
+    model: Expansion,
+    train_fold: Callable[[int, NDArray[np.intp]], Expansion],
+) -> NDArray[np.float64]:
+    """Scores of the plan's calibration rows by a model that did not see them (`full`: by `model`, which did).
+
+    Parameters
+    ----------
+    run : TrainingRun
+    plan : CalibrationPlan
+    model : Expansion
+        Trained on the plan's training rows.
+    train_fold : callable
+        Gets the fold's number and its training rows.
+
+    Returns
+    -------
+    float64 array in the order of `plan.rows`; NaN where the run was over before the row's fold was trained
+    """
+    if not plan.folds:
+        return run.scores(model, plan.rows)
+    scores = np.full(len(run.y), np.nan)
+    for number, (training_rows, held_out) in enumerate(plan.folds):
+        if run.is_exhausted():
+            break
+        fold_model = train_fold(number, training_rows)
+        if run.is_exhausted():
+            break
+        scores[held_out] = run.scores(fold_model, held_out)
+    result: NDArray[np.float64] = scores[plan.rows]
+    return result

@@ -1,0 +1,109 @@
+"""Labels as users write them, split into the two classes and the unlabelled rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
+
+
+@dataclass(frozen=True)
+class BinaryLabels:
+    """Encoded labels.
+
+    Attributes
+    ----------
+    y : float64 array of shape (n,)
+        +1 positive, -1 negative, 0 unlabelled.
+    classes : array of shape (2,)
+        The negative and the positive label as the user wrote them.
+    """
+
+    y: NDArray[np.float64]
+    classes: NDArray[Any]
+
+
+def encode_labels(y: ArrayLike, *, unlabeled: Any, positive: Any, supervised: bool) -> BinaryLabels:
+    """Find the unlabelled rows and the two classes.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        None and NaN are always unlabelled.
+    unlabeled : label or None
+        The value that marks an unlabelled row; None stands for scikit-learn's -1.
+    positive : label or None
+        The positive class; None takes the larger of the two sorted labels.
+    supervised : bool
+        For an estimator that needs no unlabelled rows, -1 beside a single other label is a class.
+
+    Raises
+    ------
+    ValueError
+        If there are not exactly two classes, if the labels are -1 and +1 and nothing says which one marks unlabelled
+        rows, or if `positive` is none of the labels.
+    """
+    values = column_or_1d(y, warn=True)
+    known = ~_missing(values)
+    if unlabeled is not None:
+        known &= ~_equals(values, unlabeled)
+    elif not supervised or len(_distinct(values[known])) > 2:
+        marked = _equals(values, -1)
+        if marked.any() and _distinct(values[known & ~marked]) == [1]:
+            raise ValueError(
+                "labels -1 and +1: it is not clear whether -1 is a class or marks unlabelled rows; "
+                "set unlabeled= to the value that marks them (for example unlabeled=0 when -1 is a class)"
+            )
+        known &= ~marked
+    labels = np.array(values[known].tolist()) if values.dtype == object else values[known]
+    if labels.dtype.kind == "U" and values.dtype == object and not all(isinstance(v, str) for v in values[known]):
+        raise ValueError("labels must be all numbers or all strings")
+    if len(labels) == 0:
+        raise ValueError("no row is labelled: need at least 2 labelled rows of each of two classes")
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        raise ValueError("Input y contains infinity; expected labels of two classes")
+    check_classification_targets(labels)
+    if type_of_target(labels) == "multiclass" and len(np.unique(labels)) > 2:
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is multiclass "
+            f"({len(np.unique(labels))} classes)."
+        )
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise ValueError(f"the labelled rows hold only one class ({classes[0]!r}); need two classes")
+    if positive is not None:
+        chosen = _equals(classes, positive)
+        if not chosen.any():
+            raise ValueError(f"positive={positive!r} is none of the labels {classes.tolist()}")
+        classes = np.concatenate([classes[~chosen], classes[chosen]])
+    encoded = np.zeros(len(values))
+    encoded[known] = np.where(labels == classes[1], 1.0, -1.0)
+    return BinaryLabels(encoded, classes)
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype != object:
+        return np.zeros(len(values), dtype=bool)
+    # None, NaN and pandas' NA, without importing pandas; NA compares to NA, which has no truth value
+    return np.array(
+        [v is None or type(v).__name__ == "NAType" or (isinstance(v, float | np.floating) and v != v) for v in values],
+        dtype=bool,
+    )
+
+
+def _equals(values: NDArray[Any], label: Any) -> NDArray[np.bool_]:
+    if values.dtype != object:
+        same = values == label if isinstance(label, str) == (values.dtype.kind == "U") else False
+        return np.broadcast_to(np.asarray(same, dtype=bool), values.shape).copy()
+    return np.array([type(v).__name__ != "NAType" and bool(v == label) for v in values], dtype=bool)
+
+
+def _distinct(values: NDArray[Any]) -> list[Any]:
+    """The different labels, in no order (mixed types do not sort)."""
+    return list(dict.fromkeys(values.tolist()))

@@ -1,0 +1,199 @@
+"""One fit in progress: the rows, their kernel, the time that is left and what was spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solver.decision import DecisionState
+from solver.kernels import FeatureKernel
+from solver.row_cache import default_cache_bytes
+from solver.smo import Solution, solve
+from solver.typing import Matrix
+
+FitCallback = Callable[[float, dict[str, Any]], Any]
+EndReason = Literal["", "solver_limit", "stopped"]
+
+
+@dataclass(frozen=True)
+class KernelParameters:
+    """A kernel with all its parameters as numbers."""
+
+    kind: str
+    gamma: float
+    degree: int
+    coef0: float
+
+
+@dataclass(frozen=True)
+class SolverLimits:
+    """What one fit may spend."""
+
+    tol: float
+    max_iter: int | None
+    max_seconds: float | None
+    cache_bytes: int | None
+    backend: str
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set."""
+
+    rows: NDArray[np.intp]
+    coefficients: NDArray[np.float64]
+    intercept: float
+
+    @classmethod
+    def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> Expansion:
+        """Sum the variables of each row; several variables may stand on one row."""
+        dense = np.bincount(rows, weights=y * solution.alpha, minlength=total).astype(np.float64)
+        used = np.flatnonzero(dense)
+        return cls(used, dense[used], float(solution.b))
+
+
+@dataclass
+class TrainingRun:
+    """The rows of one fit and the solver calls on them, which share kernel rows, deadline and progress.
+
+    Attributes
+    ----------
+    X : dense or CSR matrix of shape (n, d)
+        Labelled and unlabelled rows.
+    y : float64 array of shape (n,)
+        +1, -1, or 0 for an unlabelled row.
+    cost : float64 array of shape (n,)
+        Factor on C of each row: class weight times sample weight.
+    ended : str
+        Why training ended early, empty while it has not.
+    """
+
+    X: Matrix
+    y: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    kernel_parameters: KernelParameters
+    limits: SolverLimits
+    callback: FitCallback | None = None
+    fraction: float = 0.0
+    ended: EndReason = ""
+    iterations: int = 0
+    last: Solution | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        kernel = self.kernel_parameters
+        self.kernel = FeatureKernel(
+            self.X, kind=kernel.kind, gamma=kernel.gamma, degree=kernel.degree, coef0=kernel.coef0
+        )
+
+    @property
+    def labelled(self) -> NDArray[np.intp]:
+        """Labelled rows."""
+        return np.flatnonzero(self.y)
+
+    @property
+    def unlabelled(self) -> NDArray[np.intp]:
+        """Unlabelled rows."""
+        return np.flatnonzero(self.y == 0)
+
+    def is_exhausted(self) -> bool:
+        """Whether nothing more can be trained: told to stop, or out of time."""
+        limit = self.limits.max_seconds
+        return self.ended == "stopped" or (limit is not None and self.seconds >= limit)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the run began."""
+        return time.monotonic() - self.started
+
+    def solve(
+        self,
+        rows: NDArray[np.intp],
+        y: NDArray[np.float64],
+        hi: ArrayLike,
+        *,
+        p: ArrayLike = -1.0,
+        lo: ArrayLike = 0.0,
+        delta: float = 0.0,
+        alpha0: NDArray[np.float64] | None = None,
+        kernel: Any = None,
+    ) -> Solution:
+        """Solve one problem on the run's rows; see `solver.smo.solve` for the form.
+
+        `alpha0` need not be feasible. A solve that ends early marks the run as ended; its partial solution is returned
+        all the same.
+        """
+        left = None
+        if self.limits.max_seconds is not None:
+            left = max(0.0, self.limits.max_seconds - self.seconds)
+        solution = solve(
+            self.kernel if kernel is None else kernel,
+            rows,
+            y,
+            p,
+            lo,
+            hi,
+            delta,
+            alpha0=alpha0,
+            tol=self.limits.tol,
+            max_iter=self.limits.max_iter,
+            max_seconds=left,
+            cache_bytes=self.limits.cache_bytes,
+            backend=self.limits.backend,
+            callback=self._on_iteration if self.callback is not None else None,
+        )
+        self.iterations += solution.iterations
+        self.last = solution
+        if solution.status == "cancelled":
+            self.ended = "stopped"
+        elif solution.status != "optimal" or not np.isfinite(solution.b):
+            self.ended = self.ended or "solver_limit"
+        return solution
+
+    def scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Scores of some of the run's rows."""
+        if len(rows) == 0:
+            return np.zeros(0)
+        return np.asarray(self.kernel.products(expansion.rows, expansion.coefficients, rows) + expansion.intercept)
+
+    def approximate_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Scores from the solver's float32 kernel rows, which it often has at hand; right to about its tolerance."""
+        if self.kernel_parameters.kind == "linear" or len(rows) == 0 or len(expansion.rows) == 0:
+            return self.scores(expansion, rows)
+        cache_bytes = default_cache_bytes() if self.limits.cache_bytes is None else self.limits.cache_bytes
+        pool = self.kernel.pool(np.concatenate([expansion.rows, rows]), cache_bytes)
+        scores = np.zeros(pool.samples.size)
+        columns = pool.columns(expansion.rows)
+        pool.update(columns, expansion.coefficients, scores, np.ones(len(columns), dtype=bool))
+        return np.asarray(scores[pool.columns(rows)] + expansion.intercept)
+
+    def state(self, expansion: Expansion, threshold: float) -> DecisionState:
+        """The expansion as a decision that stands on its own."""
+        kernel = self.kernel_parameters
+        return DecisionState(
+            kind=kernel.kind,
+            gamma=kernel.gamma,
+            degree=kernel.degree,
+            coef0=kernel.coef0,
+            support_vectors=self.X[expansion.rows],
+            dual_coef=expansion.coefficients,
+            intercept=expansion.intercept,
+            threshold=float(threshold),
+        )
+
+    def progress(self, fraction: float, **info: Any) -> bool:
+        """Report progress; True when training shall stop, because it was asked to or has ended already."""
+        self.fraction = max(self.fraction, min(fraction, 1.0))
+        if self.callback is not None and not self.ended and self.callback(self.fraction, info):
+            self.ended = "stopped"
+        return bool(self.ended)
+
+    def _on_iteration(self, iteration: int, gap: float) -> bool:
+        if self.callback is None:
+            return False
+        return bool(self.callback(self.fraction, {"iterations": self.iterations + iteration, "gap": gap}))
