@@ -146,8 +146,8 @@ def test_general_problems_equal_an_independent_method(problem, working):
     check(solution, K, y, p, lo, hi, delta, 1e-5)
     expected = independent_minimum(K, y, p, lo, hi, delta)
     scale = 1 + abs(expected)
-    # the reference itself stops a little early at times, so ours may only be lower or equal
-    assert solution.objective <= expected + 1e-6 * scale
+    # a gap of tol allows for the objective what moving along it would gain; the reference itself stops early at times
+    assert solution.objective <= expected + 1e-6 * scale + solution.gap * np.abs(solution.alpha).sum()
     assert solution.objective >= expected - 1e-4 * scale
 
 
