@@ -151,7 +151,7 @@ def start_servers(servers: Path) -> list[subprocess.Popen[bytes]]:
     started = [
         subprocess.Popen(as_user("postgres", "postgres", "-D", "/pgdata", "-c", "listen_addresses=127.0.0.1"),
                          env=environment, stderr=(servers / "postgres.log").open("wb")),
-        subprocess.Popen(as_user("redis", "redis-server", "/deploy/redis.conf"),
+        subprocess.Popen(as_user("redis", "redis-server", "/deploy/redis.conf", "--dir", "/data"),
                          env=environment, stdout=(servers / "redis.log").open("wb")),
     ]  # fmt: skip
     ready = as_user("postgres", "pg_isready", "--host=127.0.0.1")

@@ -1,0 +1,439 @@
+"""The Dockerfile, the compose file and the files of deploy/, checked without a container engine.
+
+scripts/check_clean_root.sh goes further and runs the Dockerfile's steps and the whole stack; it needs root and minutes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import kombu
+import pytest
+import redis
+import yaml
+
+from service.dispatcher import Doorbells
+from service.jobs.doorbell import QUEUE
+from service.local.servers import find_redis
+from service.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[3]
+OURS = {"migrate", "api", "dispatcher", "worker", "worker-gpu"}
+
+
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+run_dockerfile = load_script("run_dockerfile")
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+STAGES = {stage.name: stage for stage in run_dockerfile.parse((ROOT / "Dockerfile").read_text())}
+
+
+def default(value: str) -> str:
+    """Resolve ``${NAME:-default}`` as compose does when NAME is not set."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+
+
+def size(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([kmg]?)b?", default(text).lower()).groups()  # type: ignore[union-attr]
+    return int(number) << {"": 0, "k": 10, "m": 20, "g": 30}[unit]
+
+
+# --- docker-compose.yml ----------------------------------------------------------------------------------------------
+
+
+def test_compose_file_follows_the_compose_specification() -> None:
+    schema = json.loads((ROOT / "tests/data/compose-spec/compose-spec.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    assert [f"{error.json_path}: {error.message}" for error in validator.iter_errors(COMPOSE)] == []
+    broken = {**COMPOSE, "services": {"api": {"image": "prefsvm:cpu", "mem_limits": "1g"}}}
+    assert not validator.is_valid(broken)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_service_is_limited_and_hardened(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert "privileged" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert size(service["mem_limit"]) > 0
+    assert service["pids_limit"] > 0
+    assert name in OURS or service["user"] not in ("", "root", "0", "0:0")
+    assert name == "redis" or any(mount.startswith("/tmp:size=") for mount in service["tmpfs"])  # noqa: S108
+    if name == "migrate":
+        assert service["healthcheck"] == {"disable": True}
+        assert service["restart"] == "no"
+    else:
+        assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL")
+        assert service["restart"] == "unless-stopped"
+
+
+def test_only_the_proxy_is_published_and_on_loopback_only() -> None:
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert list(published) == ["proxy"]
+    assert all(port.startswith("127.0.0.1:") for port in published["proxy"])
+    assert COMPOSE["networks"]["backend"]["internal"] is True
+    outside = {name for name, service in SERVICES.items() if service["networks"] != ["backend"]}
+    assert outside == {"api", "proxy"}
+
+
+def test_services_start_in_order() -> None:
+    migrated = {
+        "postgres": {"condition": "service_healthy"},
+        "migrate": {"condition": "service_completed_successfully"},
+    }
+    with_broker = {**migrated, "redis": {"condition": "service_healthy"}}
+    assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert SERVICES["api"]["depends_on"] == migrated
+    for name in ("dispatcher", "worker", "worker-gpu"):
+        assert SERVICES[name]["depends_on"] == with_broker
+    assert SERVICES["proxy"]["depends_on"] == {"api": {"condition": "service_healthy"}}
+
+
+def test_no_secret_is_written_in_the_compose_file() -> None:
+    for name, service in SERVICES.items():
+        for variable, value in service.get("environment", {}).items():
+            assert not re.search("(PASSWORD|SECRET|TOKEN|URL)$", variable), f"{name}: {variable}={value}"
+            assert "://" not in value
+        for file in service.get("env_file", []):
+            assert file.startswith("deploy/secrets/")
+    assert all(secret["file"].startswith("deploy/secrets/") for secret in COMPOSE["secrets"].values())
+    assert "/deploy/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+    patterns = run_dockerfile.read_ignore((ROOT / ".dockerignore").read_text())
+    assert run_dockerfile.ignored("deploy/secrets/app.env", patterns)
+    # The schema is changed by the migrations' own role only.
+    assert SERVICES["migrate"]["env_file"] == ["deploy/secrets/migrate.env"]
+    for name in OURS - {"migrate"}:
+        assert SERVICES[name]["env_file"] == ["deploy/secrets/app.env"]
+
+
+def test_files_and_volumes_that_services_mount_exist() -> None:
+    for service in SERVICES.values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert (ROOT / source).is_file() if source.startswith("./") else source in COMPOSE["volumes"]
+        assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"])
+    assert all("data:/var/lib/prefsvm" in SERVICES[name]["volumes"] for name in ("api", "worker", "worker-gpu"))
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_our_services_run_what_the_image_has(name: str) -> None:
+    service = SERVICES[name]
+    target = service["build"]["target"]
+    assert target in STAGES
+    assert service["image"] == f"prefsvm:{target}"
+    command = service["command"]
+    if command[0] == "prefsvm":
+        scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+        assert "prefsvm" in scripts
+    else:
+        assert command[:2] == ["python", "-m"]
+        assert importlib.util.find_spec(command[2]) is not None
+
+
+def test_clean_root_check_runs_the_commands_of_the_compose_file() -> None:
+    commands = load_script("check_image").COMMANDS
+    assert commands == {name: SERVICES[name]["command"] for name in commands}
+    assert set(commands) == OURS - {"worker-gpu"}
+
+
+def test_variables_are_settings() -> None:
+    known = {f"PREFSVM_{name.upper()}" for name in Settings.model_fields}
+    used = {variable for name in OURS for variable in SERVICES[name].get("environment", {})}
+    for stage in STAGES.values():
+        for instruction in stage.instructions:
+            used |= set(re.findall(r"\b(PREFSVM_\w+)=", instruction.rest)) if instruction.name == "ENV" else set()
+    assert {"PREFSVM_HOST", "PREFSVM_WORKER_SLOTS"} <= used
+    assert used <= known
+
+
+@pytest.mark.parametrize("name", ["worker", "worker-gpu"])
+def test_worker_has_the_memory_that_its_jobs_may_use(name: str) -> None:
+    environment = {key: int(default(value)) for key, value in SERVICES[name]["environment"].items()}
+    assert environment["PREFSVM_JOB_MEMORY_BYTES"] == Settings.model_fields["job_memory_bytes"].default
+    jobs = environment["PREFSVM_WORKER_SLOTS"] * environment["PREFSVM_JOB_MEMORY_BYTES"]
+    assert size(SERVICES[name]["mem_limit"]) >= jobs + (1 << 30)
+
+
+def test_api_has_the_memory_that_uploads_and_models_may_use() -> None:
+    settings = Settings()
+    uploads = settings.ingest_slots * settings.ingest_memory_bytes
+    assert size(SERVICES["api"]["mem_limit"]) >= uploads + settings.model_cache_bytes
+
+
+# --- Dockerfile ------------------------------------------------------------------------------------------------------
+
+
+def test_image_runs_as_a_numbered_user_and_starts_without_a_shell() -> None:
+    runtime = {instruction.name: instruction.rest for instruction in STAGES["runtime"].instructions}
+    assert runtime["USER"] == "10001:10001"
+    assert run_dockerfile.exec_form(runtime["CMD"]) == SERVICES["api"]["command"]
+    assert run_dockerfile.exec_form(runtime["HEALTHCHECK"].partition("CMD ")[2])[0] == "python"
+    for target in ("cpu", "cuda"):
+        assert STAGES[target].image == "runtime"
+        assert not {"USER", "CMD", "RUN"} & {instruction.name for instruction in STAGES[target].instructions}
+    assert list(STAGES)[-1] == "cpu"  # what a build without --target gives
+
+
+def test_every_package_of_the_image_is_locked() -> None:
+    installs = 0
+    for stage in STAGES.values():
+        for instruction in stage.instructions:
+            for line in re.findall(r"pip (?:install|wheel)[^&]*", instruction.rest):
+                installs += 1
+                assert "--require-hashes" in line or "--no-deps" in line, line
+    assert installs == 6
+
+
+def test_the_build_context_has_what_is_copied() -> None:
+    patterns = run_dockerfile.read_ignore((ROOT / ".dockerignore").read_text())
+    copied = 0
+    for stage in STAGES.values():
+        for instruction in stage.instructions:
+            words = instruction.rest.split()
+            if instruction.name != "COPY" or words[0].startswith("--from="):
+                continue
+            for source in words[:-1]:
+                for cuda in ("12", "13"):
+                    name = source.replace("${CUDA}", cuda)
+                    copied += 1
+                    assert (ROOT / name).exists(), name
+                    assert not run_dockerfile.ignored(name, patterns), name
+    assert copied > 0
+    assert run_dockerfile.ignored("service/__pycache__/app.cpython-311.pyc", patterns)
+    assert run_dockerfile.ignored(".git/config", patterns)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("RUN true\n", "before the first FROM"), ("FROM debian\n", "expected FROM image AS name")],
+)
+def test_dockerfile_reader_refuses_what_it_does_not_know(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_dockerfile.parse(text)
+
+
+# --- deploy/ ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deploy") / "secrets"
+    subprocess.run([ROOT / "deploy/make_secrets.sh", folder], check=True, capture_output=True)
+    return folder
+
+
+def test_secrets_are_what_the_compose_file_asks_for(secrets: Path) -> None:
+    asked = {Path(file).name for service in SERVICES.values() for file in service.get("env_file", [])}
+    asked |= {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
+    assert {file.name for file in secrets.iterdir()} == asked
+    assert secrets.stat().st_mode & 0o777 == 0o700
+    passwords = [secrets.joinpath(f"{role}_password").read_text() for role in ("postgres", "owner", "app")]
+    assert len(set(passwords)) == 3
+    assert all(re.fullmatch("[0-9a-f]{48}", password) for password in passwords)
+    assert passwords[2] in (secrets / "app.env").read_text()
+    assert passwords[1] in (secrets / "migrate.env").read_text()
+
+
+def test_secrets_are_never_replaced(secrets: Path) -> None:
+    before = {file.name: file.read_text() for file in secrets.iterdir()}
+    again = subprocess.run([ROOT / "deploy/make_secrets.sh", secrets], check=False, capture_output=True, text=True)
+    assert again.returncode == 1
+    assert "is there already" in again.stderr
+    assert {file.name: file.read_text() for file in secrets.iterdir()} == before
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for_port(port: int, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(200):
+        assert server.poll() is None, "the server ended"
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    pytest.fail("the server did not start")
+
+
+@pytest.fixture(scope="module")
+def production_redis(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server with the production configuration, on a port of its own; yields the address that app.env holds."""
+    folder = tmp_path_factory.mktemp("redis")
+    port = free_port()
+    changes = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--aclfile", f"{secrets}/redis_users"]
+    server = subprocess.Popen([find_redis().program, ROOT / "deploy/redis.conf", *changes], stdout=subprocess.DEVNULL)
+    address = re.search("PREFSVM_BROKER_URL=(.*)", (secrets / "app.env").read_text())[1]  # type: ignore[index]
+    address = address.replace("@redis:6379", f"@127.0.0.1:{port}")
+    try:
+        wait_for_port(port, server)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def test_broker_keeps_its_queue_and_never_evicts(production_redis: str) -> None:
+    with redis.Redis.from_url(production_redis, decode_responses=True) as client:
+        facts = client.info()
+    assert facts["maxmemory_policy"] == "noeviction"
+    assert facts["maxmemory"] == 256 << 20
+    assert facts["aof_enabled"] == 1
+
+
+def test_dispatcher_and_worker_may_do_their_work_on_the_broker(production_redis: str) -> None:
+    bells = Doorbells(production_redis)
+    bells.ring("job_019f0000-0000-7000-8000-000000000000")
+    assert bells.outstanding() == 1
+    # As a Celery worker takes it: BRPOP, the keys of unacknowledged messages, and the Lua lock around their restoring.
+    with kombu.Connection(production_redis) as connection:
+        queue = connection.SimpleQueue(QUEUE)
+        message = queue.get(timeout=5)
+        assert message.headers["task"] == "prefsvm.train"
+        connection.default_channel.qos.restore_visible()
+        message.ack()
+        queue.close()
+    assert bells.outstanding() == 0
+    bells.close()
+
+
+@pytest.mark.parametrize("command", ["CONFIG GET *", "FLUSHALL", "SHUTDOWN", "KEYS *", "GET other", "ACL LIST"])
+def test_broker_user_may_do_no_more(production_redis: str, command: str) -> None:
+    with (
+        redis.Redis.from_url(production_redis) as client,
+        pytest.raises(redis.exceptions.NoPermissionError),
+    ):
+        client.execute_command(*command.split())
+
+
+def test_broker_lets_strangers_ping_only(production_redis: str) -> None:
+    port = int(production_redis.split(":")[-1].split("/")[0])
+    with redis.Redis(port=port) as anonymous:
+        assert anonymous.ping()
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            anonymous.llen(QUEUE)
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """Stands for the API: says how many bytes it got."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def do_POST(self) -> None:
+        body = str(len(self.rfile.read(int(self.headers.get("Content-Length", 0))))).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """A real nginx with the production configuration in front of `Upstream`; yields its port."""
+    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")
+    if nginx is None:
+        pytest.skip("nginx is not installed")
+    folder = tmp_path_factory.mktemp("nginx")
+    folder.chmod(0o755)
+    for parent in folder.parents[:2]:
+        parent.chmod(0o711)  # nginx started by root works as another user
+    upstream = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    port = free_port()
+    text = (ROOT / "deploy/nginx.conf").read_text()
+    for old, new in (
+        ("http://api:8000", f"http://127.0.0.1:{upstream.server_address[1]}"),
+        ("listen 8080", f"listen 127.0.0.1:{port}"),
+        ("/tmp/", f"{folder}/"),  # noqa: S108
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "nginx.conf").write_text(text)
+    server = subprocess.Popen(
+        [nginx, "-c", folder / "nginx.conf", "-g", "daemon off;"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for_port(port, server)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(10)
+        upstream.shutdown()
+        upstream.server_close()
+
+
+def ask(port: int, request: bytes, seconds: float) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as client:
+        client.sendall(request)
+        return client.recv(1 << 16)
+
+
+def test_proxy_lets_large_uploads_through_and_nothing_else_that_large(proxy: int) -> None:
+    head = "POST {} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n"
+    large = 34 << 20
+    answer = ask(proxy, head.format("/datasets", large).encode() + bytes(large), 30)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(str(large).encode())
+    assert ask(proxy, head.format("/predict", large).encode(), 30).startswith(b"HTTP/1.1 413 ")
+    assert ask(proxy, head.format("/predict", 3).encode() + b"abc", 30).endswith(b"3")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("begun", "limit"),
+    [(b"GET /healthz HT", 10), (b"POST /predict HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\nab", 30)],
+    ids=["headers", "body"],
+)
+def test_proxy_ends_clients_that_dawdle(proxy: int, begun: bytes, limit: float) -> None:
+    started = time.monotonic()
+    assert ask(proxy, begun, limit + 10) in (b"", b"HTTP/1.1 408 Request Time-out\r\n")
+    assert limit - 1 <= time.monotonic() - started <= limit + 5
+
+
+# --- docs ------------------------------------------------------------------------------------------------------------
+
+
+def test_production_page_names_every_setting_with_its_default() -> None:
+    page = (ROOT / "docs/production.md").read_text()
+    rows = dict(re.findall(r"^\| `(PREFSVM_\w+)` \| ([^|]*) \|", page, flags=re.MULTILINE))
+    assert set(rows) == {f"PREFSVM_{name.upper()}" for name in Settings.model_fields}
+    for name, field in Settings.model_fields.items():
+        written = rows[f"PREFSVM_{name.upper()}"].strip().strip("`")
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            number, _, unit = written.replace(",", "").partition(" ")
+            factor = {"": 1, "MiB": 1 << 20, "GiB": 1 << 30, "s": 1, "h": 3600}[unit]
+            assert float(number) * factor == field.default, name
