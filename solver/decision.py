@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.kernels import kernel_block
+from solver.kernels import KernelColumns
 from solver.typing import Matrix
 
 # elements of one block of kernel values: 4 MB of float64 stays in cache
@@ -54,17 +55,23 @@ class DecisionState:
         float64 array of shape (n,)
         """
         if self.kind == "linear":
-            weights = np.asarray(self.support_vectors.T @ self.dual_coef, dtype=np.float64)
-            scores = np.asarray(X @ weights, dtype=np.float64)
+            scores = np.asarray(X @ self._weights, dtype=np.float64)
         else:
             scores = np.empty(X.shape[0])
             step = max(1, _BLOCK_ELEMENTS // max(1, len(self.dual_coef)))
             for start in range(0, X.shape[0], step):
-                block = kernel_block(
-                    X[start : start + step], self.support_vectors, self.kind, self.gamma, self.degree, self.coef0
-                )
-                scores[start : start + step] = block @ self.dual_coef
+                scores[start : start + step] = self._columns.block(X[start : start + step]) @ self.dual_coef
         return self.sign * (scores + self.intercept)
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        """The hyperplane of the linear kernel."""
+        return np.asarray(self.support_vectors.T @ self.dual_coef, dtype=np.float64)
+
+    @cached_property
+    def _columns(self) -> KernelColumns:
+        """The support vectors, prepared once: a single row is then quick."""
+        return KernelColumns(self.support_vectors, self.kind, self.gamma, self.degree, self.coef0)
 
     def predict_positive(self, X: Matrix) -> NDArray[np.bool_]:
         """Which rows are decided positive: score strictly above the threshold."""

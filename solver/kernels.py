@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from solver.kernel_pools import DensePool, LinearPool, Pool, PrecomputedPool, SparsePool
 from solver.typing import FloatArray, IndexArray, Matrix
 
-__all__ = ["FeatureKernel", "Kernel", "PrecomputedKernel", "kernel_block"]
+__all__ = ["FeatureKernel", "Kernel", "KernelColumns", "PrecomputedKernel", "kernel_block"]
 
 KINDS = ("rbf", "linear", "poly", "sigmoid")
 KernelKind = Literal["rbf", "linear", "poly", "sigmoid"]
@@ -133,17 +133,56 @@ def kernel_block(
     ValueError
         If the numbers of columns differ, the kind is unknown, or a value is not finite.
     """
-    X, Z = check_matrix("X", X), check_matrix("Z", Z)
-    if X.shape[1] != Z.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} columns but Z has {Z.shape[1]}")
-    if kind not in KINDS:
-        raise ValueError(f"unknown kernel {kind!r}: expected one of {', '.join(KINDS)}")
-    if kind == "rbf" and not sp.issparse(X) and not sp.issparse(Z):
-        # a common shift leaves distances alone and spares them cancellation
-        centre = np.asarray(Z, dtype=np.float64).mean(axis=0) if Z.shape[0] else 0.0
-        X, Z = X - centre, Z - centre
-    block = _finish(_dots(X, Z), _squared_norms(X), _squared_norms(Z), kind, gamma, degree, coef0)
-    return block.astype(dtype, copy=False)
+    return KernelColumns(Z, kind, gamma, degree, coef0).block(X).astype(dtype, copy=False)
+
+
+class KernelColumns:
+    """Kernel values of any samples with fixed ones, which are checked and prepared once.
+
+    Parameters
+    ----------
+    Z : (m, d) array or CSR matrix
+        The fixed samples, the columns of every block.
+    kind, gamma, degree, coef0
+        As for `kernel_block`.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown or a value is not finite.
+    """
+
+    def __init__(self, Z: Any, kind: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0.0) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"unknown kernel {kind!r}: expected one of {', '.join(KINDS)}")
+        self._Z = check_matrix("Z", Z)
+        self._parameters = (kind, gamma, degree, coef0)
+        self._centre: FloatArray | None = None
+        self._shifted = self._Z
+        if kind == "rbf" and not sp.issparse(self._Z):
+            # a common shift leaves distances alone and spares them cancellation
+            self._centre = np.asarray(self._Z, dtype=np.float64).mean(axis=0) if self._Z.shape[0] else np.zeros(1)
+            self._shifted = self._Z - self._centre
+        self._squares = _squared_norms(self._shifted)
+
+    def block(self, X: Any) -> FloatArray:
+        """Kernel values, (n, m) float64, of the rows of an (n, d) array or CSR matrix.
+
+        Raises
+        ------
+        ValueError
+            If the number of columns is not that of the fixed samples, or a value is not finite.
+        """
+        X = check_matrix("X", X)
+        if X.shape[1] != self._Z.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} columns but Z has {self._Z.shape[1]}")
+        Z, squares = self._shifted, self._squares
+        if self._centre is not None:
+            if sp.issparse(X):  # would not be sparse any more after the shift
+                Z, squares = self._Z, _squared_norms(self._Z)
+            else:
+                X = X - self._centre
+        return _finish(_dots(X, Z), _squared_norms(X), squares, *self._parameters)
 
 
 class Kernel(Protocol):

@@ -122,8 +122,12 @@ class Model:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays: what a cache has to reckon with."""
-        return sum(array.nbytes for array in _tensors(self).values())
+        """Bytes of all arrays, with those that predicting adds: what a cache has to reckon with."""
+        stored = sum(array.nbytes for array in _tensors(self).values())
+        vectors = self.decision.support_vectors
+        # scoring keeps a shifted copy of them, see `solver.kernels.KernelColumns`
+        copied = vectors.nbytes if self.decision.kind == "rbf" and isinstance(vectors, np.ndarray) else 0
+        return stored + copied
 
     @property
     def manifest(self) -> dict[str, Any]:
