@@ -1,0 +1,242 @@
+"""The algorithms by name, with their parameters as plain data: what a form, a schema or a check needs to know.
+
+Nothing here imports an estimator; `AlgorithmSpec.load` does when it is to train.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+AUTO: Final = "auto"
+"""Stands for `psvm` where there are unlabelled rows, else for `svm`; takes the parameters that both have."""
+
+
+class ParamError(ValueError):
+    """A parameter (or the algorithm itself, then `name` is ``"algorithm"``) that cannot be used.
+
+    Attributes
+    ----------
+    name : str
+        Which parameter.
+    """
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an algorithm.
+
+    Attributes
+    ----------
+    name : str
+        As the estimator's constructor calls it.
+    type : {"number", "integer", "choice"}
+    default
+        In force where the caller says nothing.
+    help : str
+        One sentence for the user.
+    minimum, maximum : float, optional
+        Bounds of a number or integer, inclusive.
+    choices : tuple of str
+        The texts that are allowed; a number may have some beside its range.
+    nullable : bool
+        Whether null (None) is allowed.
+    """
+
+    name: str
+    type: Literal["number", "integer", "choice"]
+    default: Any
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    nullable: bool = False
+
+    @property
+    def expected(self) -> str:
+        """What a value may be, in words."""
+        kinds = []
+        if self.type != "choice":
+            kind = "a number" if self.type == "number" else "a whole number"
+            kinds.append(f"{kind} from {self.minimum:g} to {self.maximum:g}")
+        kinds += [repr(choice) for choice in self.choices]
+        if self.nullable:
+            kinds.append("null")
+        return " or ".join(kinds)
+
+    def check(self, value: Any) -> Any:
+        """The value in its canonical form (whole floats become integers where those are asked for).
+
+        Raises
+        ------
+        ParamError
+        """
+        if value is None and self.nullable:
+            return None
+        if isinstance(value, str) and value in self.choices:
+            return value
+        if self.type != "choice" and type(value) in (int, float) and abs(value) < math.inf:
+            whole = self.type == "integer"
+            low, high = self.minimum, self.maximum
+            if (
+                (low is None or value >= low)
+                and (high is None or value <= high)
+                and not (whole and value != int(value))
+            ):
+                return int(value) if whole else float(value)
+        raise ParamError(self.name, f"{self.name} must be {self.expected}")
+
+
+@dataclass(frozen=True)
+class AlgorithmSpec:
+    """One algorithm.
+
+    Attributes
+    ----------
+    name, summary : str
+    estimator : str
+        Where its class is, as ``module:Class``.
+    uses_unlabelled : bool
+        Whether it learns from unlabelled rows; it then needs some.
+    parameters : tuple of Parameter
+    """
+
+    name: str
+    summary: str
+    estimator: str
+    uses_unlabelled: bool
+    parameters: tuple[Parameter, ...]
+
+    def load(self) -> Any:
+        """Import the estimator's class."""
+        module, _, name = self.estimator.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+_SHARED: Final = (
+    Parameter("C", "number", 1.0, "Cost of a margin error.", 1e-6, 1e9),
+    Parameter("kernel", "choice", "rbf", "Kernel function.", choices=("rbf", "linear", "poly", "sigmoid")),
+    Parameter(
+        "gamma",
+        "number",
+        "scale",
+        "Factor in the kernel; scale is 1 / (features · variance), auto is 1 / features.",
+        1e-12,
+        1e9,
+        ("scale", "auto"),
+    ),
+    Parameter("degree", "integer", 3, "Degree of the poly kernel.", 1, 10),
+    Parameter("coef0", "number", 0.0, "Constant in the poly and sigmoid kernels.", -1e6, 1e6),
+    Parameter(
+        "class_weight",
+        "choice",
+        None,
+        "balanced weighs the classes' margin errors by the inverse of their share.",
+        choices=("balanced",),
+        nullable=True,
+    ),
+    Parameter(
+        "threshold_rule",
+        "choice",
+        "f1max",
+        "How the threshold is chosen on calibration rows; zero is the plain SVM.",
+        choices=("f1max", "paper", "lcb", "fixed-sequence", "zero"),
+    ),
+    Parameter(
+        "labeled_split",
+        "choice",
+        "xfit",
+        "Calibration scores: of left-out folds, of a left-out half, or of the training rows (optimistic).",
+        choices=("xfit", "part", "full"),
+    ),
+    Parameter("tol", "number", 1e-3, "Largest violation of the optimality conditions.", 1e-8, 1.0),
+    Parameter("max_iter", "integer", -1, "Most iterations of each solver call; -1: no limit.", -1, 1e15),
+    Parameter(
+        "cache_size",
+        "number",
+        None,
+        "Megabytes of kernel rows kept; null leaves it to the solver.",
+        1,
+        1 << 20,
+        nullable=True,
+    ),
+    Parameter("device", "choice", "auto", "Where kernel rows are computed.", choices=("auto", "cpu", "cuda")),
+)
+
+ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
+    spec.name: spec
+    for spec in (
+        AlgorithmSpec(
+            "svm",
+            "Support vector machine on the labelled rows, with a threshold for the objective.",
+            "solver.estimators:SVM",
+            uses_unlabelled=False,
+            parameters=_SHARED,
+        ),
+        AlgorithmSpec(
+            "psvm",
+            "Support vector machine that labels unlabelled rows step by step under a precision or recall preference.",
+            "solver.estimators:PSVM",
+            uses_unlabelled=True,
+            parameters=(
+                *_SHARED,
+                Parameter(
+                    "soft_labels",
+                    "choice",
+                    "inc",
+                    "inc keeps a label once given, rec gives all anew each round.",
+                    choices=("inc", "rec"),
+                ),
+                Parameter(
+                    "negative_rule",
+                    "choice",
+                    "ratio",
+                    "Which unlabelled rows become negative.",
+                    choices=("ratio", "meanneg", "npv"),
+                ),
+                Parameter("C_soft", "number", 0.1, "Cost of given labels as a multiple of C.", 1e-6, 1e3),
+                Parameter("max_add", "integer", None, "Most rows labelled in a round.", 1, 1e12, nullable=True),
+                Parameter("max_rounds", "integer", 50, "Most rounds.", 1, 1000),
+            ),
+        ),
+    )
+}
+"""By name. `AUTO` is no entry of its own."""
+
+
+def validate_params(algorithm: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Check parameters and fill in the defaults.
+
+    Parameters
+    ----------
+    algorithm : str
+        A key of `ALGORITHMS`, or ``"auto"``.
+    params : mapping
+
+    Returns
+    -------
+    dict
+        All parameters of the algorithm.
+
+    Raises
+    ------
+    ParamError
+        For the first one that is wrong; it names it and what was expected.
+    """
+    spec = ALGORITHMS.get("svm" if algorithm == AUTO else algorithm)
+    if spec is None:
+        raise ParamError("algorithm", f"algorithm must be one of {', '.join((AUTO, *ALGORITHMS))}")
+    known = {parameter.name for parameter in spec.parameters}
+    for name in params:
+        if name not in known:
+            raise ParamError(str(name), f"{algorithm} has no such parameter; it has {', '.join(sorted(known))}")
+    return {
+        parameter.name: parameter.check(params.get(parameter.name, parameter.default)) for parameter in spec.parameters
+    }

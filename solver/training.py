@@ -1,0 +1,449 @@
+"""From a data set and a request to a model and an honest report."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+import time
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.algorithms import ALGORITHMS, AUTO, AlgorithmSpec, ParamError, Parameter, validate_params
+from solver.decision import DecisionState
+from solver.evaluation import OperatingCurve, confusion, measures
+from solver.features import FeatureError, MatrixData, MatrixFeatures, Table, TableFeatures
+from solver.model_file import Model
+from solver.operating_point import Objective, ObjectiveError
+
+__all__ = [
+    "ALGORITHMS",
+    "AUTO",
+    "AlgorithmSpec",
+    "ParamError",
+    "Parameter",
+    "Progress",
+    "TrainedModel",
+    "TrainingError",
+    "TrainingRequest",
+    "train",
+    "validate_params",
+]
+
+MAX_LABEL_CHARACTERS: Final = 256
+FEWEST_OF_A_CLASS: Final = 2
+"""Labelled rows of each class that must stay for training."""
+
+_FEATURES_DONE: Final = 0.05
+_TRAINING_DONE: Final = 0.95
+_POSITIVE: Final = 1
+_NEGATIVE: Final = 0
+_UNLABELLED: Final = -1
+_BINARY_LABELS: Final = ({"0": 0, "1": 1}, {"-1": 0, "1": 1}, {"-1": 0, "+1": 1})
+"""Pairs of labels that need no `positive`."""
+
+
+class TrainingError(Exception):
+    """The data or the request are such that nothing can be trained; the user can mend it.
+
+    Attributes
+    ----------
+    code : str
+        Stable name of the reason, such as ``"one_class"``.
+    message : str
+        What was wrong and what was expected.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far `train` is.
+
+    Attributes
+    ----------
+    phase : str
+        ``features``, ``training`` or ``evaluating``.
+    fraction : float
+        Share of the whole call that is done, 0 to 1; it never falls.
+    details : dict
+        JSON-ready news of the phase, such as the measures of a round that ended.
+    """
+
+    phase: str
+    fraction: float
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What shall be trained.
+
+    Attributes
+    ----------
+    algorithm : str, default "auto"
+    params : dict
+        Parameters of the algorithm, see `ALGORITHMS`; missing ones take their default.
+    objective : dict, default F1
+        See `solver.operating_point.Objective`.
+    positive : str, optional
+        The label that precision, recall and costs speak of. Needed unless the labels are 0/1 or -1/+1. With more than
+        two labels, all others together are the negative class.
+    unlabeled : sequence of str
+        Labels that mark an unlabelled row, as a missing or blank one always does.
+    include, exclude : sequence of str
+        The columns that may become features (default: all), and those that must not.
+    target : str, optional
+        The column that the labels came from; it never becomes a feature.
+    test_fraction : float, default 0
+        Share of the labelled rows of each class that is held out of everything and only measured on.
+    seed : int, default 0
+        At least 0.
+    """
+
+    algorithm: str = AUTO
+    params: Mapping[str, Any] = field(default_factory=dict)
+    objective: Mapping[str, Any] = field(default_factory=lambda: {"kind": "f1"})
+    positive: str | None = None
+    unlabeled: Sequence[str] = ()
+    include: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    target: str | None = None
+    test_fraction: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """Result of `train`: the model, and the report as JSON-ready values (never NaN)."""
+
+    model: Model
+    report: dict[str, Any]
+
+
+def train(
+    data: Table | MatrixData,
+    labels: NDArray[Any],
+    request: TrainingRequest,
+    *,
+    progress: Callable[[Progress], bool | None] | None = None,
+) -> TrainedModel:
+    """Train a model and measure it on rows that nothing was fitted on.
+
+    Rows without a label take part as unlabelled ones. The test rows are drawn from the labelled rows, stratified,
+    before anything is fitted: no statistic of a feature, no threshold and no choice ever sees them. They also measure
+    the controls: the same without unlabelled rows, and the plain SVM with threshold 0.
+
+    Parameters
+    ----------
+    data : Table or MatrixData
+    labels : array of str or None, shape (rows,)
+        As the user wrote them.
+    request : TrainingRequest
+    progress : callable, optional
+        Called now and then; once it returns True, training stops soon and keeps the best model so far.
+
+    Returns
+    -------
+    TrainedModel
+
+    Raises
+    ------
+    TrainingError
+        For what the user can mend. Its codes: ``label_text``, ``no_labels``, ``one_class``, ``unknown_positive``,
+        ``positive_needed``, ``too_few_labelled``, ``params``, ``objective``, ``no_unlabelled``, ``test_fraction``,
+        ``target_is_feature``, ``features``, ``not_trainable``.
+    """
+    watch = _Stopwatch(progress)
+    if len(labels) != data.n_rows:
+        raise ValueError(f"{data.n_rows} rows but {len(labels)} labels")
+    target = _read_labels(labels, request)
+    spec, params, objective = _plan(request, target)
+    test_rows, train_rows = _split(target, request)
+
+    with watch.phase("features"):
+        watch.report(0.0)
+        features, X, warnings = _fit_features(data.take(train_rows) if len(test_rows) else data, request)
+        watch.report(_FEATURES_DONE, features=features.n_features)
+    with watch.phase("training"):
+        estimator = spec.load()(
+            **params,
+            objective=objective,
+            positive=_POSITIVE,
+            unlabeled=_UNLABELLED,
+            random_state=request.seed % 2**32,
+            callback=watch.training,
+        )
+        try:
+            estimator.fit(X, target.codes[train_rows])
+        except ValueError as error:  # the estimators' word for input that they cannot learn from
+            raise TrainingError("not_trainable", str(error)) from error
+    with watch.phase("evaluating"):
+        watch.report(_TRAINING_DONE)
+        report: dict[str, Any] = dict(estimator.report_)
+        curve = report.get("curve")
+        model = Model(
+            algorithm=spec.name,
+            params=params,
+            objective=objective.to_dict(),
+            classes=target.classes,
+            decision=estimator.decision_state(),
+            features=features,
+            curve=None if curve is None else OperatingCurve.from_dict(curve),
+        )
+        measured = _measure_on_test(
+            model, data.take(test_rows), target.codes[test_rows], estimator.control_states_, request.seed
+        )
+    report |= {
+        "algorithm": spec.name,
+        "params": params,
+        "classes": {"negative": target.classes[0], "positive": target.classes[1]},
+        "rows": {
+            "total": data.n_rows,
+            "labelled": int(np.count_nonzero(target.codes != _UNLABELLED)),
+            "positive": target.count(_POSITIVE),
+            "negative": target.count(_NEGATIVE),
+            "unlabelled": target.count(_UNLABELLED),
+            "test": len(test_rows),
+            "dropped": 0,
+        },
+        "test": measured.get(""),
+        "controls": {
+            name: {**control, "test": measured.get(name)} for name, control in report.get("controls", {}).items()
+        },
+        "features": features.n_features,
+        "timings": watch.seconds,
+        "peak_memory_bytes": _peak_memory_bytes(),
+        "warnings": [
+            *target.warnings,
+            *_plan_warnings(target, spec, test_rows, request),
+            *warnings,
+            *report.get("warnings", []),
+        ],
+    }
+    watch.report(1.0)
+    return TrainedModel(model, _without_nan(report))
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Encoded labels: codes (1, 0, -1 for unlabelled) by row, the two class names, and what was odd."""
+
+    codes: NDArray[np.int8]
+    classes: tuple[str, str]
+    warnings: list[str]
+
+    def count(self, code: int) -> int:
+        return int(np.count_nonzero(self.codes == code))
+
+
+def _read_labels(labels: NDArray[Any], request: TrainingRequest) -> _Target:
+    values = labels.tolist()
+    unlabelled = {None, *request.unlabeled}
+    found = sorted(label for label in set(values) - unlabelled if not _is_blank(label))
+    for label in found:
+        if len(label) > MAX_LABEL_CHARACTERS:
+            raise TrainingError("label_text", f"a label has {len(label)} characters; at most 256 are allowed")
+        if any(unicodedata.category(character) in ("Cc", "Cs") for character in label):
+            raise TrainingError("label_text", f"a label holds a control character: {label!a}")
+    codes_by_label, classes, warnings = _classes(found, request.positive)
+    codes = np.fromiter((codes_by_label.get(value, _UNLABELLED) for value in values), np.int8, len(values))
+    target = _Target(codes, classes, warnings)
+    few = {name: target.count(code) for name, code in zip(classes, (_NEGATIVE, _POSITIVE), strict=True)}
+    if min(few.values()) < FEWEST_OF_A_CLASS:
+        counted = ", ".join(f"{n} of {name!r}" for name, n in few.items())
+        raise TrainingError(
+            "too_few_labelled", f"need at least {FEWEST_OF_A_CLASS} labelled rows of each class, got {counted}"
+        )
+    return target
+
+
+def _is_blank(label: Any) -> bool:
+    if not isinstance(label, str):
+        raise TypeError(f"labels must be str or None, got {type(label).__name__}")
+    return not label.strip()
+
+
+def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tuple[str, str], list[str]]:
+    """Code of each label, the two class names, and warnings."""
+    if not found:
+        raise TrainingError("no_labels", "no row has a label")
+    if len(found) == 1:
+        raise TrainingError("one_class", f"all labelled rows have the label {found[0]!r}; two classes are needed")
+    if positive is not None and positive not in found:
+        raise TrainingError("unknown_positive", f"positive is {positive!r}, but the labels are {_listed(found)}")
+    if positive is None:
+        for codes in _BINARY_LABELS:
+            if set(found) == codes.keys():
+                negative, positive = codes
+                return codes, (negative, positive), []
+        raise TrainingError(
+            "positive_needed",
+            f"the labels are {_listed(found)}: say which one is positive (all others together are then the negative "
+            "class); only 0/1 and -1/+1 need no telling",
+        )
+    rest = [label for label in found if label != positive]
+    codes = {label: _POSITIVE if label == positive else _NEGATIVE for label in found}
+    if len(rest) == 1:
+        return codes, (rest[0], positive), []
+    warning = f"{len(found)} different labels: {positive!r} is told from all others together ({_listed(rest)})"
+    return codes, (f"not {positive}", positive), [warning]
+
+
+def _listed(labels: list[str], most: int = 10) -> str:
+    shown = ", ".join(repr(label) for label in labels[:most])
+    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+
+
+# -- plan --------------------------------------------------------------------------------------------------------------
+
+
+def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dict[str, Any], Objective]:
+    some_unlabelled = target.count(_UNLABELLED) > 0
+    name = request.algorithm
+    try:
+        params = validate_params(name, request.params)
+        if name == AUTO:
+            name = "psvm" if some_unlabelled else "svm"
+            params = validate_params(name, params)
+        objective = Objective.parse(request.objective)
+    except ParamError as error:
+        raise TrainingError("params", str(error)) from error
+    except ObjectiveError as error:
+        raise TrainingError("objective", str(error)) from error
+    spec = ALGORITHMS[name]
+    if spec.uses_unlabelled and not some_unlabelled:
+        raise TrainingError("no_unlabelled", f"{name} learns from unlabelled rows, and there are none; use svm or auto")
+    return spec, params, objective
+
+
+def _split(target: _Target, request: TrainingRequest) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Test rows and all other rows, both ascending: from each class the asked share, as far as enough stay."""
+    if not 0 <= request.test_fraction < 1:
+        raise TrainingError("test_fraction", "test_fraction must be at least 0 and below 1")
+    rng = np.random.default_rng(request.seed)
+    held_out = np.zeros(len(target.codes), dtype=bool)
+    for code in (_NEGATIVE, _POSITIVE):
+        rows = rng.permutation(np.flatnonzero(target.codes == code))
+        wanted = math.floor(request.test_fraction * len(rows) + 0.5)
+        held_out[rows[: min(wanted, len(rows) - FEWEST_OF_A_CLASS)]] = True
+    return np.flatnonzero(held_out), np.flatnonzero(~held_out)
+
+
+def _plan_warnings(
+    target: _Target, spec: AlgorithmSpec, test_rows: NDArray[np.intp], request: TrainingRequest
+) -> list[str]:
+    warnings = []
+    n_unlabelled = target.count(_UNLABELLED)
+    if n_unlabelled and not spec.uses_unlabelled:
+        warnings.append(f"{spec.name} does not learn from the {n_unlabelled} unlabelled rows")
+    if request.test_fraction > 0:
+        warnings += [
+            f"too few labelled rows of {name!r}: the test rows hold none"
+            for name, code in zip(target.classes, (_NEGATIVE, _POSITIVE), strict=True)
+            if not np.any(target.codes[test_rows] == code)
+        ]
+    return warnings
+
+
+# -- features and measures ---------------------------------------------------------------------------------------------
+
+
+def _fit_features(
+    data: Table | MatrixData, request: TrainingRequest
+) -> tuple[TableFeatures | MatrixFeatures, NDArray[np.float64] | sparse.csr_array, list[str]]:
+    """The fitted pipeline, the feature matrix of the same rows, and what was left out."""
+    target = request.target
+    if target is not None and request.include is not None and target in request.include:
+        raise TrainingError("target_is_feature", f"the target column {target!r} cannot be a feature")
+    exclude = list(request.exclude)
+    try:
+        if isinstance(data, Table):
+            if target is not None and target in data.columns and target not in exclude:
+                exclude.append(target)
+            table_features = TableFeatures(include=request.include, exclude=exclude).fit(data)
+            return table_features, table_features.transform(data)[0], table_features.warnings
+        matrix_features = MatrixFeatures(include=request.include, exclude=exclude).fit(data)
+        return matrix_features, matrix_features.transform(data)[0], matrix_features.warnings
+    except FeatureError as error:
+        raise TrainingError("features", str(error)) from error
+
+
+def _measure_on_test(
+    model: Model, data: Table | MatrixData, codes: NDArray[np.int8], controls: Mapping[str, DecisionState], seed: int
+) -> dict[str, Any]:
+    """Measures on the test rows, of the model (under ``""``) and of each control; empty without test rows."""
+    if len(codes) == 0:
+        return {}
+    X, _ = model.feature_matrix(data)
+    costs = Objective.parse(model.objective).costs
+    return {
+        name: measures(confusion(codes, state.predict_positive(X)), seed=seed, costs=costs)
+        for name, state in {"": model.decision, **controls}.items()
+    }
+
+
+def _without_nan(value: Any) -> Any:
+    """The same with None for NaN and infinity, which JSON lacks."""
+    if isinstance(value, Mapping):
+        return {name: _without_nan(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# -- time and memory ---------------------------------------------------------------------------------------------------
+
+
+class _Stopwatch:
+    """Times the phases, passes progress on, and remembers that the caller wants to stop."""
+
+    def __init__(self, progress: Callable[[Progress], bool | None] | None) -> None:
+        self._progress = progress
+        self._phase = ""
+        self._fraction = 0.0
+        self._stop = False
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self._phase = name
+        started = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - started
+
+    def report(self, fraction: float, **details: Any) -> None:
+        self._fraction = max(self._fraction, fraction)
+        if self._progress is not None and self._progress(Progress(self._phase, self._fraction, _without_nan(details))):
+            self._stop = True
+
+    def training(self, fraction: float, details: Mapping[str, Any]) -> bool:
+        """The callback of the estimators."""
+        self.report(_FEATURES_DONE + (_TRAINING_DONE - _FEATURES_DONE) * fraction, **details)
+        return self._stop
+
+
+def _peak_memory_bytes() -> int:
+    """Largest resident size of this process so far."""
+    # Linux hands the maximum of getrusage down to child processes; the kernel's own high-water mark starts anew
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
