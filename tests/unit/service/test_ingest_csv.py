@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ingest_helpers import Read, refusal
+
+from service.ingest.errors import IngestError
+
+
+def test_numbers_and_texts_are_told_apart() -> None:
+    read = Read(b"age,job,zip\n39,clerk,01234\n,,10115\n-4.5e1,x y,20095\n", "csv")
+    assert read.kinds == {"age": "number", "job": "text", "zip": "text"}
+    assert read.table == {
+        "age": [39.0, None, -45.0],
+        "job": ["clerk", None, "x y"],
+        "zip": ["01234", "10115", "20095"],
+    }
+    assert read.columns["age"] == {
+        "name": "age", "kind": "number", "missing": 1, "distinct": 2, "min": -45.0, "max": 39.0, "constant": False,
+    }  # fmt: skip
+    assert read.columns["zip"]["leading_zeros"] is True
+    assert read.columns["job"]["leading_zeros"] is False
+
+
+@pytest.mark.parametrize(
+    "value", ["0", "-0", "0.5", ".5", "5.", "-.5", "1e5", "1E-05", "-12.25e+3", " 7", "7 ", "9007199254740991", "1e300"]
+)
+def test_plain_number(value: str) -> None:
+    read = Read(f"a,b\n{value},x\n1,y\n".encode(), "csv")
+    assert read.table["a"] == [float(value), 1.0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["01", "-01", "00", "00.5", "+1", "1_000", '"1,000"', "nan", "NaN", "inf", "-inf", "Infinity", "0x10", "1e", "e5", ".", "-", "1-2",
+     "--1", "1.2.3", "1e999", "9007199254740993", "12345678901234567890", "1 2", "١", "½", "1d", "1f", "true", "2024-01-01"],
+)  # fmt: skip
+def test_not_a_plain_number(value: str) -> None:
+    read = Read(f"a,b\n{value},x\n1,y\n".encode(), "csv")
+    assert read.table["a"] == [value.strip('"'), "1"]
+
+
+def test_missing_values() -> None:
+    read = Read(b'a,b\n?,""\n1,NA\nNA,x\n', "csv", {"missing": ["?", "NA"]})
+    assert read.table == {"a": [None, 1.0, None], "b": [None, None, "x"]}
+    assert (read.columns["a"]["missing"], read.columns["b"]["missing"]) == (2, 2)
+    assert read.columns["b"]["constant"] is False
+    assert Read(b"a,b\n,1\n,1\n", "csv").columns["a"]["constant"] is True
+
+
+def test_kinds_can_be_set() -> None:
+    data = b"zip,n\n10115,007\n20095,+1\n"
+    assert Read(data, "csv").kinds == {"zip": "number", "n": "text"}
+    read = Read(data, "csv", {"columns": {"zip": "text", "n": "number"}})
+    assert read.table == {"zip": ["10115", "20095"], "n": [7.0, 1.0]}
+    error = refusal(b'n\n1\n\n"2"\n"3\nsecret"\n', "csv", {"columns": {"n": "number"}})
+    assert (error.code, error.line, error.column) == ("bad_value", 5, "n")
+    assert "secret" not in error.message
+    assert refusal(data, "csv", {"columns": {"nosuch": "text"}}).code == "unknown_column"
+
+
+def test_quotes_and_line_breaks() -> None:
+    read = Read(b'a,b\r\n"x,1","line 1\nline 2"\r\n"say ""hi""",c"d\r\n\r\n', "csv")
+    assert read.table == {"a": ["x,1", 'say "hi"'], "b": ["line 1\nline 2", 'c"d']}
+    assert Read(b"a,b\r1,x\r2,y", "csv").table == {"a": [1.0, 2.0], "b": ["x", "y"]}
+
+
+def test_header_false_names_columns_by_number() -> None:
+    read = Read(b"1,x\n2,y\n", "csv", {"header": False})
+    assert read.table == {"f0": [1.0, 2.0], "f1": ["x", "y"]}
+
+
+def test_tsv_and_delimiters() -> None:
+    assert Read(b"a\tb\n1,5\tx\n", "tsv").table == {"a": ["1,5"], "b": ["x"]}
+    assert Read(b"a;b\n1;x\n", "csv", {"delimiter": ";"}).table == {"a": [1.0], "b": ["x"]}
+    assert Read(b"a|b\n1|x\n", "tsv", {"delimiter": "|"}).table == {"a": [1.0], "b": ["x"]}
+
+
+def test_trim() -> None:
+    data = b"age, class\n39, <=50K\n 40, ?\n"
+    read = Read(data, "csv")
+    assert read.table == {"age": [39.0, 40.0], "class": [" <=50K", " ?"]}
+    assert any("'class'" in warning and "blanks" in warning for warning in read.warnings)
+    read = Read(data, "csv", {"trim": True, "missing": ["?"]})
+    assert read.table == {"age": [39.0, 40.0], "class": ["<=50K", None]}
+    assert read.warnings == []
+
+
+def test_encodings() -> None:
+    assert Read("\ufeffnäme,b\né,1\n".encode(), "csv").table == {"näme": ["é"], "b": [1.0]}
+    for encoding in ("latin-1", "utf-16", "utf-16-le", "cp1252"):
+        assert Read("näme,b\né,1\n".encode(encoding), "csv", {"encoding": encoding}).table == {"näme": ["é"], "b": [1.0]}
+    error = refusal("a,b\n1,x\n2,é\n".encode("latin-1"), "csv")
+    assert (error.code, error.line) == ("bad_encoding", 3)
+    # a character that two chunks share
+    read = Read(b"a\n" + b"x" * ((1 << 20) - 3) + "é\n".encode(), "csv", max_line_bytes=2 << 20)
+    assert read.table["a"][0].endswith("é")
+
+
+@pytest.mark.parametrize("position", [0, 1 << 20, (1 << 20) + 3])
+def test_nul(position: int) -> None:
+    data = b"a,b\n" + b"1,x\n" * (position // 4 + 1) + b"1,\0\n"
+    error = refusal(data, "csv")
+    assert (error.code, error.line) == ("bad_encoding", data.count(b"\n"))
+
+
+def test_column_names() -> None:
+    assert list(Read("e\u0301 ,b\n1,2\n".encode(), "csv").kinds) == ["é", "b"]
+    read = Read(b",b\n1,2\n", "csv")
+    assert list(read.kinds) == ["column1", "b"]
+    assert len(read.warnings) == 1
+    error = refusal("é,b,e\u0301\n1,2,3\n".encode(), "csv")
+    assert (error.code, error.line, error.column) == ("bad_column_name", 1, "é")
+    assert refusal(b"a," + b"x" * 257 + b"\n1,2\n", "csv").code == "bad_column_name"
+    assert refusal(b'a,"x\ny"\n1,2\n', "csv").code == "bad_column_name"
+    assert refusal(b"a,x\x1by\n1,2\n", "csv").code == "bad_column_name"
+    assert list(Read(b"a,a.b,A\n1,x,2\n", "csv").data.columns) == ["a", "a.b", "A"]
+
+
+def test_ragged_rows_name_their_line() -> None:
+    error = refusal(b'a,b\n1,"x\ny"\n\n2,z\nsecret\n3,w\n', "csv")
+    assert (error.code, error.line) == ("ragged", 6)
+    assert "secret" not in error.message
+    assert refusal(b"a,b\n1,2\n3,4,5\n", "csv").line == 3
+    assert refusal(b"1,2\n3,4,5\n", "csv", {"header": False}).line == 2
+
+
+def test_a_quote_that_is_never_closed() -> None:
+    for data in (b'a,b\n1,"x\n2,y\n3,z\n', b'a,b\n1,"x', b'a,b\n1,x"y\n1,"x\n2,y\n', b'a,b\r\n1,"x\r\n'):
+        error = refusal(data, "csv")
+        assert (error.code, error.line) == ("malformed", 2 + (b'x"y' in data)), data
+    assert Read(b'a,b\n1,"x\n"\n', "csv").table["b"] == ["x\n"]
+    assert Read(b'a,b\n1,"x\n"', "csv").table["b"] == ["x\n"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"a,b\n", b"a,b", b"\xef\xbb\xbf"])
+def test_empty(data: bytes) -> None:
+    assert refusal(data, "csv").code == "empty"
+
+
+def test_a_column_may_turn_out_to_be_text_late() -> None:
+    n = 300_000
+    rows = "".join(f"{i},{i * 0.5},k{i % 3}\n" for i in range(n))
+    read = Read(f"a,b,c\n{rows}last,1,k0\n".encode(), "csv")
+    assert read.kinds == {"a": "text", "b": "number", "c": "text"}
+    assert read.rows == n + 1
+    table = read.table
+    assert table["a"] == [*map(str, range(n)), "last"]
+    assert table["b"] == [*(i * 0.5 for i in range(n)), 1.0]
+    assert read.columns["a"]["distinct"] == 1001
+    assert read.columns["c"]["distinct"] == 3
+    (warning,) = read.warnings
+    assert f"row {n + 1} " in warning
+    assert "last" not in warning
+
+
+def test_labels_are_what_was_written() -> None:
+    read = Read(b"y,z,w\n1,spam,0.5\n-1,ham,1e3\n,,\n0,spam,-0\n", "csv")
+    assert read.labels("y") == ["1", "-1", None, "0"]
+    assert read.labels("z") == ["spam", "ham", None, "spam"]
+    assert read.labels("w") == ["0.5", "1000", None, "0"]
+    table = read.data
+    assert [table.columns[name].kind for name in "yzw"] == ["number", "category", "number"]
+    assert math.isnan(table.columns["y"].values[2])
+    assert table.columns["z"].values.tolist() == ["spam", "ham", None, "spam"]
+
+
+def test_labels_are_bounded() -> None:
+    for value in ("x" * 257, '"x\ny"'):
+        with pytest.raises(IngestError) as caught:
+            Read(f"y\n{value}\n".encode(), "csv").labels("y")
+        assert caught.value.code == "bad_label"
+    with pytest.raises(IngestError) as caught:
+        Read(b"y\n1\n", "csv").labels("z")
+    assert caught.value.code == "unknown_column"
+
+
+def test_gzip() -> None:
+    data = b"a,b\n" + b"1,x\n" * 500_000
+    assert Read(gzip.compress(data), "csv").rows == 500_000
+    # several members in a row, and padding, are one file
+    half = len(data) // 2
+    assert Read(gzip.compress(data[:half]) + b"\0" * 8 + gzip.compress(data[half:]) + b"\0" * 512, "csv").rows == 500_000
+
+
+def test_damaged_gzip() -> None:
+    packed = gzip.compress(bytes(range(1, 256)).replace(b"\n", b"") * 4 + b"a,b\n1,2\n" * 1000)
+    rows = gzip.compress(("a,b\n" + "".join(f"{i},{i * 7919 % 1000}\n" for i in range(20_000))).encode())
+    assert refusal(rows[: len(rows) // 2], "csv").code == "truncated"
+    assert refusal(rows[:-1], "csv").code == "truncated"
+    assert refusal(rows[:5], "csv").code == "truncated"
+    assert refusal(rows + b"garbage", "csv").code == "malformed"
+    assert refusal(rows[:-8] + b"\0\0\0\0" + rows[-4:], "csv").code == "malformed"
+    assert refusal(packed[:40] + b"\xff\xff\xff\xff" + packed[44:], "csv").code in ("malformed", "bad_encoding")
+
+
+def test_limits() -> None:
+    assert refusal(b"a,b\n" + b"1,2\n" * 11, "csv", max_rows=10).code == "too_many_rows"
+    assert Read(b"a,b\n" + b"1,2\n" * 10, "csv", max_rows=10).rows == 10
+    assert refusal(b"a,b\n" + b"1,2\n" * 11, "csv", max_cells=20).code == "too_many_cells"
+    assert refusal(b"a,b,c\n1,2,3\n", "csv", max_columns=2).code == "too_many_columns"
+    for length, code in ((100, None), (101, "too_long")):
+        data = b"a\n" + b"1\n" * 600_000 + b"x" * length + b"\n1\n"
+        if code is None:
+            assert Read(data, "csv", max_line_bytes=100).rows == 600_002
+        else:
+            error = refusal(data, "csv", max_line_bytes=100)
+            assert (error.code, error.line) == (code, 600_002)
+
+
+def test_a_row_of_many_lines_is_bounded() -> None:
+    data = b'a,b\n1,2\n1,"' + b"x\n" * 5_000_000 + b'"\n'
+    error = refusal(data, "csv")
+    assert error.code == "too_long"
+    assert "quote" in error.message
+    assert refusal(b'a,"' + b"x\n" * 5_000_000 + b'"\n', "csv").code == "too_long"
+
+
+values = st.one_of(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
+    st.sampled_from(["01234", "1", "-1", "1e5", "0.1", "nan", "+5", " 3", '"', '""', ",", "\n", "\r\n", "a\rb", "1.10", "é"]),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.integers(-(10**20), 10**20).map(str),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 4).flatmap(lambda d: st.lists(st.lists(values, min_size=d, max_size=d), min_size=1, max_size=8)))
+def test_round_trip(rows: list[list[str]]) -> None:
+    """Every value comes back: exactly as text, or as the float64 that it spells; only the empty one is missing."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow([f"c{i}" for i in range(len(rows[0]))])
+    writer.writerows(rows)
+    read = Read(text.getvalue().encode(), "csv")
+    table = read.table
+    assert read.rows == len(rows)
+    for i, column in enumerate(zip(*rows, strict=True)):
+        stored = table[f"c{i}"]
+        if read.kinds[f"c{i}"] == "text":
+            assert stored == [value or None for value in column]
+        else:
+            assert stored == [float(value) if value else None for value in column]
+            for value in filter(None, column):
+                assert not re.match(r" *(\+|-?0[0-9])", value)
+
+
+plain = st.from_regex(r"-?(?:(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,6})?|\.[0-9]{1,6})(?:[eE][+-]?[0-9]{1,2})?", fullmatch=True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(plain.filter(str.isascii), min_size=1, max_size=20))
+def test_plain_numbers_are_numbers(column: list[str]) -> None:
+    read = Read(("a\n" + "\n".join(column) + "\n").encode(), "csv")
+    assert read.kinds == {"a": "number"}
+    assert read.table["a"] == [float(value) for value in column]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(st.sampled_from('",\n\r ab1'), max_size=30))
+def test_rows_are_those_of_the_csv_module(body: str) -> None:
+    """Any arrangement of quotes, delimiters and line breaks is either refused or means what Python's csv reads."""
+    data = f"first,second\n{body}"
+    records = [record for record in csv.reader(io.StringIO(data, newline="")) if record][1:]
+    try:
+        read = Read(data.encode(), "csv", {"columns": {"first": "text", "second": "text"}})
+    except IngestError as error:
+        if error.code == "ragged":
+            assert any(len(record) != 2 for record in records)
+        elif error.code == "empty":
+            assert records == []
+        else:
+            assert error.code == "malformed"
+            with pytest.raises(csv.Error):
+                list(csv.reader(io.StringIO(data, newline=""), strict=True))
+        return
+    stored = zip(*read.table.values(), strict=True)
+    assert list(stored) == [(first or None, second or None) for first, second in records]
