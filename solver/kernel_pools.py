@@ -243,9 +243,9 @@ class DensePool(_CachedPool):
 class BinaryPool(_CachedPool):
     """Rows of the RBF kernel for features that are 0 or 1, packed into words: distances are counts of bits, exactly."""
 
-    def __init__(self, X: Matrix, squares: FloatArray, gamma: float) -> None:
+    def __init__(self, X: Matrix, gamma: float) -> None:
         super().__init__(X.shape[0])
-        self._X, self._ones = X, squares.astype(np.float32)
+        self._X = X
         self._scale = gamma * _LOG2_E
         self._words = _Growing(-(-X.shape[1] // 64), np.uint64)
         self._by_word: npt.NDArray[np.uint64] = np.empty((0, 0), np.uint64)
@@ -260,7 +260,7 @@ class BinaryPool(_CachedPool):
             bits[:, : part.shape[1]] = part.toarray() if sp.issparse(part) else part
             rows[s : s + step] = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
         self._by_word = np.ascontiguousarray(self._words.view.T)
-        self._column_ones = self._ones[self.samples]
+        self._column_ones = np.bitwise_count(self._words.view).sum(axis=1).astype(np.float32)
 
     def block(self, columns: IndexArray) -> FloatArray:
         """Kernel values among some columns, (q, q) float32."""

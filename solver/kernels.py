@@ -11,13 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from solver.kernel_pools import DensePool, LinearPool, Pool, PrecomputedPool, SparsePool
+from solver.kernel_pools import BinaryPool, DensePool, ExactPool, LinearPool, Pool, PrecomputedPool, SparsePool
 from solver.typing import FloatArray, IndexArray, Matrix
 
 __all__ = ["FeatureKernel", "Kernel", "KernelColumns", "PrecomputedKernel", "kernel_block"]
 
 KINDS = ("rbf", "linear", "poly", "sigmoid")
 KernelKind = Literal["rbf", "linear", "poly", "sigmoid"]
+
+# beyond this exponent float32 products of the squared-norm form cancel too much: rows are then computed in float64
+_LARGEST_EXPONENT = 500.0
 
 # elements of one float64 block of kernel values: 4 MB keeps it in cache
 _BLOCK_ELEMENTS = 1 << 19
@@ -338,9 +341,23 @@ class FeatureKernel(_BlockedProducts):
     def _new_pool(self) -> Pool:
         if self.kind == "linear":
             return LinearPool(self.X)
+        if self.kind == "rbf":
+            if self.gamma * float(self._squares.max(initial=0.0)) > _LARGEST_EXPONENT:
+                return ExactPool(self.n_samples, self.matrix)
+            if self._is_binary():
+                return BinaryPool(self.X, self.gamma)
         if sp.issparse(self.X):
             return SparsePool(self.X, self._squares, self.kind, self.gamma, self.degree, self.coef0)
         return DensePool(self.X, self._centre, self._squares, self.kind, self.gamma, self.degree, self.coef0)
+
+    def _is_binary(self) -> bool:
+        """Tell whether all features are 0 or 1, and packing them into words would make rows cheaper."""
+        if sp.issparse(self.X):
+            words = -(-self.X.shape[1] // 64)
+            return bool(self.X.nnz > words * self.n_samples and np.all(self.X.data == 1))
+        step = max(1, _BLOCK_ELEMENTS // max(1, self.X.shape[1]))
+        parts = (self.X[s : s + step] for s in range(0, self.n_samples, step))
+        return all(bool(np.all((part == 0) | (part == 1))) for part in parts)
 
 
 class PrecomputedKernel(_BlockedProducts):
