@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,81 +9,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
+from worker_bench import STANDIN, Bench, wait_for
 
 from service.db.session import Database
-from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow
-from service.identifiers import new_id
+from service.db.tables import JobRow, ModelChunkRow
 from service.jobs.lease import JobLifecycle
-from service.jobs.repository import JobRepository
 from service.settings import Settings
 from worker.scratch import Scratch
-from worker.spare import SparePool
-from worker.supervise import Supervisor
-
-STANDIN = Path(__file__).parent / "standin"
-
-
-class Bench:
-    """A supervisor on real parts, and a look at what it did."""
-
-    def __init__(self, settings: Settings, database: Database, **changes: Any) -> None:
-        defaults = {"lease_seconds": 3.0, "stop_grace_seconds": 0.5, "shutdown_grace_seconds": 0.3}
-        self.settings = settings.model_copy(update={**defaults, **changes})
-        self.database = database
-        self.stopping = threading.Event()
-        self.scratch = Scratch(self.settings.data_dir / "scratch")
-        self.spares = SparePool("standin_jobs", 1)
-        self.supervisor = Supervisor(self.settings, database, self.spares, self.scratch, self.stopping)
-
-    def close(self) -> None:
-        self.spares.close()
-        self.scratch.close()
-
-    def enqueue(self, do: str, *, max_seconds: float = 60.0, max_attempts: int = 3, **request: Any) -> str:
-        with self.database.transaction() as session:
-            dataset = DatasetRow(
-                id=new_id("ds"), name="d", format="csv", layout="table", bytes=1, sha256="0", rows=1, columns=[],
-                warnings=[], blob_key="b", columnar_key="c",
-            )  # fmt: skip
-            session.add(dataset)
-            session.flush()
-            job = JobRow(
-                id=new_id("job"), request={"do": do, **request}, dataset_id=dataset.id, max_seconds=max_seconds,
-                max_attempts=max_attempts,
-            )  # fmt: skip
-            return JobRepository(session).enqueue(job).id
-
-    def row(self, job_id: str) -> JobRow:
-        with self.database.transaction() as session:
-            return session.get_one(JobRow, job_id)
-
-    def events(self, job_id: str) -> list[JobEventRow]:
-        with self.database.transaction() as session:
-            return list(
-                session.scalars(select(JobEventRow).where(JobEventRow.job_id == job_id).order_by(JobEventRow.id))
-            )
-
-    def models(self, job_id: str) -> list[ModelRow]:
-        with self.database.transaction() as session:
-            return list(session.scalars(select(ModelRow).where(ModelRow.job_id == job_id)))
-
-    def cancel(self, job_id: str, *, keep_best: bool) -> None:
-        with self.database.transaction() as session:
-            assert JobRepository(session).ask_running_to_cancel(job_id, keep_best)
-
-    def in_thread(self, job_id: str) -> tuple[threading.Thread, list[str | None]]:
-        """Run a job beside the test and wait until it has begun to work."""
-        endings: list[str | None] = []
-        thread = threading.Thread(target=lambda: endings.append(self.supervisor.run(job_id)))
-        thread.start()
-        return thread, endings
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ def run(job: Job, reporter: Reporter) -> Result:
         with Path(note).open("a") as file:
             file.write(f"{os.getpid()} {job.attempt}\n")
     if do == "sleep":
-        until = time.monotonic() + job.request["seconds"]
+        seconds = job.request["seconds"] if job.attempt == 1 else job.request.get("later", job.request["seconds"])
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             if reporter.progress("training", 0.5):
                 return _finish(job, "stopped")

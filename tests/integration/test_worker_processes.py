@@ -1,0 +1,232 @@
+"""Whole dispatcher and worker processes: killed, stopped, rung by strangers, robbed of their broker."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from worker_bench import ROOT, Stack, wait_for
+
+from service.db.session import Database
+from service.identifiers import new_id
+from service.jobs.doorbell import QUEUE
+from service.local.servers import RedisServer, wait_ready
+from service.settings import Settings
+from worker.transport import frame_for
+
+
+@pytest.fixture
+def open_stack(settings: Settings, database: Database, tmp_path: Path) -> Iterator[Callable[..., Stack]]:
+    opened: list[Stack] = []
+    quick = {"lease_seconds": 2.0, "redispatch_seconds": 1.5}
+
+    def run(**changes: object) -> Stack:
+        changed = settings.model_copy(update={**quick, **changes})
+        opened.append(Stack(changed, database, tmp_path))
+        return opened[-1]
+
+    yield run
+    for stack in opened:
+        stack.close()
+
+
+@pytest.fixture
+def stack(open_stack: Callable[..., Stack]) -> Stack:
+    return open_stack()
+
+
+def parent_of(child: int, workers: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    parent = psutil.Process(child).ppid()
+    return next(worker for worker in workers if worker.pid == parent)
+
+
+def pid_in(note: Path) -> int:
+    """The process that runs the job, once it runs."""
+    wait_for(lambda: note.exists() and note.read_text().endswith("\n"))
+    return int(note.read_text().split()[-2])
+
+
+def test_importing_the_worker_imports_no_numerics() -> None:
+    numerics = ("numpy", "scipy", "numba", "cupy", "pyarrow", "solver")
+    code = f"import worker.main, sys; print([name for name in {numerics} if name in sys.modules])"
+    imported = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert imported.stdout.strip() == "[]"
+
+
+def test_a_job_costs_little_and_leaves_the_worker_small(stack: Stack) -> None:
+    stack.start_dispatcher()
+    worker = stack.start_worker()
+    overheads = []
+    for _ in range(4):
+        job_id = stack.enqueue("nothing")
+        job = stack.wait_for_status(job_id, "succeeded")
+        assert job.finished_at is not None
+        overheads.append((job.finished_at - job.created_at).total_seconds())
+        time.sleep(0.5)  # for the next spare
+    assert min(overheads) < 0.5, overheads
+    # Compiled modules show among the mapped files.
+    maps = Path(f"/proc/{worker.pid}/maps").read_text()
+    assert "psycopg" in maps
+    assert not [name for name in ("numpy", "scipy", "numba", "pyarrow") if name in maps]
+
+
+def test_doorbells_of_strangers_are_harmless(stack: Stack) -> None:
+    stack.start_dispatcher()
+    worker = stack.start_worker()
+    done = stack.enqueue("nothing")
+    stack.wait_for_status(done, "succeeded")
+    frame = frame_for(new_id("job"))
+    odd: list[object] = [
+        {}, [], 5, None, "text", {"body": 5}, {**frame, "body": "!"}, {**frame, "headers": None},
+        {**frame, "properties": {}}, {**frame, "content-type": "application/x-python-serialize", "body": "gASVAAAA"},
+        {"body": frame["body"]}, frame, frame_for(done),
+    ]  # fmt: skip
+    raw = [json.dumps(item).encode() for item in odd]
+    raw += [b"", b"garbage", b"\xff\xfe", b"[" * 50_000, b'{"body": 1e999}', b"\x80\x04N."]
+    with stack.broker as broker:
+        for line in itertools.islice(itertools.cycle(raw), 200):
+            broker.lpush(QUEUE, line)
+        wait_for(lambda: broker.llen(QUEUE) == 0)
+        job_id = stack.enqueue("sleep", seconds=0.5)
+        for _ in range(20):
+            broker.lpush(QUEUE, json.dumps(frame_for(job_id)))
+        stack.wait_for_status(job_id, "succeeded")
+        wait_for(lambda: broker.llen(QUEUE) == 0)
+    assert worker.poll() is None
+    for one in (done, job_id):
+        assert stack.row(one).attempt == 1
+        assert [event.kind for event in stack.events(one)].count("finished") == 1
+        assert len(stack.models(one)) == 1
+
+
+def test_a_killed_worker_takes_its_child_along_and_its_job_is_run_again(stack: Stack, tmp_path: Path) -> None:
+    stack.start_dispatcher()
+    workers = stack.start_workers(2)
+    note = tmp_path / "note"
+    job_id = stack.enqueue("sleep", seconds=60, later=0, note=str(note))
+    child = pid_in(note)
+    killed = time.monotonic()
+    stack.kill(parent_of(child, workers))
+    wait_for(lambda: not Path(f"/proc/{child}").exists(), 2)
+    job = stack.wait_for_status(job_id, "succeeded")
+    assert job.attempt == 2
+    restarted = next(event for event in stack.events(job_id) if event.kind == "started" and event.attempt == 2)
+    lost = next(event for event in stack.events(job_id) if event.kind == "requeued")
+    assert lost.data["reason"]["code"] == "worker_lost"
+    # At most 1.5 leases; the rest is for a busy machine.
+    assert (restarted.created_at - lost.created_at).total_seconds() < 2
+    assert time.monotonic() - killed < 1.5 * stack.settings.lease_seconds + 3
+
+
+def test_after_sigterm_another_worker_has_the_job_within_two_seconds(stack: Stack, tmp_path: Path) -> None:
+    stack.start_dispatcher()
+    workers = stack.start_workers(2)
+    note = tmp_path / "note"
+    job_id = stack.enqueue("sleep", seconds=60, note=str(note))
+    first = parent_of(pid_in(note), workers)
+    first.send_signal(signal.SIGTERM)
+    stopped = time.monotonic()
+    wait_for(lambda: stack.row(job_id).attempt == 2)
+    assert time.monotonic() - stopped < 2
+    assert first.wait(10) == 0
+    assert "the worker shuts down" in str([event.data for event in stack.events(job_id) if event.kind == "requeued"])
+
+
+def test_an_emptied_broker_loses_nothing(stack: Stack) -> None:
+    jobs = [stack.enqueue("nothing") for _ in range(12)]
+    stack.start_dispatcher()
+    with stack.broker as broker:
+        wait_for(lambda: broker.llen(QUEUE) > 0)
+        broker.flushall()
+        stack.start_worker()
+        wait_for(lambda: stack.row(jobs[2]).status == "succeeded")
+        broker.flushall()
+    for job_id in jobs:
+        assert stack.wait_for_status(job_id, "succeeded", 30).attempt == 1
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["after_ring", *(pytest.param(p, marks=pytest.mark.slow) for p in ("before_ring", "after_mark_dispatched"))],
+)
+def test_a_dispatcher_may_die_anywhere(stack: Stack, place: str) -> None:
+    stack.start_worker()
+    job_id = stack.enqueue("nothing")
+    dying = stack.start_dispatcher(PREFSVM_FAULT=f"{place}:exit")
+    assert dying.wait(20) == -signal.SIGKILL
+    stack.start_dispatcher()
+    assert stack.wait_for_status(job_id, "succeeded").attempt == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["exit", "raise", "stall"])
+@pytest.mark.parametrize(
+    "place",
+    ["after_claim", "before_heartbeat", "before_finish", "finish_after_update", "finish_after_chunks",
+     "finish_before_commit", "after_finish"],
+)  # fmt: skip
+def test_a_worker_may_die_anywhere(stack: Stack, place: str, action: str) -> None:
+    """The n-th step fails once; another worker brings the job to its one end."""
+    stack.start_worker(PREFSVM_FAULT=f"{place}:{action}")
+    stack.start_dispatcher()
+    job_id = stack.enqueue("sleep", seconds=1.0, later=0)
+    wait_for(lambda: stack.row(job_id).attempt == 1)
+    stack.start_worker()
+    stack.wait_for_status(job_id, "succeeded", 40)
+    assert len(stack.models(job_id)) == 1
+    assert [event.kind for event in stack.events(job_id)].count("finished") == 1
+
+
+@pytest.fixture
+def own_broker(short_dir: Path) -> Iterator[RedisServer]:
+    server = RedisServer(short_dir, log=short_dir / "log")
+    server.start()
+    wait_ready(server)
+    yield server
+    server.kill()
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_killed_and_comes_back(open_stack: Callable[..., Stack], own_broker: RedisServer) -> None:
+    stack = open_stack(broker_url=own_broker.url)
+    stack.start_dispatcher()
+    worker = stack.start_worker()
+    for _ in range(3):
+        job_id = stack.enqueue("nothing")
+        stack.wait_for_status(job_id, "succeeded", 20)
+        own_broker.kill()
+        waiting = stack.enqueue("nothing")
+        time.sleep(1)
+        own_broker.start()
+        wait_ready(own_broker)
+        stack.wait_for_status(waiting, "succeeded", 20)
+    own_broker.kill()
+    # Nor does a worker need the broker to end.
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(15) == 0
+
+
+@pytest.mark.slow
+def test_a_frozen_worker_is_fenced_off(stack: Stack, tmp_path: Path) -> None:
+    stack.start_dispatcher()
+    first = stack.start_worker()
+    note = tmp_path / "note"
+    job_id = stack.enqueue("sleep", seconds=3, note=str(note))
+    frozen_child = pid_in(note)
+    os.kill(first.pid, signal.SIGSTOP)
+    stack.start_worker()
+    wait_for(lambda: stack.row(job_id).attempt == 2)
+    os.kill(first.pid, signal.SIGCONT)
+    wait_for(lambda: not Path(f"/proc/{frozen_child}").exists())
+    stack.wait_for_status(job_id, "succeeded")
+    assert stack.row(job_id).attempt == 2
+    assert len(stack.models(job_id)) == 1
