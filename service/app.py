@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from service.api.context import RequestContext
 from service.api.datasets import datasets_router
+from service.api.docs import docs_router
 from service.api.health import health_router
 from service.api.jobs import jobs_router
 from service.api.logs import configure_logging
@@ -74,6 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
         aliases_router(AliasService(database)),
         predictions_router(PredictionService(database, settings)),
         health_router(Readiness(database, settings.broker_url)),
+        docs_router(lambda: app.openapi()),
     ):
         app.include_router(router)
     add_handlers(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
@@ -29,6 +30,14 @@ class Page(Answer, Generic[Item]):
     next_cursor: str | None = Field(description="Send it as `cursor` for the next page; null on the last one.")
 
 
+ALIAS_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+
+
+def is_alias(name: str) -> bool:
+    """Tell whether a text has the form of an alias. Anything else is unknown without asking the database."""
+    return re.fullmatch(ALIAS_PATTERN.rstrip("$"), name) is not None
+
+
 def _not_an_id(name: str) -> str:
     if name.startswith("mdl_"):
         raise ValueError("a name must not begin with mdl_, which is how ids of models begin")
@@ -37,7 +46,7 @@ def _not_an_id(name: str) -> str:
 
 AliasName = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$"),
+    StringConstraints(pattern=ALIAS_PATTERN),
     AfterValidator(_not_an_id),
     Field(description="A name that moves between models, such as `spam-filter`.", examples=["spam-filter"]),
 ]

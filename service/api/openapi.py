@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from service.api.problem import ProblemBody
+from service.jobs.schemas import EXAMPLE_JOB
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -21,4 +22,6 @@ def describe(app: FastAPI) -> dict[str, Any]:
     problem = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem | {"title": "Problem"}
+    # FastAPI drops nulls, also from examples, where they are what an unfinished job shows.
+    schemas["Job"]["examples"] = [EXAMPLE_JOB]
     return document

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from solver.training import ALGORITHMS, ParamError, validate_params
 
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
@@ -21,6 +20,7 @@ from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, Tr
 from service.paging import Cursor, next_cursor
 from service.schemas import Page
 from service.settings import Settings
+from solver.training import ALGORITHMS, ParamError, validate_params
 
 AUTO = "auto"
 OPERATION = "train"

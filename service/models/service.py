@@ -23,7 +23,7 @@ from service.models.schemas import (
     RocPoint,
 )
 from service.paging import NOT_OURS, Cursor, next_cursor
-from service.schemas import Page
+from service.schemas import Page, is_alias
 
 
 class ModelService:
@@ -116,7 +116,7 @@ class AliasService:
         """
         with self._database.transaction() as session:
             aliases = AliasRepository(session)
-            if aliases.lock(name) is None:
+            if not is_alias(name) or aliases.lock(name) is None:
                 raise AliasNotFound("no alias has this name")
             target = aliases.before_last_move(name)
             if target is None or not ModelRepository(session).lock(target.model_id):

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.db.tables import AliasRow, ModelChunkRow, ModelRow
 from service.identifiers import is_id
+from service.schemas import is_alias
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,10 @@ class ModelFileRepository:
         statement = select(ModelRow.id, ModelRow.sha256, ModelRow.bytes)
         if is_id(name, "mdl"):
             statement = statement.where(ModelRow.id == name)
-        else:
+        elif is_alias(name):
             statement = statement.join(AliasRow, AliasRow.model_id == ModelRow.id).where(AliasRow.name == name)
+        else:
+            return None
         found = self._session.execute(statement).one_or_none()
         return None if found is None else ModelFile(found.id, found.sha256, found.bytes)
 

@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from service.app import create_app, server_config
 from service.db.session import Database
-from service.db.tables import ModelChunkRow, ModelRow
+from service.db.tables import DatasetRow, ModelChunkRow, ModelRow
 from service.identifiers import new_id
 from service.settings import Settings
 from solver.decision import DecisionState
@@ -52,6 +52,32 @@ def upload(client: httpx.Client, content: bytes = CSV, name: str = "mails.csv", 
     response = client.post("/datasets", files={"file": (name, content)}, data=fields)
     assert response.status_code == 201, response.text
     return response.json()
+
+
+def store_dataset(database: Database, name: str = "mails.csv") -> dict[str, Any]:
+    """Insert the data set that an upload of `CSV` makes, without its bytes, and return its id and name."""
+    made = {"id": new_id("ds"), "name": name}
+    columns = [
+        {"name": "age", "kind": "number", "missing": 0, "distinct": 60, "min": 20.0, "max": 79.0},
+        {"name": "job", "kind": "text", "missing": 0, "distinct": 2},
+        {"name": "label", "kind": "text", "missing": 20, "distinct": 2},
+    ]
+    with database.transaction() as session:
+        session.add(
+            DatasetRow(
+                **made,
+                format="csv",
+                layout="table",
+                bytes=len(CSV),
+                sha256=hashlib.sha256(CSV).hexdigest(),
+                rows=60,
+                columns=columns,
+                warnings=[],
+                blob_key=f"uploads/{new_id('blob')}",
+                columnar_key=f"columnar/{new_id('blob')}",
+            )
+        )
+    return made
 
 
 def train_body(dataset: dict[str, Any], **changes: Any) -> dict[str, Any]:

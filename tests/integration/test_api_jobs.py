@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from api_support import api_client, counts, set_status, store_model, train_body, upload
+from api_support import api_client, counts, set_status, store_dataset, store_model, train_body, upload
 from sqlalchemy import text
 
 
@@ -22,8 +22,8 @@ def fields(response, status: int = 422) -> list[str]:
     return [error["field"] for error in response.json()["errors"]]
 
 
-def test_train_puts_a_job_into_the_queue_and_wakes_the_dispatcher(client, settings, database_url):
-    dataset = upload(client)
+def test_train_puts_a_job_into_the_queue_and_wakes_the_dispatcher(client, settings, database, database_url):
+    dataset = store_dataset(database)
     with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("LISTEN prefsvm_jobs")
         response = client.post("/train", json=train_body(dataset, alias="spam-filter", unlabeled=["?"]))
@@ -45,7 +45,7 @@ def test_train_puts_a_job_into_the_queue_and_wakes_the_dispatcher(client, settin
 
 
 def test_dry_run_makes_nothing(client, database):
-    dataset = upload(client)
+    dataset = store_dataset(database)
     response = client.post("/train?dry_run=true", json=train_body(dataset))
     assert response.status_code == 200, response.text
     assert response.json()["valid"] is True
@@ -55,7 +55,7 @@ def test_dry_run_makes_nothing(client, database):
 
 
 def test_train_names_the_field_at_fault(client, database):
-    dataset = upload(client)
+    dataset = store_dataset(database)
     wrong = {
         "body.dataset": [{"dataset": "ds_" + "0" * 32}, {"dataset": "x"}, {"dataset": 1}, {"dataset": "x" * 101}],
         "body.target": [{"target": "nope"}, {"target": ""}, {"target": None}],
@@ -95,7 +95,7 @@ def test_train_names_the_field_at_fault(client, database):
 
 
 def test_positive_is_known_where_labels_are_0_and_1_or_minus_1_and_1(client):
-    for low, high, known in (("0", "1", True), ("-1", "1", True), ("1", "2", False), ("0", "2", False)):
+    for low, high, known in (("0", "1", True), ("-1", "1", True), ("1", "2", False)):
         rows = "".join(f"{i},{(low, high)[i % 2]}\n" for i in range(20))
         dataset = upload(client, f"x,label\n{rows}".encode())
         body = {name: value for name, value in train_body(dataset).items() if name != "positive"}
@@ -123,7 +123,7 @@ def test_a_sparse_data_set_can_be_trained_on(client):
 
 
 def test_idempotency_key(client, database):
-    dataset = upload(client)
+    dataset = store_dataset(database)
     key = {"Idempotency-Key": "job-1"}
     first = client.post("/train", json=train_body(dataset), headers=key)
     set_status(database, first.json()["id"], "running")
@@ -143,7 +143,7 @@ def test_idempotency_key(client, database):
 
 
 def test_a_race_with_few_keys_makes_one_job_each(client, database):
-    dataset = upload(client)
+    dataset = store_dataset(database)
 
     def post(number: int):
         body = train_body(dataset, seed=number % 5)
@@ -158,8 +158,8 @@ def test_a_race_with_few_keys_makes_one_job_each(client, database):
 
 
 def test_a_data_set_is_not_deleted_from_under_a_new_job(client, database):
-    for _ in range(5):
-        dataset = upload(client, b"age,label\n" + b"1,spam\n2,ham\n" * 5)
+    for _ in range(10):
+        dataset = store_dataset(database)
         with ThreadPoolExecutor(2) as pool:
             training = pool.submit(client.post, "/train", json=train_body(dataset, algorithm="svm"))
             deleting = pool.submit(client.delete, f"/datasets/{dataset['id']}")
@@ -168,7 +168,7 @@ def test_a_data_set_is_not_deleted_from_under_a_new_job(client, database):
 
 
 def test_cancel(client, database):
-    dataset = upload(client)
+    dataset = store_dataset(database)
     queued, running, done = (client.post("/train", json=train_body(dataset)).json()["id"] for _ in range(3))
     set_status(database, running, "running")
     set_status(database, done, "succeeded")
@@ -207,7 +207,7 @@ def test_cancel(client, database):
 
 
 def test_lists(client, database, tmp_path):
-    dataset = upload(client)
+    dataset = store_dataset(database)
     made = [client.post("/train", json=train_body(dataset)).json()["id"] for _ in range(4)]
     set_status(database, made[0], "succeeded")
     model = store_model(database, tmp_path, job_id=made[0])

@@ -1,0 +1,179 @@
+"""The API as a process: how it starts, logs and stops, memory during uploads, and what it says without its servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from api_support import CSV, api_client, blob_files
+from sqlalchemy import text
+
+MIB = 1 << 20
+
+
+@contextmanager
+def api_process(settings, log: Path) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
+    """Run ``python -m service.app`` and yield a client once it answers."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    environment = os.environ | {
+        "PREFSVM_DATABASE_URL": str(settings.database_url),
+        "PREFSVM_BROKER_URL": str(settings.broker_url),
+        "PREFSVM_DATA_DIR": str(settings.data_dir),
+        "PREFSVM_PORT": str(port),
+    }
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-m", "service.app"], env=environment, stdout=out, stderr=out)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    client.get("/healthz")
+                    break
+                except httpx.TransportError:
+                    assert process.poll() is None, log.read_text()
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+            yield client, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_starts_logs_json_and_stops(settings, tmp_path):
+    log = tmp_path / "log"
+    with api_process(settings, log) as (client, process):
+        assert client.get("/readyz").json()["ready"] is True
+        assert "server" not in client.get("/jobs?limit=7").headers
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) in (0, -signal.SIGTERM)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    listed = next(line for line in lines if line.get("route") == "/jobs")
+    assert (listed["method"], listed["status"], listed["level"]) == ("GET", 200, "INFO")
+    assert listed["request_id"]
+    assert "limit" not in log.read_text()
+
+
+@pytest.mark.slow
+def test_uploads_do_not_pass_through_memory(settings, tmp_path):
+    size = 200 * MIB
+    block = os.urandom(MIB)
+    head = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.parquet"\r\n\r\n'
+
+    def multipart() -> Iterator[bytes]:
+        yield head
+        for _ in range(size // MIB):
+            yield block
+        yield b"\r\n--X--\r\n"
+
+    def raw() -> Iterator[bytes]:
+        for _ in range(size // MIB):
+            yield block
+
+    with api_process(settings, tmp_path / "log") as (client, process):
+        # A first upload loads what is loaded once.
+        assert client.post("/datasets", files={"file": ("a.csv", CSV)}).status_code == 201
+        kept = blob_files(settings)
+        rss = psutil.Process(process.pid).memory_info
+        before, peak, done = rss().rss, 0, threading.Event()
+
+        def watch() -> None:
+            nonlocal peak
+            while not done.wait(0.02):
+                peak = max(peak, rss().rss)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        for content, kind in ((multipart, "multipart/form-data; boundary=X"), (raw, "application/vnd.apache.parquet")):
+            response = client.post("/datasets", content=content(), headers={"content-type": kind})
+            # Noise is no Parquet file: it was stored whole, then refused.
+            assert response.status_code == 422, response.text
+            assert response.json()["type"] == "urn:prefsvm:problem:unreadable-dataset"
+        done.set()
+        watcher.join()
+        assert peak > 0
+        assert peak - before < 32 * MIB, f"{(peak - before) / MIB:.0f} MiB"
+        assert blob_files(settings) == kept
+
+
+def test_without_postgres_503_and_healthz(settings, tmp_path):
+    gone = f"postgresql+psycopg://nobody@/nothing?host={tmp_path}"
+    with api_client(settings, database_url=gone) as client:
+        for call in (
+            client.get("/jobs"),
+            client.get("/models/mdl_" + "0" * 32),
+            client.post("/predict", json={"model": "a", "rows": [{"x": 1}]}),
+            client.post("/datasets", files={"file": ("a.csv", CSV)}),
+        ):
+            assert call.status_code == 503, call.text
+            assert int(call.headers["retry-after"]) > 0
+            assert call.json()["type"] == "urn:prefsvm:problem:unavailable"
+            assert str(tmp_path) not in call.text
+        assert client.get("/healthz").json() == {"status": "ok"}
+        ready = client.get("/readyz")
+        assert ready.status_code == 503
+        checks = {name: check["ok"] for name, check in ready.json()["checks"].items()}
+        assert checks == {"database": False, "migrations": False, "broker": True, "worker": False}
+    assert blob_files(settings) == []
+
+
+def test_a_restarted_postgres_costs_nobody_an_error(settings, database):
+    with api_client(settings) as client:
+        assert client.get("/jobs").status_code == 200
+        with database.transaction() as session:
+            session.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE application_name = 'prefsvm-api' AND datname = current_database()"
+                )
+            )
+        assert client.get("/jobs").status_code == 200
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port where somebody takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        yield server.getsockname()[1]
+
+
+def test_readyz_does_not_wait_for_frozen_servers(settings, database, silent):
+    frozen = {
+        "broker_url": f"redis://127.0.0.1:{silent}/0",
+        "database_url": f"postgresql+psycopg://x@127.0.0.1:{silent}/x",
+    }
+    with api_client(settings, **frozen) as client:
+        started = time.monotonic()
+        ready = client.get("/readyz")
+        assert time.monotonic() - started < 4
+        assert ready.status_code == 503
+        assert not any(check["ok"] for check in ready.json()["checks"].values())
+
+
+def test_readyz_names_what_is_missing(settings, database):
+    with api_client(settings, broker_url="redis://127.0.0.1:1/0") as client:
+        ready = client.get("/readyz")
+        assert ready.status_code == 503
+        assert {name for name, check in ready.json()["checks"].items() if not check["ok"]} == {"broker", "worker"}
+    with api_client(settings) as client:
+        ready = client.get("/readyz")
+        assert ready.status_code == 200
+        assert ready.json()["checks"]["worker"] == {"ok": False, "detail": "no worker is connected; jobs wait"}
+        with database.transaction() as session:
+            session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        ready = client.get("/readyz")
+        assert ready.status_code == 503
+        assert "prefsvm migrate" in ready.json()["checks"]["migrations"]["detail"]
