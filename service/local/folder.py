@@ -64,7 +64,10 @@ class DataFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
-        self._make()
+        try:
+            self._make()
+        except OSError as error:
+            raise ServerError(f"{self.path} cannot be used: {error}") from None
         self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,7 +12,7 @@ import psycopg
 from service.db import migrate
 from service.settings import Settings
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 30.0
 
 
 def main() -> None:

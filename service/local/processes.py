@@ -24,6 +24,7 @@ def spawn(
     cwd: Path,
     env: Mapping[str, str],
     log: IO[bytes],
+    stdin: IO[bytes] | None = None,
     account: pwd.struct_passwd | None = None,
     death_signal: signal.Signals = signal.SIGKILL,
     pass_fds: Sequence[int] = (),
@@ -42,6 +43,8 @@ def spawn(
         The whole environment of the process.
     log : binary file
         Where standard output and error go.
+    stdin : binary file, optional
+        Standard input; empty by default.
     account : pwd.struct_passwd, optional
         Account to become, with its own group and no others. This process must be root then.
     death_signal : signal.Signals, default=SIGKILL
@@ -67,7 +70,7 @@ def spawn(
         [str(part) for part in command],
         cwd=cwd,
         env=dict(env),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin or subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from service.local.processes import spawn, stop, wait_until_ended
 
@@ -324,12 +324,9 @@ class PostgresServer:
             os.chown(self.home, 0, self.account.pw_gid)
             self.home.chmod(0o710)
         make_folder(self.run, self.account)
-        if self.binaries is None:
-            made_by = self.data / "PG_VERSION"
-            self.binaries = find_postgres(self.account, int(made_by.read_text()) if made_by.exists() else None)
         with self._as_the_server_sees_it() as (home, run, descriptors):
             if not self.data.exists():
-                self._make_cluster(self.binaries, home, descriptors)
+                self._make_cluster(home, descriptors)
             self._clear_crash()
             self._write_authentication()
             options = {
@@ -347,17 +344,7 @@ class PostgresServer:
             if not self.durable:
                 options |= {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
             arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-            with self.log.open("ab") as log:
-                self.process = spawn(
-                    [self.binaries.folder / "postgres", "-D", f"{home}/data", *arguments],
-                    cwd=Path("/"),
-                    env=self._environment(),
-                    log=log,
-                    account=self.account,
-                    # Immediate shutdown. A smart one would wait for clients, a fast one for a checkpoint.
-                    death_signal=signal.SIGQUIT,
-                    pass_fds=descriptors,
-                )
+            self.process = self._spawn("postgres", "-D", f"{home}/data", *arguments, descriptors=descriptors)
 
     @property
     def description(self) -> str:
@@ -398,11 +385,30 @@ class PostgresServer:
             os.close(home)
             os.close(run)
 
-    def _environment(self) -> dict[str, str]:
-        # PG… variables of the caller are for clients; a server must not see them.
-        return {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+    def _spawn(
+        self, program: str, *arguments: str, descriptors: Sequence[int], stdin: IO[bytes] | None = None
+    ) -> subprocess.Popen[bytes]:
+        if self.binaries is None:
+            self.binaries = self._find_binaries()
+        with self.log.open("ab") as log:
+            return spawn(
+                [self.binaries.folder / program, *arguments],
+                cwd=Path("/"),
+                # PG… variables of the caller are for clients; a server must not see them.
+                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+                log=log,
+                stdin=stdin,
+                account=self.account,
+                # Immediate shutdown. A smart one would wait for clients, a fast one for a checkpoint.
+                death_signal=signal.SIGQUIT,
+                pass_fds=descriptors,
+            )
 
-    def _make_cluster(self, binaries: PostgresBinaries, home: str, descriptors: Sequence[int]) -> None:
+    def _find_binaries(self) -> PostgresBinaries:
+        made_by = self.data / "PG_VERSION"
+        return find_postgres(self.account, int(made_by.read_text()) if made_by.exists() else None)
+
+    def _make_cluster(self, home: str, descriptors: Sequence[int]) -> None:
         """Make everything beside the final place and rename at the end, so that a kill leaves no half of a cluster."""
         new = self.home / "data.new"
         if new.exists():
@@ -415,20 +421,11 @@ class PostgresServer:
         single = ["postgres", "--single", "-D", f"{home}/data.new", "postgres"]
         statements = f"CREATE ROLE {ROLE} LOGIN CREATEDB;\nCREATE DATABASE {DATABASE} OWNER {ROLE};\n"
         for (program, *arguments), text in ((initdb, ""), (single, statements)):
-            with self.log.open("ab") as log:
-                ended = subprocess.run(
-                    [binaries.folder / program, *arguments],
-                    cwd="/",
-                    env=self._environment(),
-                    input=text.encode(),
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=descriptors,
-                    check=False,
-                    **_as(self.account),
-                )
-            if ended.returncode != 0:
-                raise ServerError(f"{program} failed; the end of {self.log}:\n{tail(self.log)}")
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(text.encode())
+                stdin.seek(0)
+                if self._spawn(program, *arguments, descriptors=descriptors, stdin=stdin).wait() != 0:
+                    raise ServerError(f"{program} failed; the end of {self.log}:\n{tail(self.log)}")
         new.rename(self.data)
 
     def _write_authentication(self) -> None:

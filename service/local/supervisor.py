@@ -103,7 +103,8 @@ class ApiPart(PythonPart):
     """The API: ready when ``GET /readyz`` is 200."""
 
     def __init__(self, host: str, port: int, *, log: Path, environment: Mapping[str, str]) -> None:
-        super().__init__("api", "service.app", log=log, environment=environment, patience=10.0)
+        # uvicorn itself gives open requests ten seconds.
+        super().__init__("api", "service.app", log=log, environment=environment, patience=12.0)
         self._host = host
         self._port = port
 

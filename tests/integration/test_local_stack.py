@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -16,9 +19,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import psutil
 import pytest
+from typer.testing import CliRunner, Result
 
+from service.cli import app
 from service.db.session import Database
 from service.local import supervisor
 from service.local.folder import DataFolder, read_holder
@@ -29,7 +35,6 @@ from service.settings import Settings
 
 ROOT = os.geteuid() == 0
 REPOSITORY = Path(__file__).parents[2]
-PARTS = ("valkey-server", "redis-server", "postgres", "service.dispatcher", "worker.main", "service.app")
 
 
 def mode(path: Path) -> int:
@@ -77,50 +82,122 @@ def ready(url: str) -> bool:
         return False
 
 
-def test_a_running_stack_is_private_and_repairs_itself(short_dir):
-    parents = short_dir / "a" / "b"
-    parents.mkdir(parents=True)
-    parents.chmod(0o751)
-    before = {path: mode(path) for path in (parents, *parents.parents)}
-    data = parents / "data"
-    with local_stack(data) as stack:
-        assert ready(stack.url)
-        commands = [" ".join(process.cmdline()) for process in psutil.Process(stack.pid).children()]
-        for name in ("postgres", "redis.sock", "service.dispatcher", "worker.main", "service.app"):
-            assert sum(name in command for command in commands) == 1, (name, commands)
+@pytest.fixture(scope="module")
+def stack(module_dir: Path) -> Iterator[Stack]:
+    """A running stack in a folder whose parent is open to others."""
+    parent = module_dir / "parent"
+    parent.mkdir()
+    parent.chmod(0o751)
+    with local_stack(parent / "data") as stack:
+        yield stack
+    assert not (parent / "data" / "run").exists()
 
-        # Closed to others, and parents as they were.
-        assert mode(data) == 0o700
-        assert {path: mode(path) for path in before} == before
-        for path in data.rglob("*"):
-            if path.is_file() and path.name.endswith((".log", "lock")):
-                assert mode(path) & 0o022 == 0, path
 
-        # One port, the API's, on loopback.
-        listening = {
-            connection.laddr
-            for process in family(stack.pid)
-            for connection in process.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN
-        }
-        assert [f"http://{address}:{port}" for address, port in listening] == [stack.url]
-        assert stack.url.startswith("http://127.0.0.1:")
+def test_every_part_runs_once(stack):
+    assert ready(stack.url)
+    commands = [" ".join(process.cmdline()) for process in psutil.Process(stack.pid).children()]
+    for name in ("postgres", "redis.sock", "service.dispatcher", "worker.main", "service.app"):
+        assert sum(name in command for command in commands) == 1, (name, commands)
 
-        # A second start is refused and does not disturb the first.
-        with pytest.raises(ServerError) as refused, local_stack(data):
-            pass
-        assert "is in use by a running prefsvm" in str(refused.value)
-        assert f"process {stack.pid}" in str(refused.value)
-        assert stack.url in str(refused.value)
-        assert ready(stack.url)
 
-        # Whatever is killed comes back.
-        for name in ("service.app", "worker.main", "service.dispatcher", "redis.sock", "postgres"):
-            victim = part(stack, name)
-            victim.kill()
-            eventually(lambda victim=victim, name=name: part_is_new(stack, name, victim.pid))
-        eventually(lambda: ready(stack.url))
-    assert not (data / "run").exists()
+def test_the_data_folder_is_closed_and_its_parents_are_as_they_were(stack):
+    assert mode(stack.data_dir) == 0o700
+    assert mode(stack.data_dir.parent) == 0o751
+    assert mode(stack.data_dir.parent.parent) == 0o700
+    assert mode(stack.data_dir / "postgres" / "data") == 0o700
+    for path in stack.data_dir.rglob("*"):
+        assert path.lstat().st_mode & 0o002 == 0 or path.is_symlink() or path.is_socket(), path
+
+
+def test_only_the_api_listens_on_a_port_and_on_loopback(stack):
+    listening = {
+        connection.laddr
+        for process in family(stack.pid)
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert [f"http://{address}:{port}" for address, port in listening] == [stack.url]
+    assert stack.url.startswith("http://127.0.0.1:")
+
+
+def test_a_second_start_is_refused_and_does_not_disturb_the_first(stack):
+    with pytest.raises(ServerError) as refused, local_stack(stack.data_dir):
+        pass
+    assert "is in use by a running prefsvm" in str(refused.value)
+    assert f"process {stack.pid}" in str(refused.value)
+    assert stack.url in str(refused.value)
+    assert ready(stack.url)
+
+
+# --- the command line ---
+
+
+@pytest.fixture
+def prefsvm(stack: Stack) -> Callable[..., Result]:
+    """Runs a command against the stack."""
+
+    def run(*arguments: object) -> Result:
+        return CliRunner().invoke(app, list(map(str, arguments)), env={"PREFSVM_URL": stack.url})
+
+    return run
+
+
+def test_the_main_job_from_the_command_line(prefsvm, tmp_path):
+    training, test, out = tmp_path / "training.csv", tmp_path / "test.json", tmp_path / "out.csv"
+    assert "39 with a label in 'diagnosis'" in prefsvm("example", training, test).output
+    uploaded = prefsvm("upload", training, "--name", "tumours")
+    assert uploaded.exit_code == 0, uploaded.output
+    dataset = uploaded.stdout.split("\n")[0]
+    assert re.fullmatch("ds_[0-9a-f]{32}", dataset)
+    assert re.search(r"diagnosis +text +359 +2 *\n", uploaded.stdout)
+
+    request = ("--target", "diagnosis", "--positive", "malignant", "--objective", "recall=0.95", "--alias", "tumours")
+    trained = prefsvm("train", dataset, *request, "--algorithm", "svm", "--param", "C=2", "--wait")
+    assert trained.exit_code == 0, trained.output
+    job, model, *report = trained.stdout.split("\n")
+    assert re.fullmatch("job_[0-9a-f]{32}", job)
+    assert re.fullmatch("mdl_[0-9a-f]{32}", model)
+    assert "svm, objective: kind recall, target 0.95: met." in report[0]
+    assert re.search(rf"{job} +succeeded +100% .*{model}", prefsvm("jobs").stdout)
+    assert re.search(rf"{model} +svm +met .*tumours", prefsvm("models").stdout)
+    assert "threshold" in prefsvm("models", model).stdout
+
+    predicted = prefsvm("predict", "tumours", training, "--out", out)
+    assert predicted.exit_code == 0, predicted.output
+    assert "diagnosis" in predicted.stderr  # a column that the model does not use
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 398
+    right = [row["prefsvm_label"] == row["diagnosis"] for row in rows if row["diagnosis"]]
+    assert len(right) == 39
+    assert sum(right) > 35
+    assert {row["prefsvm_label"] for row in rows} == {"malignant", "benign"}
+    assert all(np.isfinite(float(row["prefsvm_score"])) for row in rows)
+
+
+def test_refusals_are_said_in_the_words_of_the_service(prefsvm, tmp_path):
+    unknown = prefsvm("models", "mdl_" + 32 * "0")
+    assert unknown.exit_code == 1
+    assert unknown.stderr.startswith("prefsvm: No such model: ")
+    wrong = prefsvm("train", "ds_" + 32 * "0", "--target", "y", "--objective", "recall=1.5")
+    assert wrong.exit_code == 1
+    assert "body.objective" in wrong.stderr
+    (tmp_path / "ragged.csv").write_text("a,b\n1\n")
+    ragged = prefsvm("predict", "tumours", tmp_path / "ragged.csv")
+    assert ragged.exit_code == 1
+    assert "line 2 has 1 cells, the header has 2" in ragged.stderr
+    nobody = prefsvm("jobs", "--url", "http://127.0.0.1:9")
+    assert nobody.exit_code == 1
+    assert "no prefsvm answers at http://127.0.0.1:9" in nobody.stderr
+    assert "prefsvm serve" in nobody.stderr
+
+
+def test_whatever_is_killed_comes_back(stack):
+    for name in ("service.app", "worker.main", "service.dispatcher", "redis.sock", "postgres"):
+        victim = part(stack, name)
+        victim.kill()
+        eventually(lambda victim=victim, name=name: part_is_new(stack, name, victim.pid))
+    eventually(lambda: ready(stack.url))
 
 
 def part_is_new(stack: Stack, name: str, old: int) -> bool:
@@ -220,7 +297,15 @@ def ordinary() -> Iterator[tuple[list[str], dict[str, str], Path, dict[str, obje
             for library in (base / "lib").glob("libpython*"):
                 copy(library, folder / "python" / "lib" / library.name)
             for entry in (base / "lib" / release).iterdir():
-                if entry.name not in ("site-packages", "test", "__pycache__"):
+                if entry.name not in (
+                    "site-packages",
+                    "test",
+                    "__pycache__",
+                    "idlelib",
+                    "lib2to3",
+                    "ensurepip",
+                    "tkinter",
+                ):
                     copy(entry, folder / "python" / "lib" / release / entry.name)
             python = str(folder / "python" / "bin" / release)
             # A Python with a shared library looks for it where it was installed.
@@ -276,7 +361,7 @@ def serve(*arguments: object, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_it_starts_ends_it_cleanly(number, short_dir):
     with serve("--data-dir", short_dir / "data", "--port", 0) as process:
         assert process.stdout is not None
@@ -323,16 +408,14 @@ def test_what_cannot_be_served_is_refused_with_a_reason(arguments, reason, short
     assert not (short_dir / "data").exists()
 
 
-def test_a_port_that_is_taken_is_refused_before_anything_starts(short_dir, unused_listener):
-    with pytest.raises(ServerError, match=rf"port {unused_listener}: Address already in use"):
-        Supervisor(Settings(data_dir=short_dir / "data", port=unused_listener), say=lambda _: None).run()
+def test_a_port_that_is_taken_is_refused_before_anything_starts(short_dir, taken_port):
+    with pytest.raises(ServerError, match=rf"port {taken_port}: Address already in use"):
+        Supervisor(Settings(data_dir=short_dir / "data", port=taken_port), say=lambda _: None).run()
     assert not (short_dir / "data").exists()
 
 
 @pytest.fixture
-def unused_listener() -> Iterator[int]:
-    import socket
-
+def taken_port() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -366,10 +449,19 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path):
         DataFolder(tmp_path)
 
 
+@pytest.mark.skipif(ROOT, reason="nothing is closed to root")
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ServerError, match="Permission denied"):
+        DataFolder(tmp_path / "data")
+
+
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "data").write_text("")
     with pytest.raises(ServerError, match="is not a folder"):
         DataFolder(tmp_path / "data")
+    with pytest.raises(ServerError, match=r"data/deeper cannot be used: .*(File exists|Not a directory)"):
+        DataFolder(tmp_path / "data" / "deeper")
 
 
 def test_a_lock_that_nobody_holds_is_taken_over(tmp_path):
