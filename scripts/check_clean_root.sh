@@ -110,7 +110,7 @@ check_image() { # FOLDER TARGET
 # --- demo and tests -------------------------------------------------------------------------------------------------
 
 check_demo() { # FOLDER ACCOUNT
-  local work=$1 account=$2 home=/root
+  local work=$1 account=$2 home=/root goal process
   make_root "$work/base"
   add_packages "$work/base" python3 python3-pip make
   mount_root "$work/base"
@@ -124,8 +124,11 @@ check_demo() { # FOLDER ACCOUNT
     echo "== make $goal as $account"
     clean_environment HOME="$home" CI="${CI:-}" \
       chroot --userspec="$account:$account" "$work/base" sh -c "cd $home/prefsvm && make $goal"
-    echo "== left running after make $goal:"
-    ps --no-headers -o pid,args --ppid 1 -N | grep -F "$home/prefsvm" && fail "make $goal left processes behind" || echo none
+    for process in /proc/[0-9]*; do
+      [ "$(readlink "$process/root")" != "$work/base" ] ||
+        fail "make $goal left this running: $(tr '\0' ' ' < "$process/cmdline")"
+    done
+    echo "== make $goal left nothing running"
   done
 }
 
