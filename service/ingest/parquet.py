@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_EXACT_INTEGER, Limits
+from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, Limits
 from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import Columnar, checked_names
@@ -18,6 +18,8 @@ from service.ingest.table import check_columns, check_size, forced_kinds, store_
 
 BATCH_ROWS = 65_536
 BATCH_CELLS = 1 << 21
+FREE_TEXT_BYTES = 1 << 30
+"""Text that any file may unpack to, however small it is: a constant column takes next to no space."""
 BATCH_TEXT_BYTES = 32 << 20
 """Text that is unpacked from its dictionary at once."""
 
@@ -60,6 +62,7 @@ class _Reader:
         self._types = [_stored_type(field.type, name) for field, name in zip(schema, self._names, strict=True)]
         self._dictionaries = [field.name for field in schema if _is_text(field.type)]
         self._forced = forced_kinds(options.columns, self._names)
+        self._max_text_bytes = min(limits.max_bytes, max(FREE_TEXT_BYTES, MAX_EXPANSION * path.stat().st_size))
 
     def store(self, output: Path) -> Columnar:
         kinds = [self._forced.get(position, kind) for position, kind in enumerate(self._types)]
@@ -70,8 +73,15 @@ class _Reader:
     def _batches(self) -> Iterator[list[pa.Array]]:
         rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(self._names)))
         # Kept as dictionaries until their size is known: one long value times many rows is cheap to write down.
+        text_bytes = 0
         with pq.ParquetFile(self._path, read_dictionary=self._dictionaries, pre_buffer=False) as file:
             for batch in file.iter_batches(batch_size=rows, use_threads=False):
+                text_bytes += self._unpacked_bytes(batch.columns)
+                if text_bytes > self._max_text_bytes:
+                    raise IngestError(
+                        "expands_too_much",
+                        f"the texts unpack to more than {self._max_text_bytes} bytes, too much for a file of this size",
+                    )
                 yield from self._slices(batch.columns)
 
     def _slices(self, columns: list[pa.Array]) -> Iterator[list[pa.Array]]:
@@ -79,13 +89,32 @@ class _Reader:
         count = len(columns[0])
         if count == 0:
             return
-        size = sum(_unpacked_bytes(array, self._limits) for array in columns)
-        if size <= BATCH_TEXT_BYTES or count == 1:
+        if count == 1 or self._unpacked_bytes(columns) <= BATCH_TEXT_BYTES:
             yield columns
             return
         half = count // 2
         yield from self._slices([array[:half] for array in columns])
         yield from self._slices([array[half:] for array in columns])
+
+    def _unpacked_bytes(self, columns: list[pa.Array]) -> int:
+        """Return how much text a batch unpacks to; refuses a single value that is too long."""
+        total = 0
+        for name, array in zip(self._names, columns, strict=True):
+            if not _is_text(array.type):
+                continue
+            if pa.types.is_dictionary(array.type):
+                lengths = pc.binary_length(array.dictionary)
+                lengths_of_rows = lengths.take(array.indices)
+            else:
+                lengths = lengths_of_rows = pc.binary_length(array)
+            if (pc.max(lengths).as_py() or 0) > self._limits.max_line_bytes:
+                raise IngestError(
+                    "too_long",
+                    f"column {name!r} holds a value of more than {self._limits.max_line_bytes} bytes",
+                    column=name,
+                )
+            total += pc.sum(lengths_of_rows).as_py() or 0
+        return total
 
     def _number(self, position: int, array: pa.Array, first_row: int) -> pa.DoubleArray | None:
         type_ = array.type
@@ -169,17 +198,3 @@ def _beyond_exact(array: pa.Array) -> bool:
         return False
     bounds = pc.min_max(array).as_py()
     return bool(bounds["min"] < -MAX_EXACT_INTEGER or bounds["max"] > MAX_EXACT_INTEGER)
-
-
-def _unpacked_bytes(array: pa.Array, limits: Limits) -> int:
-    """Return how much text a column unpacks to; refuses a single value that is too long."""
-    if not _is_text(array.type):
-        return 0
-    if pa.types.is_dictionary(array.type):
-        lengths = pc.binary_length(array.dictionary)
-        lengths_of_rows = lengths.take(array.indices)
-    else:
-        lengths = lengths_of_rows = pc.binary_length(array)
-    if (pc.max(lengths).as_py() or 0) > limits.max_line_bytes:
-        raise IngestError("too_long", f"a value of more than {limits.max_line_bytes} bytes")
-    return int(pc.sum(lengths_of_rows).as_py() or 0)

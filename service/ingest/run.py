@@ -21,6 +21,7 @@ from service.ingest.limits import MAX_DISTINCT, MAX_NAME_CHARACTERS, Limits
 from service.ingest.options import FORMATS, Format, parse_options
 from service.settings import Settings
 
+CHILD = ("-m", "service.ingest.child")
 MAX_ANSWER_BYTES = 64 << 20
 """Far above what the profile of the widest table takes."""
 KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
@@ -151,7 +152,8 @@ def _known_format(format: str) -> Format:
 async def _run_child(request: bytes, seconds: float) -> bytes:
     environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "service.ingest.child"),
+        sys.executable,
+        *CHILD,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         # What libraries print about a broken file may quote it, so it goes nowhere.

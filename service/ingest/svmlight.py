@@ -22,11 +22,12 @@ from service.ingest.profile import Columnar
 from service.ingest.stream import recoded, unpacked, with_bounded_lines, with_last_line_ended
 
 LABEL = "label"
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _INDEX = re.compile(rb"[0-9]+")
 _COMMENT = re.compile(rb"#[^\n]*")
 _QUERY = re.compile(rb"(?m)^([ \t]*[^\s:]+[ \t]+)qid:[0-9]+(?=\s)")
+_WORD = re.compile(rb"[^ \t\r]+")
 _IN_TOKENS = np.zeros(256, dtype=bool)
 _IN_TOKENS[np.frombuffer(b"0123456789+-.eE", dtype=np.uint8)] = True
 _BETWEEN = np.zeros(256, dtype=bool)
@@ -39,6 +40,9 @@ class _Rows:
     counts: NDArray[np.int64]
     indices: NDArray[np.int64]
     values: NDArray[np.float64]
+
+
+_NO_ROWS = _Rows(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 def read_svmlight(path: Path, options: SvmlightOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
@@ -107,7 +111,7 @@ def _parse_quickly(block: bytes, limits: Limits) -> _Rows | None:
     edges = np.flatnonzero(np.diff(in_token, prepend=False, append=False)).astype(np.int32)
     starts, ends = edges[::2], edges[1::2]
     if len(starts) == 0:
-        return None
+        return None if (text == ord(":")).any() else _NO_ROWS
     colon = text == ord(":")
     after_colon = colon[starts - 1]
     after_colon[0] = False
@@ -159,7 +163,7 @@ def _parse_line_by_line(block: bytes, first_line: int, limits: Limits) -> _Rows:
     indices: list[int] = []
     values: list[float] = []
     for number, line in enumerate(block.split(b"\n"), start=first_line):
-        words = line.split()
+        words = _WORD.findall(line)
         if not words:
             continue
         labels.append(_finite(words[0], "the label", number))

@@ -75,7 +75,7 @@ def store_table(
         Gets what the person who sent the file should know.
     """
     while True:
-        writer = _TableWriter(output, names, limits)
+        writer = _TableWriter(output, names)
         rows = 0
         valid = True
         for batch in batches():
@@ -104,23 +104,15 @@ def store_table(
 class _TableWriter:
     """The Parquet file and the profile of one pass."""
 
-    def __init__(self, path: Path, names: list[str], limits: Limits) -> None:
+    def __init__(self, path: Path, names: list[str]) -> None:
         self._path = path
-        self._limits = limits
         self._file: pq.ParquetWriter | None = None
-        self._text_bytes = 0
         self._columns = [ColumnStatistics(name) for name in names]
 
     def write(self, kinds: list[Kind], columns: list[pa.Array]) -> None:
         """Append a batch as one row group."""
         for column, kind, array in zip(self._columns, kinds, columns, strict=True):
             column.add(kind, array)
-            if kind == "text":
-                self._text_bytes += pc.sum(pc.binary_length(array)).as_py() or 0
-        if self._text_bytes > self._limits.max_bytes:
-            raise IngestError(
-                "expands_too_much", f"the text of the table is more than {self._limits.max_bytes} bytes when unpacked"
-            )
         schema = pa.schema(
             [(column.name, ARROW_TYPES[kind]) for column, kind in zip(self._columns, kinds, strict=True)]
         )

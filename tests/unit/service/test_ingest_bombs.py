@@ -1,0 +1,195 @@
+"""Small files that ask for much: each is refused by the real child, cheaply."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from ingest_helpers import LIMITS
+
+from service.settings import Settings
+
+MAX_SECONDS = 4.0
+"""Of processor time, loading included. On an idle machine the dearest takes a third of it."""
+MAX_MIB = 300
+
+
+# A small process in between, because the memory of a process counts that of the one it was forked from.
+MEASURE = """
+import json, os, subprocess, sys
+request = {**json.loads(sys.stdin.read()), "parent": os.getpid()}
+child = subprocess.Popen([sys.executable, "-m", "service.ingest.child"], stdin=subprocess.PIPE, text=True)
+child.stdin.write(json.dumps(request) + "\\n")
+child.stdin.close()
+_, status, used = os.wait4(child.pid, 0)
+child.returncode = os.waitstatus_to_exitcode(status)
+print([used.ru_utime + used.ru_stime, used.ru_maxrss // 1024], flush=True)
+sys.exit(child.returncode)
+"""
+
+
+@dataclass
+class Cost:
+    answer: dict[str, Any]
+    seconds: float
+    mib: int
+
+
+def run_child(folder: Path, data: bytes, format: str) -> Cost:
+    """Give a file to the child, and measure it from outside."""
+    (folder / "in").write_bytes(data)
+    settings = Settings()
+    request = {
+        "path": str(folder / "in"),
+        "output": str(folder / "out"),
+        "format": format,
+        "options": {},
+        "limits": asdict(LIMITS),
+        "memory_bytes": settings.ingest_memory_bytes,
+        "seconds": settings.ingest_seconds,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE], input=json.dumps(request), capture_output=True, text=True, check=True
+    )
+    answer, used = done.stdout.splitlines()
+    return Cost(json.loads(answer), *json.loads(used))
+
+
+def gzip_of_zeros() -> bytes:
+    return gzip.compress(bytes(1 << 30), 1)
+
+
+def gzip_of_line_breaks() -> bytes:
+    return gzip.compress(b"a,b\n") + gzip.compress(b"\n" * (1 << 26), 9) * 8
+
+
+def gzip_of_equal_rows() -> bytes:
+    return gzip.compress(b"a,b\n") + gzip.compress(b"0,0\n" * (1 << 24), 9) * 8
+
+
+def bzip2_of_equal_rows() -> bytes:
+    return bz2.compress(b"1 1:1\n" * 140_000, 9) * 300
+
+
+def bzip2_of_line_breaks() -> bytes:
+    return bz2.compress(b"\n" * (1 << 26), 9) * 4
+
+
+def two_million_columns() -> bytes:
+    return b"a," * 2_000_000 + b"a\n"
+
+
+def two_million_values_below_two_columns() -> bytes:
+    return b"a,b\n" + b"1," * 400_000 + b"1\n"
+
+
+def half_a_million_columns_in_a_line_that_is_short_enough() -> bytes:
+    return b"a," * 500_000 + b"a\n"
+
+
+def a_header_without_an_end() -> bytes:
+    return b'a,"' + b"x\n" * 3_000_000
+
+
+def a_value_without_an_end() -> bytes:
+    return b'a,b\n1,"' + b"x\n" * 30_000_000
+
+
+def a_line_of_64_mib() -> bytes:
+    return b"a,b\n1," + b"x" * (64 << 20) + b"\n"
+
+
+def parquet_of_300_million_equal_rows() -> bytes:
+    out = io.BytesIO()
+    batch = pa.table({"x": np.zeros(10_000_000)})
+    with pq.ParquetWriter(out, batch.schema, compression="zstd") as writer:
+        for _ in range(30):
+            writer.write_table(batch, row_group_size=10_000_000)
+    return out.getvalue()
+
+
+def parquet_of_40_million_equal_texts() -> bytes:
+    out = io.BytesIO()
+    codes = pa.array(np.zeros(10_000_000, np.int32))
+    batch = pa.table({"x": pa.DictionaryArray.from_arrays(codes, pa.array(["x" * 500]))})
+    with pq.ParquetWriter(out, batch.schema, compression="zstd") as writer:
+        for _ in range(4):
+            writer.write_table(batch, row_group_size=10_000_000)
+    return out.getvalue()
+
+
+def svmlight_index() -> bytes:
+    return b"1 1:1\n-1 2147483647:1\n"
+
+
+def npz_that_promises_8_gib() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("X.npy", "w") as member:
+            shape = (1_000_000_000, 1)
+            np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": shape})
+            member.write(bytes(8 << 20))
+        archive.writestr("y.npy", b"")
+    return out.getvalue()
+
+
+def npz_of_a_gib_behind_a_small_header() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("X.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (10, 1)})
+            for _ in range(16):
+                member.write(bytes(64 << 20))
+        with archive.open("y.npy", "w") as member:
+            np.lib.format.write_array(member, np.zeros(10))
+    return out.getvalue()
+
+
+QUICK: list[tuple[Callable[[], bytes], str, str]] = [
+    (two_million_columns, "csv", "too_long"),
+    (half_a_million_columns_in_a_line_that_is_short_enough, "csv", "too_many_columns"),
+    (two_million_values_below_two_columns, "csv", "ragged"),
+    (a_header_without_an_end, "csv", "too_long"),
+    (a_line_of_64_mib, "csv", "too_long"),
+    (svmlight_index, "svmlight", "index_too_large"),
+    (npz_that_promises_8_gib, "npz", "truncated"),
+]
+SLOW: list[tuple[Callable[[], bytes], str, str]] = [
+    (gzip_of_zeros, "csv", "bad_encoding"),
+    (gzip_of_line_breaks, "csv", "expands_too_much"),
+    (gzip_of_equal_rows, "csv", "expands_too_much"),
+    (bzip2_of_equal_rows, "svmlight", "expands_too_much"),
+    (bzip2_of_line_breaks, "svmlight", "expands_too_much"),
+    (a_value_without_an_end, "csv", "too_long"),
+    (parquet_of_40_million_equal_texts, "parquet", "expands_too_much"),
+    (parquet_of_300_million_equal_rows, "parquet", "too_many_rows"),
+    (npz_of_a_gib_behind_a_small_header, "npz", "malformed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "format", "code"),
+    [
+        *(pytest.param(*case, id=case[0].__name__) for case in QUICK),
+        *(pytest.param(*case, id=case[0].__name__, marks=pytest.mark.slow) for case in SLOW),
+    ],
+)
+def test_bomb(tmp_path: Path, make: Callable[[], bytes], format: str, code: str) -> None:
+    cost = run_child(tmp_path, make(), format)
+    print(f"{make.__name__}: {cost.answer} {cost.seconds:.2f} s {cost.mib} MiB")
+    assert cost.answer.get("error", {}).get("code") == code
+    assert cost.seconds < MAX_SECONDS
+    assert cost.mib < MAX_MIB

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ingest_helpers import Read, refusal
+from scipy import sparse
+
+X = np.array([[1, 2.5], [np.nan, -3], [0, 0]])
+Y = np.array([1, -1, 1])
+SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
+
+
+def packed(save: Any = np.savez_compressed, /, **arrays: Any) -> bytes:
+    out = io.BytesIO()
+    save(out, **arrays)
+    return out.getvalue()
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def npy(array: np.ndarray, **how: Any) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array(out, array, **how)
+    return out.getvalue()
+
+
+def header(shape: tuple[int, ...], dtype: str, fortran: bool = False) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": dtype, "fortran_order": fortran, "shape": shape})
+    return out.getvalue()
+
+
+def csr(X: Any, y: Any, **more: Any) -> bytes:
+    X = sparse.csr_array(X)
+    return packed(data=X.data, indices=X.indices, indptr=X.indptr, shape=np.array(X.shape), y=y, **more)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_dense(save: Any, order: Any) -> None:
+    read = Read(packed(save, X=np.asarray(X, order=order), y=Y), "npz")
+    assert read.table == {"f0": [1, None, 0], "f1": [2.5, -3, 0], "y": [1, -1, 1]}
+    assert read.labels("y") == ["1", "-1", "1"]
+    assert read.warnings == []
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float32", ">f8", ">i4"])
+def test_dense_types(dtype: str) -> None:
+    values = np.array([[1, 0], [0, 1]]).astype(dtype)
+    assert Read(packed(X=values, y=Y[:2]), "npz").table == {"f0": [1, 0], "f1": [0, 1], "y": [1, -1]}
+
+
+def test_labels() -> None:
+    assert Read(packed(X=X, y=np.array(["spam", "", "häm"])), "npz").labels("y") == ["spam", None, "häm"]
+    assert Read(packed(X=X, y=np.array([b"a", b"b", b""])), "npz").labels("y") == ["a", "b", None]
+    assert Read(packed(X=X, y=np.array([[1.0], [np.nan], [0.5]])), "npz").labels("y") == ["1", None, "0.5"]
+    assert Read(packed(X=X, y=np.array([True, False, True])), "npz").labels("y") == ["1", "0", "1"]
+    texts = Read(csr(np.eye(3), np.array(["spam", "", "häm"])), "npz")
+    assert texts.labels("y") == ["spam", None, "häm"]
+    assert texts.columns["y"] == {
+        "name": "y", "kind": "text", "missing": 1, "distinct": 2, "constant": False, "leading_zeros": False,
+    }  # fmt: skip
+    assert Read(csr(np.eye(3), np.array([1, np.nan, -1])), "npz").labels("y") == ["1", None, "-1"]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_sparse(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    matrix = sparse.random_array((2000, 300), density=0.05, rng=rng, format="csr") * 100
+    matrix = matrix.astype(dtype)
+    labels = rng.integers(0, 3, 2000)
+    read = Read(csr(matrix, labels, format=b"csr"), "npz")
+    np.testing.assert_array_equal(read.data.X.toarray(), matrix.toarray())
+    assert read.data.X.shape == (2000, 300)
+    assert read.data.X.indices.dtype == np.int32
+    assert read.data.first_index == 0
+    assert read.labels("y") == [str(label) for label in labels]
+
+
+def test_unsorted_indices_are_sorted() -> None:
+    arrays = {"indptr": np.array([0, 3, 5]), "shape": np.array([2, 4]), "y": Y[:2]}
+    read = Read(packed(data=np.arange(5.0), indices=np.array([3, 0, 2, 1, 0]), **arrays), "npz")
+    assert read.data.X.toarray().tolist() == [[1, 0, 2, 0], [4, 3, 0, 0]]
+    assert read.data.X.has_canonical_format
+    assert refusal(packed(data=np.arange(5.0), indices=np.array([3, 0, 3, 1, 0]), **arrays), "npz").code == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"indptr": np.array([0, 2, 1, 3])}, "malformed"),
+        ({"indptr": np.array([1, 2, 3, 3])}, "malformed"),
+        ({"indptr": np.array([0, 1, 2, 2])}, "malformed"),
+        ({"indptr": np.array([0, 1, 2, 2**62])}, "malformed"),
+        ({"indptr": np.array([0, 1, -5, 3])}, "malformed"),
+        ({"indptr": np.array([0, 1, 3])}, "malformed"),
+        ({"indptr": np.array([0.0, 1, 2, 3])}, "malformed"),
+        ({"indices": np.array([0, 1, 3])}, "malformed"),
+        ({"indices": np.array([0, 1, -1])}, "malformed"),
+        ({"indices": np.array([0, 1, 2**40])}, "malformed"),
+        ({"indices": np.array([[0, 1, 2]])}, "malformed"),
+        ({"indices": np.array([0, 1])}, "malformed"),
+        ({"shape": np.array([3, 2**40])}, "index_too_large"),
+        ({"shape": np.array([2**40, 3])}, "malformed"),
+        ({"shape": np.array([-3, 3])}, "malformed"),
+        ({"shape": np.array([3, 3, 3])}, "malformed"),
+        ({"data": np.array([1, np.nan, 3])}, "bad_value"),
+        ({"data": np.array([1, 2, 3j])}, "unsupported"),
+        ({"data": np.array(["1", "2", "3"])}, "unsupported"),
+        ({"y": np.array([1, 2])}, "malformed"),
+        ({"y": np.array([1, 2, np.inf])}, "bad_value"),
+        ({"y": np.array([1, 2, 3j])}, "unsupported"),
+        ({"y": np.array(["x" * 300, "b", "c"])}, "bad_label"),
+        ({"y": np.array([b"\xff", b"b", b"c"])}, "bad_encoding"),
+    ],
+)
+def test_arrays_that_do_not_fit(change: dict[str, np.ndarray], code: str) -> None:
+    eye = sparse.csr_array(np.eye(3))
+    arrays = {"data": eye.data, "indices": eye.indices, "indptr": eye.indptr, "shape": np.array([3, 3]), "y": Y}
+    assert Read(packed(**arrays), "npz").rows == 3
+    assert refusal(packed(**{**arrays, **change}), "npz").code == code
+
+
+def test_python_objects_are_never_unpickled(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "pwned"),)
+
+    for name in ("X", "y"):
+        arrays = {"X": X, "y": Y, name: np.array([Bomb()] * 3, dtype=object)}
+        error = refusal(packed(**arrays), "npz")
+        assert (error.code, name in error.message) == ("unsupported", True)
+    assert not (tmp_path / "pwned").exists()
+    structured = np.zeros(3, dtype=[("a", "O")])
+    assert refusal(packed(X=X, y=structured), "npz").code == "unsupported"
+
+
+def test_headers_that_lie() -> None:
+    y = npy(Y)
+    for shape, data, code in (
+        ((2**40, 2**20), b"", "expands_too_much"),
+        ((10**6, 1000), b"\0" * 100, "truncated"),
+        ((3, 2), b"\0" * 40, "truncated"),
+        ((3, 2), b"\0" * 56, "malformed"),
+        ((-3, 2), b"\0" * 48, "malformed"),
+        ((3,), b"\0" * 24, "malformed"),
+        ((3, 1, 2), b"\0" * 48, "malformed"),
+    ):
+        assert refusal(zipped({"X.npy": header(shape, "<f8") + data, "y.npy": y}), "npz").code == code, shape
+    for bad in (
+        b"",
+        b"\x93NUMPY",
+        b"\x93NUMPY\x09\0\0\0",
+        header((3, 2), "<f8").replace(b"'descr'", b"__imp__"),
+        b"x" * 1000,
+    ):
+        assert refusal(zipped({"X.npy": bad, "y.npy": y}), "npz").code == "malformed"
+    huge = b"\x93NUMPY\x02\x00" + (1 << 30).to_bytes(4, "little")
+    assert refusal(zipped({"X.npy": huge + b"(" * 100_000, "y.npy": y}), "npz").code == "malformed"
+
+
+def test_zip_names_lead_nowhere() -> None:
+    members = {"X.npy": npy(X), "y.npy": npy(Y), "../../evil.npy": b"x", "/abs.npy": b"y", "bell\x07.npy": b"z"}
+    read = Read(zipped(members), "npz")
+    assert read.rows == 3
+    (warning,) = read.warnings
+    assert "\x07" not in warning
+    assert not Path("/abs.npy").exists()
+
+
+def test_damaged_archives() -> None:
+    data = packed(np.savez, X=np.arange(2000.0).reshape(-1, 2), y=np.zeros(1000))
+    assert refusal(b"", "npz").code == "malformed"
+    assert refusal(b"not a zip", "npz").code == "malformed"
+    assert refusal(data[: len(data) // 2], "npz").code == "malformed"
+    assert refusal(data[:200] + b"\xff" * 50 + data[250:], "npz").code == "malformed"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("X.npy", npy(X))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("X.npy", npy(X))
+    assert refusal(out.getvalue(), "npz").code == "malformed"
+    assert refusal(packed(a=X, y=Y), "npz").code == "malformed"
+    assert refusal(packed(X=X), "npz").code == "malformed"
+    many = {f"a{i}.npy": b"" for i in range(1001)}
+    assert refusal(zipped(many), "npz").code == "malformed"
+
+
+def test_limits() -> None:
+    data = packed(X=np.zeros((20, 5)), y=np.zeros(20))
+    assert refusal(data, "npz", max_rows=19).code == "too_many_rows"
+    assert refusal(data, "npz", max_columns=5).code == "too_many_columns"
+    assert refusal(data, "npz", max_cells=119).code == "too_many_cells"
+    assert refusal(data, "npz", max_bytes=799).code == "expands_too_much"
+    data = csr(np.eye(20), np.zeros(20))
+    assert refusal(data, "npz", max_rows=19).code == "too_many_rows"
+    assert refusal(data, "npz", max_cells=19).code == "too_many_cells"
+    assert refusal(data, "npz", max_feature_index=18).code == "index_too_large"
+    assert refusal(packed(X=np.array([[np.inf]]), y=np.zeros(1)), "npz").code == "bad_value"
+    assert refusal(packed(X=np.zeros((0, 2)), y=np.zeros(0)), "npz").code == "empty"
+    assert refusal(csr(np.zeros((3, 3)), Y), "npz").code == "empty"
+
+
+@pytest.mark.parametrize("name", ["adult_a9a", "echocardiogram", "ionosphere", "newsgroups_w100", "vehicle"])
+def test_published_data_sets(name: str) -> None:
+    path = SHARED / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"the shared data sets are not here: {path} (PREFSVM_SHARED_DATA says where)")
+    read = Read(path.read_bytes(), "npz")
+    with np.load(path, allow_pickle=False) as arrays:
+        assert read.labels("y") == [str(label) for label in arrays["y"]]
+        if "X" in arrays:
+            table = read.data
+            stored = np.column_stack([table.columns[f"f{j}"].values for j in range(arrays["X"].shape[1])])
+            np.testing.assert_array_equal(stored, arrays["X"])
+        else:
+            for part in ("data", "indices", "indptr"):
+                np.testing.assert_array_equal(getattr(read.data.X, part), arrays[part])
