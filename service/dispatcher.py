@@ -11,12 +11,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 import psycopg
 from celery import Celery
 from kombu.exceptions import KombuError
+from kombu.messaging import Producer
 from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -51,6 +52,19 @@ class Doorbells:
     def __init__(self, broker_url: str) -> None:
         self._app = Celery("prefsvm", set_as_current=False)
         self._app.conf.update(celery_settings(broker_url))
+        self._producer: Producer | None = None
+
+    def _connected(self) -> Producer:
+        if self._producer is None:
+            # One connection of our own and not Celery's pool: that can be closed for good but not emptied.
+            self._producer = self._app.amqp.Producer(self._app.connection_for_write(), auto_declare=False)
+        return self._producer
+
+    def connect(self) -> None:
+        """Load and open what the first doorbell needs, which takes most of a second; raises `BrokerError`."""
+        with _broker_errors():
+            self._app.finalize()
+            self._connected().channel.client.ping()
 
     def outstanding(self) -> int:
         """Return the number of messages that wait in the broker.
@@ -60,8 +74,8 @@ class Doorbells:
         BrokerError
             If the broker cannot be reached or answers with an error.
         """
-        with _broker_errors(), self._app.pool.acquire(block=True, timeout=5) as connection:
-            return int(connection.default_channel.client.llen(QUEUE))
+        with _broker_errors():
+            return int(self._connected().channel.client.llen(QUEUE))
 
     def ring(self, job_id: str) -> None:
         """Send one doorbell.
@@ -72,17 +86,15 @@ class Doorbells:
             If the broker did not take it within the socket timeouts (5 s; 2 s to connect).
         """
         with _broker_errors():
-            self._app.send_task(TASK, args=[job_id], queue=QUEUE, ignore_result=True, retry=False)
+            self._app.send_task(
+                TASK, args=[job_id], queue=QUEUE, ignore_result=True, retry=False, producer=self._connected()
+            )
 
     def reset(self) -> None:
-        """Drop all connections; the next call opens new ones."""
-        self._app.pool.force_close_all()
-        self._app.amqp.producer_pool.force_close_all()
-
-    def close(self) -> None:
-        """Close all connections."""
-        self.reset()
-        self._app.close()
+        """Drop the connection; the next call opens a new one."""
+        if self._producer is not None:
+            self._producer.connection.collect()
+            self._producer = None
 
 
 class Listener:
@@ -224,9 +236,11 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    with suppress(BrokerError):
+        doorbells.connect()
     log.info("ready")
     dispatcher.run()
-    doorbells.close()
+    doorbells.reset()
     database.close()
 
 

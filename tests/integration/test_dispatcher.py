@@ -1,0 +1,217 @@
+"""The dispatcher against a real Postgres and a real broker, in this process."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from sqlalchemy import text, update
+from worker_bench import JobTable, wait_for
+
+from service.db.session import Database
+from service.db.tables import JobRow
+from service.dispatcher import BrokerError, Dispatcher, Doorbells
+from service.jobs.doorbell import QUEUE, TASK
+from service.jobs.lease import JobLifecycle
+from service.local.servers import RedisServer, wait_ready
+from service.settings import Settings
+from worker.transport import job_id_of
+
+
+def client_of(url: str) -> redis.Redis:
+    return redis.Redis(unix_socket_path=url.removeprefix("redis+socket://"))
+
+
+def bells(broker: redis.Redis) -> list[str | None]:
+    """Job ids that wait in the broker, first rung first."""
+    return [job_id_of(json.loads(line)) for line in reversed(broker.lrange(QUEUE, 0, -1))]
+
+
+@pytest.fixture
+def table(database: Database) -> JobTable:
+    return JobTable(database)
+
+
+@pytest.fixture
+def broker(broker_url: str) -> Iterator[redis.Redis]:
+    with client_of(broker_url) as client:
+        yield client
+
+
+@pytest.fixture
+def own_broker(short_dir: Path) -> Iterator[RedisServer]:
+    server = RedisServer(short_dir, log=short_dir / "log")
+    server.start()
+    wait_ready(server)
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def make(settings: Settings, database: Database) -> Iterator[Callable[..., Dispatcher]]:
+    """Make a dispatcher that is not running."""
+    doorbells: list[Doorbells] = []
+
+    def run(**changes: object) -> Dispatcher:
+        changed = settings.model_copy(update=changes)
+        assert changed.broker_url is not None
+        doorbells.append(Doorbells(changed.broker_url))
+        return Dispatcher(changed, database, doorbells[-1])
+
+    yield run
+    for one in doorbells:
+        one.reset()
+
+
+@pytest.fixture
+def run(make: Callable[..., Dispatcher]) -> Iterator[Callable[..., Dispatcher]]:
+    """Make a dispatcher that runs until the end of the test."""
+    running: list[tuple[Dispatcher, threading.Thread]] = []
+
+    def start(**changes: object) -> Dispatcher:
+        dispatcher = make(**changes)
+        thread = threading.Thread(target=dispatcher.run)
+        thread.start()
+        running.append((dispatcher, thread))
+        return dispatcher
+
+    yield start
+    for dispatcher, thread in running:
+        dispatcher.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_a_doorbell_carries_the_id_and_nothing_else(
+    make: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis
+) -> None:
+    job_id = table.enqueue("nothing", secret="4711")
+    assert make().dispatch() == 1
+    (line,) = broker.lrange(QUEUE, 0, -1)
+    frame = json.loads(line)
+    arguments, keywords, _ = json.loads(base64.b64decode(frame["body"]))
+    assert (arguments, keywords) == ([job_id], {})
+    assert (frame["headers"]["task"], frame["content-type"]) == (TASK, "application/json")
+    assert b"4711" not in base64.b64decode(frame["body"]) + line
+
+
+def test_jobs_are_rung_for_in_order_few_at_a_time_and_again_when_quiet(
+    make: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis
+) -> None:
+    jobs = [table.enqueue("nothing") for _ in range(11)]
+    dispatcher = make(redispatch_seconds=3.0)
+    assert dispatcher.dispatch() == 8
+    assert bells(broker) == jobs[:8]
+    assert dispatcher.dispatch() == 0  # the broker holds enough
+    broker.delete(QUEUE)
+    assert dispatcher.dispatch() == 3  # what was rung for lately may be on its way
+    assert bells(broker) == jobs[8:]
+    with table.database.transaction() as session:
+        session.execute(update(JobRow).values(dispatched_at=text("now() - interval '3 seconds'")))
+    assert dispatcher.dispatch() == 5
+    assert bells(broker) == jobs[8:] + jobs[:5]
+
+
+def test_a_new_job_is_rung_for_at_once(run: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis) -> None:
+    run(dispatch_seconds=30.0)
+    delays = []
+    for _ in range(4):
+        time.sleep(0.3)
+        started = time.monotonic()
+        job_id = table.enqueue("nothing")
+        wait_for(lambda job_id=job_id: job_id in bells(broker))  # type: ignore[misc]
+        delays.append(time.monotonic() - started)
+    assert min(delays) < 0.2, delays
+
+
+def test_a_job_that_nobody_told_of_is_found(
+    run: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis
+) -> None:
+    run(dispatch_seconds=0.2)
+    time.sleep(0.5)
+    job_id = table.enqueue("nothing")
+    broker.delete(QUEUE)
+    with table.database.transaction() as session:
+        session.execute(update(JobRow).values(dispatched_at=None))
+    wait_for(lambda: bells(broker) == [job_id])
+
+
+def test_lost_workers_are_noticed(run: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis) -> None:
+    lost, spent = table.enqueue("nothing"), table.enqueue("nothing", max_attempts=1)
+    with table.database.transaction() as session:
+        for job_id in (lost, spent):
+            assert JobLifecycle(0.3, 15).claim(session, job_id) is not None
+    run(dispatch_seconds=0.2)
+    wait_for(lambda: bells(broker) == [lost])
+    assert table.row(lost).status == "queued"
+    wait_for(lambda: table.row(spent).status == "failed")
+    error = table.row(spent).error
+    assert error is not None
+    assert error["code"] == "worker_lost"
+
+
+def test_it_survives_a_database_that_drops_every_connection(
+    run: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis
+) -> None:
+    run(dispatch_seconds=0.2, lease_seconds=0.3)
+    for _ in range(3):
+        job_id = table.enqueue("nothing")
+        wait_for(lambda job_id=job_id: job_id in bells(broker))  # type: ignore[misc]
+        with table.database.transaction() as session:
+            session.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+            )
+
+
+def test_it_survives_a_broker_that_restarts(
+    run: Callable[..., Dispatcher], table: JobTable, own_broker: RedisServer
+) -> None:
+    run(broker_url=own_broker.url, dispatch_seconds=0.2)
+    with client_of(own_broker.url) as client:
+        first = table.enqueue("nothing")
+        wait_for(lambda: bells(client) == [first])
+        for _ in range(2):
+            own_broker.kill()
+            job_id = table.enqueue("nothing")
+            time.sleep(0.4)
+            own_broker.start()
+            wait_ready(own_broker)
+            wait_for(lambda job_id=job_id: bells(client) == [job_id])  # type: ignore[misc]
+
+
+def test_it_survives_a_key_of_another_kind(
+    run: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis
+) -> None:
+    broker.set(QUEUE, "not a list")
+    run(dispatch_seconds=0.2)
+    job_id = table.enqueue("nothing")
+    time.sleep(0.6)
+    broker.delete(QUEUE)
+    wait_for(lambda: bells(broker) == [job_id])
+
+
+@pytest.mark.slow
+def test_a_frozen_broker_blocks_for_seconds_only(own_broker: RedisServer) -> None:
+    doorbells = Doorbells(own_broker.url)
+    assert doorbells.outstanding() == 0
+    assert own_broker.process is not None
+    os.kill(own_broker.process.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    with pytest.raises(BrokerError):
+        doorbells.ring("job_" + "0" * 32)
+    assert time.monotonic() - started < 8
+    doorbells.reset()
+    os.kill(own_broker.process.pid, signal.SIGCONT)
+    assert doorbells.outstanding() >= 0
+    doorbells.reset()
