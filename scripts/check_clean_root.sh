@@ -20,6 +20,7 @@ fail() {
 
 # Where this machine gets Debian from: "address suite" a line.
 apt_sources() {
+  # shellcheck disable=SC2016 # apt's own variables
   apt-get indextargets --no-release-info --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Component: main' |
     grep -E ' bookworm(-updates|-security)?$' | sort -u
 }
@@ -80,7 +81,7 @@ clean_environment() {
 # --- the image ------------------------------------------------------------------------------------------------------
 
 check_image() { # FOLDER TARGET
-  local work=$1 target=$2 config root secrets
+  local work=$1 target=$2 config root
   make_root "$work/servers"
   cp --archive "$work/servers" "$work/base"
   add_packages "$work/base" python3 python3-venv # stands for python:3.11-slim-bookworm
