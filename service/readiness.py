@@ -10,14 +10,13 @@ import redis
 from anyio import CapacityLimiter, to_thread
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from sqlalchemy import text
 
 from service.db import migrate
 from service.db.session import Database
 
 CHECK_SECONDS = 2.0
-WORKER_APPLICATION = "prefsvm-worker"
-"""What workers call themselves to Postgres."""
+LISTENING = "brpop"
+"""The broker command by which a worker waits for doorbells, and the last one of a worker that is busy."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,11 @@ class Readiness:
         return ""
 
     def _worker_problem(self) -> str:
-        with self._database.engine.connect() as connection:
-            seen = connection.execute(
-                text(
-                    "SELECT count(*) FROM pg_stat_activity "
-                    "WHERE application_name = :name AND datname = current_database()"
-                ),
-                {"name": WORKER_APPLICATION},
-            ).scalar_one()
-        return "" if seen else "no worker is connected; jobs wait"
+        if self._broker_url is None:
+            return "PREFSVM_BROKER_URL is not set"
+        with broker_client(self._broker_url) as client:
+            listening = any(entry.get("cmd") == LISTENING for entry in client.client_list())
+        return "" if listening else "no worker listens; jobs wait"
 
 
 def broker_client(url: str) -> redis.Redis:

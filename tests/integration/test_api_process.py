@@ -20,6 +20,8 @@ import pytest
 from api_support import CSV, api_client, blob_files
 from sqlalchemy import text
 
+from service.readiness import broker_client
+
 MIB = 1 << 20
 
 
@@ -171,7 +173,10 @@ def test_readyz_names_what_is_missing(settings, database):
     with api_client(settings) as client:
         ready = client.get("/readyz")
         assert ready.status_code == 200
-        assert ready.json()["checks"]["worker"] == {"ok": False, "detail": "no worker is connected; jobs wait"}
+        assert ready.json()["checks"]["worker"] == {"ok": False, "detail": "no worker listens; jobs wait"}
+        with broker_client(settings.broker_url) as worker:
+            worker.brpop("prefsvm", timeout=0.01)
+            assert client.get("/readyz").json()["checks"]["worker"] == {"ok": True, "detail": ""}
         with database.transaction() as session:
             session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
         ready = client.get("/readyz")
