@@ -121,7 +121,7 @@ def test_jobs_are_rung_for_in_order_few_at_a_time_and_again_when_quiet(
 
 
 def test_a_new_job_is_rung_for_at_once(run: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis) -> None:
-    run(dispatch_seconds=30.0)
+    run(dispatch_seconds=8.0)
     delays = []
     for _ in range(4):
         time.sleep(0.3)
