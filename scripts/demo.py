@@ -18,12 +18,14 @@ from typing import Any
 
 import httpx
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from service.local.stack import local_stack
-from solver.evaluation import measures
 
+from service.local.processes import descendants, process_table
+from service.local.stack import local_stack
+from solver.evaluation import confusion, measures
 from solver.examples import POSITIVE, TARGET, breast_tumours
 
 RECALL = 0.95
@@ -39,7 +41,7 @@ class Step:
 
 @dataclass
 class Meter:
-    """Seconds and peak memory of each step: the summed PSS of all processes of the stack, sampled ten times a second."""
+    """Seconds and peak memory of each step: the summed PSS of the processes of the stack, ten samples a second."""
 
     root_pid: int
     steps: list[Step] = field(default_factory=list)
@@ -52,7 +54,7 @@ class Meter:
         def sample() -> None:
             nonlocal peak
             while True:
-                peak = max(peak, sum(map(pss_bytes, descendants(self.root_pid))))
+                peak = max(peak, stack_bytes(self.root_pid))
                 if stop.wait(0.1):
                     return
 
@@ -68,19 +70,9 @@ class Meter:
             self.steps.append(Step(name, seconds, peak))
 
 
-def descendants(root: int) -> list[int]:
-    """Return `root` and all its living descendants."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, IndexError, ValueError):  # it ended while we looked
-                continue
-    found = [root]
-    for pid in found:
-        found.extend(child for child, parent in parents.items() if parent == pid)
-    return found
+def stack_bytes(root: int) -> int:
+    """Return the summed memory of a process and all its descendants."""
+    return sum(map(pss_bytes, [root, *descendants(root, process_table())]))
 
 
 def pss_bytes(pid: int) -> int:
@@ -123,10 +115,9 @@ def wait(client: httpx.Client, job: dict[str, Any], title: str) -> dict[str, Any
     return job
 
 
-def interval(measure: dict[str, float | None]) -> str:
+def interval(measure: dict[str, float] | None) -> str:
     """Return ``0.953 (0.87 to 0.99)``."""
-    value, low, high = (measure[key] for key in ("value", "low", "high"))
-    return "undefined" if value is None or low is None or high is None else f"{value:.3f} ({low:.2f} to {high:.2f})"
+    return f"{measure['value']:.3f} ({measure['low']:.2f} to {measure['high']:.2f})" if measure else "undefined"
 
 
 def main() -> None:
@@ -148,7 +139,7 @@ def main() -> None:
         with local_stack(Path(folder) / "data") as stack, httpx.Client(base_url=stack.url, timeout=60) as client:
             started = time.perf_counter() - begun
             meter = Meter(stack.pid)
-            meter.steps.append(Step("start the stack", started, sum(map(pss_bytes, descendants(stack.pid)))))
+            meter.steps.append(Step("start the stack", started, stack_bytes(stack.pid)))
             with meter.step("upload"):
                 dataset = answer(
                     client.post("/datasets", files={"file": ("tumours.csv", tumours.training_csv, "text/csv")})
@@ -176,8 +167,8 @@ def main() -> None:
     meter.steps.append(Step("stop, nothing left running", time.perf_counter() - stopping, 0))
 
     results = {
-        "psvm": (report, measures(truth, np.array([p["label"] == POSITIVE for p in predicted["predictions"]]))),
-        "plain svm": (plain_report, measures(truth, np.array([p["label"] == POSITIVE for p in plain["predictions"]]))),
+        name: (trained, measures(confusion(truth, [p["label"] == POSITIVE for p in answered["predictions"]])))
+        for name, trained, answered in (("psvm", report, predicted), ("plain svm", plain_report, plain))
     }
     show(results, int(truth.sum()), labelled)
     costs(meter, {"psvm": report, "plain svm": plain_report})
@@ -185,7 +176,7 @@ def main() -> None:
 
 def show(results: dict[str, tuple[dict[str, Any], dict[str, Any]]], positives: int, labelled: int) -> None:
     """Print what was reached, beside the plain SVM on the labelled rows alone."""
-    table = Table(title="What was reached (95 % intervals)", title_justify="left", pad_edge=False)
+    table = Table(title="What was reached (95 % intervals)", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for name in results:
         table.add_column("psvm, labelled + unlabelled" if name == "psvm" else "plain svm, labelled rows only")
@@ -198,7 +189,7 @@ def show(results: dict[str, tuple[dict[str, Any], dict[str, Any]]], positives: i
         table.add_row(f"test {measure}", *(interval(test[measure]) for _, test in results.values()), style="bold")
     console.print(table)
 
-    matrix = Table(title="Confusion matrix on the test rows", title_justify="left", pad_edge=False)
+    matrix = Table(title="Confusion matrix on the test rows", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("", "psvm: said malignant", "said benign", "plain svm: said malignant", "said benign"):
         matrix.add_column(column, justify="left" if not column else "right")
     for row, (hit, miss) in {
@@ -212,13 +203,14 @@ def show(results: dict[str, tuple[dict[str, Any], dict[str, Any]]], positives: i
     reached = test["recall"]["value"]
     verdict = "met" if reached >= RECALL else "missed"
     console.print(
-        f"Recall {RECALL} on the calibration rows: {report['status'].replace('_', ' ')}. On the {positives} malignant test "
-        f"rows: [bold]{verdict}[/bold] ({reached:.3f}). {report['status_reason']}"
+        f"Recall of at least {RECALL}: {report['status'].replace('_', ' ')} on the calibration rows; on the {positives} "
+        f"malignant test rows [bold]{verdict}[/bold] ({reached:.3f}). {report['status_reason']}"
     )
     control = report["controls"]["no_unlabelled"]["calibration"]
     console.print(
-        f"What the unlabelled rows bought: calibration F1 {report['calibration']['f1']['value']:.3f} with them, "
-        f"{control['f1']['value']:.3f} for the same method without them ({labelled} labelled rows)."
+        f"What the unlabelled rows bought: F1 {report['calibration']['f1']['value']:.3f} on the calibration rows with them, "
+        f"{control['f1']['value']:.3f} for the same method without them. With {labelled} labelled rows such figures are "
+        "rough: look at the intervals."
     )
     for warning in report["warnings"]:
         console.print(f"Note: {warning}")
@@ -226,7 +218,7 @@ def show(results: dict[str, tuple[dict[str, Any], dict[str, Any]]], positives: i
 
 def costs(meter: Meter, reports: dict[str, dict[str, Any]]) -> None:
     """Print seconds and peak memory of each step."""
-    table = Table(title="\nWhat it cost", title_justify="left", pad_edge=False)
+    table = Table(title="What it cost", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("step", "seconds", "peak memory, whole stack"):
         table.add_column(column, justify="left" if column == "step" else "right")
     for step in meter.steps:
