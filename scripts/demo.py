@@ -203,14 +203,14 @@ def show(results: dict[str, tuple[dict[str, Any], dict[str, Any]]], positives: i
     reached = test["recall"]["value"]
     verdict = "met" if reached >= RECALL else "missed"
     console.print(
-        f"Recall of at least {RECALL}: {report['status'].replace('_', ' ')} on the calibration rows; on the {positives} "
-        f"malignant test rows [bold]{verdict}[/bold] ({reached:.3f}). {report['status_reason']}"
+        f"Recall of at least {RECALL}: {report['status'].replace('_', ' ')} on the calibration rows; "
+        f"on the {positives} malignant test rows [bold]{verdict}[/bold] ({reached:.3f}). {report['status_reason']}"
     )
-    control = report["controls"]["no_unlabelled"]["calibration"]
+    gained, control = report["calibration"], report["controls"]["no_unlabelled"]["calibration"]
     console.print(
-        f"What the unlabelled rows bought: F1 {report['calibration']['f1']['value']:.3f} on the calibration rows with them, "
-        f"{control['f1']['value']:.3f} for the same method without them. With {labelled} labelled rows such figures are "
-        "rough: look at the intervals."
+        f"What the unlabelled rows bought: F1 {gained['f1']['value']:.3f} on the calibration rows with them, "
+        f"{control['f1']['value']:.3f} for the same method without them.\n"
+        f"With {labelled} labelled rows such figures are rough: look at the intervals."
     )
     for warning in report["warnings"]:
         console.print(f"Note: {warning}")
