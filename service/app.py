@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import uvicorn
+from anyio import to_thread
 from fastapi import FastAPI
 
 from service.api.context import RequestContext
@@ -30,6 +31,8 @@ from service.predictions.service import PredictionService
 from service.readiness import Readiness
 from service.settings import Settings
 
+LEFTOVER_SECONDS = 24 * 3600.0
+"""Older unfinished uploads in the blob store belong to processes that were killed."""
 DESCRIPTION = """Trains classifiers from few labelled and many unlabelled examples, so that they meet a precision or
 recall target or the lowest cost, and serves them. Errors are RFC 9457 problems; lists are paged by cursor; creates take
 an `Idempotency-Key`."""
@@ -55,6 +58,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await to_thread.run_sync(blobs.sweep, LEFTOVER_SECONDS)
         yield
         database.close()
 

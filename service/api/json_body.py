@@ -66,6 +66,12 @@ def is_json(content_type: str) -> bool:
     return message.get_content_maintype() == "application" and (subtype == "json" or subtype.endswith("+json"))
 
 
+def declared_length(request: Request) -> int | None:
+    """Return the Content-Length of a request, or None if it has none that makes sense."""
+    declared = request.headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdecimal() and len(declared) < 20 else None
+
+
 async def read_limited(request: Request, limit: int) -> bytes:
     """Return the body of a request.
 
@@ -75,8 +81,7 @@ async def read_limited(request: Request, limit: int) -> bytes:
         As soon as the body is known to have more than `limit` bytes.
     """
     too_large = ContentTooLarge(f"a body of this call may have at most {limit} bytes")
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
+    if (declared_length(request) or 0) > limit:
         raise too_large
     parts = bytearray()
     async for chunk in request.stream():

@@ -9,7 +9,7 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from service.api.json_body import parse_json
+from service.api.json_body import declared_length, parse_json
 from service.api.problem import MalformedRequest, UnsupportedMediaType
 from service.datasets.service import UploadDetails
 from service.errors import InvalidRequest
@@ -33,7 +33,7 @@ def open_upload(request: Request) -> MultipartUpload | RawUpload:
     kind, parameters = parse_options_header(request.headers.get("content-type", ""))
     media_type = kind.decode("latin-1").lower()
     if media_type == "multipart/form-data":
-        return MultipartUpload(parameters.get(b"boundary", b""), request.stream())
+        return MultipartUpload(request, parameters.get(b"boundary", b""))
     if media_type in REFUSED_TYPES or media_type.startswith("multipart/"):
         raise UnsupportedMediaType("send multipart/form-data with a part `file`, or the file itself with its own type")
     return RawUpload(request, media_type or None)
@@ -43,6 +43,7 @@ class RawUpload:
     """The request body is the file; name, format and options are in the query."""
 
     def __init__(self, request: Request, media_type: str | None) -> None:
+        self.declared_bytes = declared_length(request)
         self._stream = request.stream()
         self._query = request.query_params
         self._media_type = media_type
@@ -62,10 +63,11 @@ class RawUpload:
 class MultipartUpload:
     """The part ``file`` is the file; further parts may say its name, format and options, before or after it."""
 
-    def __init__(self, boundary: bytes, stream: AsyncIterator[bytes]) -> None:
+    def __init__(self, request: Request, boundary: bytes) -> None:
         if not boundary:
             raise MalformedRequest("the Content-Type multipart/form-data names no boundary")
-        self._stream = stream
+        self.declared_bytes = declared_length(request)
+        self._stream = request.stream()
         self._file: list[bytes] = []  # bytes of the file that the parser has found and nobody has fetched yet
         self._filename: str | None = None
         self._media_type: str | None = None

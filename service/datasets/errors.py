@@ -26,6 +26,14 @@ class UnreadableDataset(Problem):
     status = 422
 
 
+class StorageFull(Problem):
+    """The disk or quota of the blob store is used up. Free some space, or delete data sets, and send again."""
+
+    type = "storage-full"
+    title = "Temporarily unavailable"
+    status = 503
+
+
 class UploadTooLarge(Problem):
     """The upload has more bytes than this installation takes."""
 

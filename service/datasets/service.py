@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import logging
 import unicodedata
@@ -15,7 +16,7 @@ import orjson
 from anyio import CapacityLimiter, to_thread
 
 from service.blobs.store import BlobStore, Writer
-from service.datasets.errors import DatasetInUse, DatasetNotFound, UnreadableDataset, UploadTooLarge
+from service.datasets.errors import DatasetInUse, DatasetNotFound, StorageFull, UnreadableDataset, UploadTooLarge
 from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import Dataset
 from service.db import idempotency
@@ -39,6 +40,8 @@ logger = logging.getLogger("prefsvm.datasets")
 OPERATION = "createDataset"
 """Operation id under which idempotency keys of uploads are kept."""
 BUFFER_BYTES = 1 << 20
+MAX_SURROUNDINGS = 1 << 20
+"""What multipart may add to a file: boundaries, headers and text parts."""
 MAX_NAME_LENGTH = 255
 IO_THREADS = 8
 """Threads that write uploads; a slow disk then cannot keep the other calls from theirs."""
@@ -58,6 +61,9 @@ class UploadDetails:
 
 class Upload(Protocol):
     """An upload that is still arriving."""
+
+    declared_bytes: int | None
+    """Length of the request as its header says, with what surrounds the file; None if it does not say."""
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Yield the bytes of the file."""
@@ -106,6 +112,8 @@ class DatasetService:
             If format, name or options cannot be used.
         UnreadableDataset
             If the reader of its format refuses it.
+        StorageFull
+            If there is no room for it.
         IdempotencyConflict
             If the key came before with another upload.
         ClientGone
@@ -139,6 +147,10 @@ class DatasetService:
             saved = await self._run(self._save, row, idempotency_key, digest)
             kept = saved.id == row.id
             return saved
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFull("there is no room for this upload", headers={"Retry-After": "60"}) from error
+            raise
         finally:
             if not kept:
                 await asyncio.shield(self._discard([upload_key, columnar_key]))
@@ -184,6 +196,10 @@ class DatasetService:
 
     async def _store(self, upload: Upload, key: str) -> _Stored:
         """Write an upload to the blob store as it arrives."""
+        limit = self._settings.max_upload_bytes
+        too_large = UploadTooLarge(f"an upload may have at most {limit} bytes")
+        if upload.declared_bytes is not None and upload.declared_bytes > limit + MAX_SURROUNDINGS:
+            raise too_large
         digest = hashlib.sha256()
         size = 0
         buffer = bytearray()
@@ -196,8 +212,8 @@ class DatasetService:
 
             async for chunk in upload.chunks():
                 size += len(chunk)
-                if size > self._settings.max_upload_bytes:
-                    raise UploadTooLarge(f"an upload may have at most {self._settings.max_upload_bytes} bytes")
+                if size > limit:
+                    raise too_large
                 buffer += chunk
                 if len(buffer) >= BUFFER_BYTES:
                     await self._run(flush)

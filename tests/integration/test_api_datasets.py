@@ -5,6 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
+import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -157,8 +161,48 @@ def test_size_limit_holds_with_and_without_a_length(settings, database):
         chunked = client.post("/datasets", content=pieces(), headers={"content-type": "text/csv"})
         problem(chunked, 413, "content-too-large")
         assert upload(client)["rows"] == 60
+        assert len(blob_files(settings)) == 2
+        # A length that cannot fit is refused before anything is sent.
+        with socket.create_connection((client.base_url.host, client.base_url.port), timeout=10) as connection:
+            connection.sendall(
+                b"POST /datasets HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: 2000000\r\n\r\n"
+            )
+            assert connection.recv(100).split()[1] == b"413"
     assert len(blob_files(settings)) == 2
     assert counts(database, "datasets") == [1]
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(settings, database):
+    """The limit on the size of files stands for the disk: the kernel refuses the write in the same place."""
+    program = (
+        "import asyncio, errno, os, resource, signal, sys\n"
+        "from service.datasets import service\n"
+        "from service.blobs.store import BlobStore\n"
+        "from service.db.session import Database\n"
+        "from service.settings import Settings\n"
+        "class Upload:\n"
+        "    declared_bytes = None\n"
+        "    async def chunks(self):\n"
+        "        for _ in range(8): yield b'x' * (1 << 20)\n"
+        "async def never(): await asyncio.Event().wait()\n"
+        "settings = Settings()\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))\n"
+        "errno.EDQUOT = errno.EFBIG\n"
+        "database, blobs = Database(settings.database_url), BlobStore(settings.blob_location)\n"
+        "datasets = service.DatasetService(database, blobs, settings)\n"
+        "try: asyncio.run(datasets.create(Upload(), None, never))\n"
+        "except service.StorageFull as full: print(full.status, full.headers)\n"
+    )
+    environment = os.environ | {
+        "PREFSVM_DATABASE_URL": settings.database_url,
+        "PREFSVM_DATA_DIR": str(settings.data_dir),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "503 {'Retry-After': '60'}\n", done.stderr
+    assert blob_files(settings) == []
 
 
 def test_idempotency_key(client, settings, database):
