@@ -35,17 +35,26 @@ class JobTable:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def enqueue(self, do: str, *, max_seconds: float = 60.0, max_attempts: int = 3, **request: Any) -> str:
+    def enqueue(
+        self,
+        do: str,
+        *,
+        dataset_id: str | None = None,
+        max_seconds: float = 60.0,
+        max_attempts: int = 3,
+        **request: Any,
+    ) -> str:
         with self.database.transaction() as session:
             dataset = DatasetRow(
                 id=new_id("ds"), name="d", format="csv", layout="table", bytes=1, sha256="0", rows=1, columns=[],
                 warnings=[], blob_key="b", columnar_key="c",
             )  # fmt: skip
-            session.add(dataset)
-            session.flush()
+            if dataset_id is None:
+                session.add(dataset)
+                session.flush()
             job = JobRow(
-                id=new_id("job"), request={"do": do, **request}, dataset_id=dataset.id, max_seconds=max_seconds,
-                max_attempts=max_attempts,
+                id=new_id("job"), request={"do": do, **request}, dataset_id=dataset_id or dataset.id,
+                max_seconds=max_seconds, max_attempts=max_attempts,
             )  # fmt: skip
             return JobRepository(session).enqueue(job).id
 

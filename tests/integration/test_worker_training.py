@@ -1,0 +1,118 @@
+"""The real thing: real rows from the blob store, the real solver in a warm child, a model that predicts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sqlalchemy import select
+from worker_bench import Stack
+
+from service.blobs.store import BlobStore
+from service.db.session import Database
+from service.db.tables import DatasetRow, ModelChunkRow
+from service.identifiers import new_id
+from service.settings import Settings
+from solver.model_file import read_model
+from worker import fit
+from worker.protocol import Job, JobError, Reporter
+
+REQUEST = {
+    "target": "diagnosis", "positive": "malignant", "unlabeled": ["?"],
+    "features": {"include": None, "exclude": ["id"]}, "objective": {"kind": "recall", "target": 0.95},
+    "algorithm": "psvm", "params": {}, "test_fraction": 0.2, "seed": 0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def dataset(settings: Settings, database: Database, tmp_path: Path) -> str:
+    """The tumours, with 90 % of the labels removed."""
+    data = load_breast_cancer()
+    labels = data.target_names[data.target].astype(object)
+    labels[np.random.default_rng(0).random(len(labels)) < 0.9] = "?"
+    columns = {name: data.data[:, i] for i, name in enumerate(data.feature_names)}
+    columns["id"] = np.array([f"patient {i}" for i in range(len(labels))], dtype=object)
+    columns["diagnosis"] = labels
+    pq.write_table(pa.table(columns), tmp_path / "columnar")
+    with BlobStore(settings.blob_location).writer("columnar/tumours") as blob:
+        blob.write((tmp_path / "columnar").read_bytes())
+    row = DatasetRow(
+        id=new_id("ds"), name="tumours", format="csv", layout="table", bytes=1, sha256="0", rows=len(labels),
+        columns=[], warnings=[], blob_key="b", columnar_key="columnar/tumours",
+    )  # fmt: skip
+    with database.transaction() as session:
+        session.add(row)
+    return row.id
+
+
+def test_tumours_are_learned_within_little_overhead(
+    settings: Settings, database: Database, dataset: str, tmp_path: Path
+) -> None:
+    """A cold start, then one job."""
+    stack = Stack(settings, database, tmp_path, runner="worker.fit")
+    try:
+        stack.start_dispatcher()
+        stack.start_worker()
+        job_id = stack.enqueue("", dataset_id=dataset, **REQUEST, alias="tumours")
+        job = stack.wait_for_status(job_id, "succeeded", 90)
+    finally:
+        stack.close()
+    (model,) = stack.models(job_id)
+    report, timings = model.report, model.report["timings"]
+    assert model.algorithm == "psvm"
+    assert report["rows"]["total"] == 569
+    assert report["rows"]["unlabelled"] > 450
+    assert report["peak_memory_bytes"] > 50 << 20
+    assert {
+        "queue_seconds", "child_start_seconds", "reading", "features", "training", "evaluating", "storing",
+    } <= set(timings)  # fmt: skip
+    kinds = [event.kind for event in stack.events(job_id)]
+    assert kinds[:2] == ["queued", "started"]
+    assert kinds[-1] == "finished"
+    assert {"reading", "features", "training", "evaluating"} <= {
+        event.data.get("phase") for event in stack.events(job_id)
+    }
+    with database.transaction() as session:
+        chunks = session.scalars(
+            select(ModelChunkRow.data).where(ModelChunkRow.model_id == model.id).order_by(ModelChunkRow.seq)
+        )
+        read = read_model(b"".join(chunks))
+    assert read.classes == ("benign", "malignant")
+    assert "id" not in {column["name"] for column in read.columns}
+    assert job.finished_at is not None
+    whole = (job.finished_at - job.created_at).total_seconds()
+    overhead = whole - timings["training"]
+    print(f"whole {whole:.2f} s, overhead {overhead:.2f} s, {timings}")
+    overhead -= timings["queue_seconds"] + timings["child_start_seconds"]  # it waited for the first child to be ready
+    assert overhead < 2  # 0.3 s on a quiet machine
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [({"positive": "benigne"}, "unknown_positive"), ({"target": "diagnose"}, "unknown_column")],
+)
+def test_what_the_user_can_mend(
+    settings: Settings, dataset: str, tmp_path: Path, change: dict[str, Any], code: str
+) -> None:
+    reading, writing = os.pipe()
+    job = Job(
+        job_id=new_id("job"), attempt=1, request={**REQUEST, **change}, layout="table",
+        columnar_key="columnar/tumours", blob_location=settings.blob_location, scratch=str(tmp_path),
+    )  # fmt: skip
+    try:
+        with pytest.raises(JobError) as caught:
+            fit.run(job, Reporter(writing))
+        assert caught.value.code == code
+        with pytest.raises(JobError) as caught:
+            fit.run(replace(job, columnar_key="columnar/gone"), Reporter(writing))
+        assert caught.value.code == "dataset_deleted"
+    finally:
+        os.close(reading)
+        os.close(writing)
