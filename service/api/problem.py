@@ -11,12 +11,11 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from service.api.logs import request_id
+from service.db.session import AWAY
 from service.errors import FieldError, InvalidRequest, NotFound, Problem
 
 logger = logging.getLogger("prefsvm.api")
@@ -129,7 +128,7 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
-    for error in (OperationalError, InterfaceError, PoolTimeoutError):
+    for error in AWAY:
         app.add_exception_handler(error, _on_database_away)
 
 

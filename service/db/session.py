@@ -7,7 +7,12 @@ from contextlib import contextmanager
 
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
+
+AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError, PoolTimeoutError)
+"""What a call raises while Postgres is away, or has no connection to spare: the same call may work a moment later."""
 
 
 class Database:
