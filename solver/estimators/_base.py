@@ -101,7 +101,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     _selects_by_calibration: ClassVar[bool] = False
 
     # stored by the subclasses' constructors
-    objective: str | Mapping[str, Any] | Objective
+    objective: str | Mapping[str, Any] | Objective | None
     threshold_rule: ThresholdRule
     labeled_split: Any
     positive: Any
@@ -152,7 +152,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             If there are fewer than 2 labelled rows of a class, not exactly two classes, or a parameter is wrong.
         """
         self._validate_params()
-        objective = Objective.parse(self.objective)
+        objective = self._objective()
         rule = self._effective_rule(objective)
         run = self._start(X, y, sample_weight)
         seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -232,13 +232,22 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
 
     def _train_svm(self, run: TrainingRun, rows: NDArray[np.intp]) -> Expansion:
         """The C-SVC on labelled rows."""
-        solution = run.solve(rows, run.y[rows], self.C * run.cost[rows])
+        solution = run.solve(rows, run.y[rows], self._labelled_cost * run.cost[rows])
         return Expansion.from_solution(rows, run.y[rows], solution, len(run.y))
 
     def _learn_supervised(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, NDArray[np.float64]]:
         """The SVM without unlabelled rows: model and calibration scores."""
         model = self._train_svm(run, plan.training_rows)
         return model, calibration_scores(run, plan, model, lambda _, rows: self._train_svm(run, rows))
+
+    @property
+    def _labelled_cost(self) -> float:
+        """C of the labelled rows."""
+        return self.C
+
+    def _objective(self) -> Objective:
+        """The objective in force."""
+        return Objective.parse("f1" if self.objective is None else self.objective)
 
     def _effective_rule(self, objective: Objective) -> ThresholdRule:
         """The rule in force: a confidence turns the default rule into the one that certifies."""
@@ -416,7 +425,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         if scored.any():
             curve = OperatingCurve.from_scores(scores[scored], truth[scored]).thinned(_CURVE_POINTS).to_dict()
         costs = objective.costs
-        last = run.last
+        solution = learned.model.solution
         self.report_ = {
             "algorithm": self._algorithm,
             "params": {name: _plain(value) for name, value in self.get_params().items() if name != "callback"},
@@ -445,15 +454,13 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             },
             "rounds": learned.rounds,
             "curve": curve,
-            "solver": None
-            if last is None
-            else {
-                "gap": float(last.gap),
-                "objective": float(last.objective),
+            "solver": {
+                "gap": float(solution.gap),
+                "objective": float(solution.objective),
                 "iterations": run.iterations,
-                "status": last.status,
+                "status": solution.status,
                 "support_vectors": len(learned.model.rows),
-                "engine": last.engine,
+                "engine": solution.engine,
             },
             "timings": {"training": run.seconds},
             "warnings": warnings,

@@ -43,18 +43,19 @@ class SolverLimits:
 
 @dataclass(frozen=True)
 class Expansion:
-    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set."""
+    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set; `solution` gave it."""
 
     rows: NDArray[np.intp]
     coefficients: NDArray[np.float64]
     intercept: float
+    solution: Solution = field(repr=False, compare=False)
 
     @classmethod
     def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> Expansion:
         """Sum the variables of each row; several variables may stand on one row."""
         dense = np.bincount(rows, weights=y * solution.alpha, minlength=total).astype(np.float64)
         used = np.flatnonzero(dense)
-        return cls(used, dense[used], float(solution.b))
+        return cls(used, dense[used], float(solution.b), solution)
 
 
 @dataclass
@@ -71,6 +72,10 @@ class TrainingRun:
         Factor on C of each row: class weight times sample weight.
     ended : str
         Why training ended early, empty while it has not.
+    iterations : int
+        Of all solver calls.
+    memo : dict
+        What a method computes once and uses in each of its trainings.
     """
 
     X: Matrix
@@ -82,7 +87,7 @@ class TrainingRun:
     fraction: float = 0.0
     ended: EndReason = ""
     iterations: int = 0
-    last: Solution | None = None
+    memo: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -148,7 +153,6 @@ class TrainingRun:
             callback=self._on_iteration if self.callback is not None else None,
         )
         self.iterations += solution.iterations
-        self.last = solution
         if solution.status == "cancelled":
             self.ended = "stopped"
         elif solution.status != "optimal" or not np.isfinite(solution.b):
@@ -163,14 +167,19 @@ class TrainingRun:
 
     def approximate_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Scores from the solver's float32 kernel rows, which it often has at hand; right to about its tolerance."""
-        if self.kernel_parameters.kind == "linear" or len(rows) == 0 or len(expansion.rows) == 0:
-            return self.scores(expansion, rows)
+        return self.approximate_products(expansion.rows, expansion.coefficients, rows) + expansion.intercept
+
+    def approximate_products(
+        self, rows: NDArray[np.intp], coefficients: NDArray[np.float64], columns: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Σ_j coefficients_j K(x_{rows_j}, x) for some columns x, from float32 kernel rows (exact if linear)."""
+        if self.kernel_parameters.kind == "linear" or len(rows) == 0 or len(columns) == 0:
+            return np.asarray(self.kernel.products(rows, coefficients, columns))
         cache_bytes = default_cache_bytes() if self.limits.cache_bytes is None else self.limits.cache_bytes
-        pool = self.kernel.pool(np.concatenate([expansion.rows, rows]), cache_bytes)
-        scores = np.zeros(pool.samples.size)
-        columns = pool.columns(expansion.rows)
-        pool.update(columns, expansion.coefficients, scores, np.ones(len(columns), dtype=bool))
-        return np.asarray(scores[pool.columns(rows)] + expansion.intercept)
+        pool = self.kernel.pool(np.concatenate([rows, columns]), cache_bytes)
+        sums = np.zeros(pool.samples.size)
+        pool.update(pool.columns(rows), coefficients, sums, np.ones(len(rows), dtype=bool))
+        return np.asarray(sums[pool.columns(columns)])
 
     def state(self, expansion: Expansion, threshold: float) -> DecisionState:
         """The expansion as a decision that stands on its own."""

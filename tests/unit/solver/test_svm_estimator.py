@@ -1,6 +1,5 @@
 import json
 import time
-from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from solver.estimators import SVM
 from solver.evaluation import confusion
@@ -288,36 +286,3 @@ def test_works_inside_scikit_learn(tumours):
     assert (piped.predict(frame) == y).mean() > 0.95
     named = SVM(random_state=0).fit(frame, y)
     assert named.feature_names_in_.tolist() == list(frame.columns)
-
-
-ONE_WEIGHTED_ROW = {
-    "check_sample_weight_equivalence_on_dense_data": "one row of a class with weight 3 is one labelled row, not three",
-    "check_sample_weight_equivalence_on_sparse_data": "one row of a class with weight 3 is one labelled row, not three",
-}
-EXPECTED_FAILURES = {
-    "check_classifiers_train": "expects the decision at 0; here predict compares with threshold_",
-    "check_class_weight_classifiers": "expects the weights to move the decision; the threshold serves F1 afterwards",
-    **ONE_WEIGHTED_ROW,
-}
-
-
-@pytest.mark.parametrize(
-    ("estimator", "expected"),
-    [
-        (SVM(), EXPECTED_FAILURES),
-        (SVM(threshold_rule="zero", labeled_split="full"), ONE_WEIGHTED_ROW),
-    ],
-    ids=["default", "plain"],
-)
-def test_scikit_learn_estimator_checks(estimator, expected):
-    failed = {}
-    for checked, check in estimator_checks_generator(estimator, legacy=True, mark=None):
-        name = check.func.__name__
-        try:
-            check(checked)
-        except SkipTest:
-            continue
-        except Exception as error:
-            if name not in expected:
-                failed[name] = repr(error)
-    assert failed == {}

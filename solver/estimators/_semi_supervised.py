@@ -1,0 +1,74 @@
+"""Base of the methods that train once on labelled and unlabelled rows together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.estimators._base import Learned, ThresholdClassifier
+from solver.estimators._calibration import CalibrationPlan, calibration_scores
+from solver.estimators._run import Expansion, TrainingRun
+from solver.operating_point import Objective, ThresholdRule
+from solver.typing import Matrix
+
+
+class SemiSupervisedClassifier(ThresholdClassifier):
+    """A method that is defined by its training on a set of labelled rows and all unlabelled rows.
+
+    With fewer than two unlabelled rows it is the SVM on the labelled ones.
+    """
+
+    @abstractmethod
+    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+        """Train on these labelled rows and the run's unlabelled ones (at least two)."""
+
+    def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
+        del objective, rule  # only the threshold depends on them
+        supervised, supervised_scores = self._learn_supervised(run, plan)
+        if len(run.unlabelled) < 2 or run.is_exhausted():
+            return Learned(supervised, supervised_scores, supervised, supervised_scores)
+        model = self._train(run, plan.training_rows, plan)
+        scores = calibration_scores(run, plan, model, lambda _, rows: self._train(run, rows, plan))
+        return Learned(model, scores, supervised, supervised_scores)
+
+
+def positives_among(
+    unlabelled: int, truth: NDArray[np.float64], share: float | None, prior_strength: float | None
+) -> int:
+    """How many unlabelled rows shall be positive: u₊, at least 1 and at most u - 1.
+
+    Parameters
+    ----------
+    unlabelled : int
+        u, at least 2.
+    truth : array
+        +1 and -1 of the labelled rows.
+    share : float or None
+        Known share of positives; None: the labelled rows' share.
+    prior_strength : float or None
+        With `share`: it is a prior worth this many labelled rows; None: it is taken as it is.
+    """
+    labelled, positive = len(truth), int(np.count_nonzero(truth > 0))
+    if share is None:
+        share = positive / labelled
+    elif prior_strength is not None:
+        share = (positive + prior_strength * share) / (labelled + prior_strength)
+    return int(min(max(round(unlabelled * share), 1), unlabelled - 1))
+
+
+def top_rows(scores: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+    """Marks the `count` largest scores, the first rows among equals."""
+    marked = np.zeros(len(scores), dtype=bool)
+    marked[np.argsort(-scores, kind="stable")[:count]] = True
+    return marked
+
+
+def stack_rows(X: Matrix, row: NDArray[np.float64]) -> Matrix:
+    """X with one more row, of shape (1, d), below."""
+    if sparse.issparse(X):
+        compressed: Matrix = sparse.vstack([X, sparse.csr_matrix(row)], format="csr")
+        return compressed
+    return np.vstack([np.asarray(X), row])
