@@ -170,6 +170,50 @@ _SHARED: Final = (
     Parameter("device", "choice", "auto", "Where kernel rows are computed.", choices=("auto", "cpu", "cuda")),
 )
 
+_C_UNLABELED: Final = Parameter(
+    "C_unlabeled",
+    "number",
+    None,
+    "Cost of a margin error of an unlabelled row; null takes C times labelled per unlabelled rows.",
+    1e-9,
+    1e9,
+    nullable=True,
+)
+_SHARE: Final = (
+    Parameter(
+        "positive_share",
+        "number",
+        None,
+        "Share of positives among the unlabelled rows; null takes that of the labelled ones.",
+        1e-6,
+        1 - 1e-6,
+        nullable=True,
+    ),
+    Parameter(
+        "prior_strength",
+        "number",
+        None,
+        "How many labelled rows positive_share is worth; null takes it as it is.",
+        0,
+        1e9,
+        nullable=True,
+    ),
+)
+_LABEL_MEANS: Final = (
+    Parameter("C1", "number", 1.0, "Cost of a margin error of a labelled row.", 1e-6, 1e9),
+    Parameter("C2", "number", 0.1, "Cost of a margin error of an unlabelled row.", 1e-9, 1e9),
+    *_SHARE,
+    Parameter(
+        "means",
+        "choice",
+        "alternating",
+        "Where the labels of unlabelled rows come from; tsvm was measured to be better for most data.",
+        choices=("alternating", "tsvm"),
+    ),
+    Parameter("kernel", "choice", "linear", "Kernel function.", choices=("rbf", "linear", "poly", "sigmoid")),
+    *(parameter for parameter in _SHARED if parameter.name not in ("C", "kernel")),
+)
+
 ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
     spec.name: spec
     for spec in (
@@ -204,6 +248,93 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
                 Parameter("C_soft", "number", 0.1, "Cost of given labels as a multiple of C.", 1e-6, 1e3),
                 Parameter("max_add", "integer", None, "Most rows labelled in a round.", 1, 1e12, nullable=True),
                 Parameter("max_rounds", "integer", 50, "Most rounds.", 1, 1000),
+            ),
+        ),
+        AlgorithmSpec(
+            "cs4vm",
+            "Cost-sensitive semi-supervised SVM by label means; the costs are those of a cost objective.",
+            "solver.estimators:CS4VM",
+            uses_unlabelled=True,
+            parameters=(
+                *_LABEL_MEANS,
+                Parameter(
+                    "false_negative",
+                    "number",
+                    None,
+                    "Cost of missing a positive row; null takes the objective's cost, or 1.",
+                    1e-6,
+                    1e6,
+                    nullable=True,
+                ),
+                Parameter(
+                    "false_positive",
+                    "number",
+                    None,
+                    "Cost of a false alarm; null takes the objective's cost, or 1.",
+                    1e-6,
+                    1e6,
+                    nullable=True,
+                ),
+                Parameter(
+                    "cost_shift",
+                    "number",
+                    0.0,
+                    "Adds this times ln(false_negative / false_positive) to every score.",
+                    -10,
+                    10,
+                ),
+            ),
+        ),
+        AlgorithmSpec(
+            "mean-s3vm",
+            "Semi-supervised SVM by label means.",
+            "solver.estimators:MeanS3VM",
+            uses_unlabelled=True,
+            parameters=_LABEL_MEANS,
+        ),
+        AlgorithmSpec(
+            "tsvm",
+            "Transductive SVM: switches the labels of unlabelled rows until the margin is widest.",
+            "solver.estimators:TSVM",
+            uses_unlabelled=True,
+            parameters=(*_SHARED, _C_UNLABELED, *_SHARE),
+        ),
+        AlgorithmSpec(
+            "ramp-tsvm",
+            "Transductive SVM with the ramp loss, by the concave-convex procedure.",
+            "solver.estimators:RampTSVM",
+            uses_unlabelled=True,
+            parameters=(
+                *_SHARED,
+                _C_UNLABELED,
+                *_SHARE,
+                Parameter("ramp", "number", -0.3, "The loss of an unlabelled row is flat below this score.", -0.999, 0),
+            ),
+        ),
+        AlgorithmSpec(
+            "lapsvm",
+            "Laplacian SVM: scores vary little between neighbouring rows.",
+            "solver.estimators:LaplacianSVM",
+            uses_unlabelled=True,
+            parameters=(
+                *_SHARED,
+                Parameter("n_neighbors", "integer", 6, "Neighbours of a row in the graph.", 1, 1000),
+                Parameter("manifold_weight", "number", 0.1, "How much neighbours pull each other.", 0, 1e6),
+            ),
+        ),
+        AlgorithmSpec(
+            "self-training",
+            "SVM that adds the unlabelled rows it is sure of with its own labels.",
+            "solver.estimators:SelfTraining",
+            uses_unlabelled=True,
+            parameters=(
+                *_SHARED,
+                Parameter(
+                    "margin", "number", 1.0, "A row is added when its score is at least this far from 0.", 0, 1e6
+                ),
+                Parameter("max_add", "integer", None, "Most rows of a class added in a round.", 1, 1e12, nullable=True),
+                Parameter("max_rounds", "integer", 50, "Most rounds.", 1, 1000),
+                Parameter("C_soft", "number", 1.0, "Cost of added rows as a multiple of C.", 1e-6, 1e3),
             ),
         ),
     )

@@ -1,0 +1,88 @@
+"""Every algorithm by name: the table says what the constructor says, and training by it gives a whole model."""
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+
+from solver.algorithms import ALGORITHMS, ParamError, validate_params
+from solver.features import Column, Table
+from solver.model_file import read_model, write_model
+from solver.training import TrainingError, TrainingRequest, train
+
+GIVEN_BY_TRAINING = {"objective", "positive", "unlabeled", "random_state", "callback", "max_seconds"}
+
+
+def partly_labelled(n=120, labelled=60, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.random(n) < 0.4
+    truth[:6] = [True, False] * 3
+    labels = np.array(["spam" if t else "ham" for t in truth], dtype=object)
+    labels[labelled:] = None
+    columns = {
+        name: Column(name, "number", rng.normal(size=n) + 1.5 * shift * truth)
+        for name, shift in (("a", 1.0), ("b", -1.0), ("c", 0.0))
+    }
+    return Table(columns), labels
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_table_agrees_with_the_constructor(name):
+    signature = inspect.signature(ALGORITHMS[name].load()).parameters
+    defaults = {key: parameter.default for key, parameter in signature.items() if key not in GIVEN_BY_TRAINING}
+    assert validate_params(name, {}) == defaults
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {"kind": "recall", "target": 0.8},
+        {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0},
+        {"kind": "precision", "target": 0.6, "confidence": 0.8},
+    ],
+    ids=lambda o: o["kind"],
+)
+def test_trains_by_name(name, objective, tmp_path):
+    table, labels = partly_labelled()
+    request = TrainingRequest(algorithm=name, objective=objective, positive="spam", test_fraction=0.2, seed=1)
+    trained = train(table, labels, request)
+    report = trained.report
+    assert json.loads(json.dumps(report, allow_nan=False)) == report
+    assert report["algorithm"] == name
+    assert report["status"] in ("met", "cannot_certify", "preference_unmet")
+    assert report["test"]["n"] == 12
+    assert {"no_unlabelled", "plain_svm"} <= report["controls"].keys()
+    assert all(control["test"]["n"] == 12 for control in report["controls"].values())
+    path = tmp_path / "model"
+    write_model(path, trained.model)
+    again = read_model(path).predict(table)
+    assert np.array_equal(again.scores, trained.model.predict(table).scores)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "wrong"),
+    [
+        ("cs4vm", {"C": 1.0}, "C"),
+        ("cs4vm", {"false_negative": 0}, "false_negative"),
+        ("mean-s3vm", {"positive_share": 1.0}, "positive_share"),
+        ("tsvm", {"C_unlabeled": -1}, "C_unlabeled"),
+        ("ramp-tsvm", {"ramp": 0.1}, "ramp"),
+        ("lapsvm", {"n_neighbors": 0}, "n_neighbors"),
+        ("self-training", {"margin": "wide"}, "margin"),
+    ],
+)
+def test_wrong_parameter_is_named(name, params, wrong):
+    with pytest.raises(ParamError) as caught:
+        validate_params(name, params)
+    assert caught.value.name == wrong
+
+
+@pytest.mark.parametrize("name", [name for name, spec in ALGORITHMS.items() if spec.uses_unlabelled])
+def test_unlabelled_rows_are_asked_for(name):
+    table, labels = partly_labelled(labelled=120)
+    request = TrainingRequest(algorithm=name, objective={"kind": "f1"}, positive="spam")
+    with pytest.raises(TrainingError) as caught:
+        train(table, labels, request)
+    assert caught.value.code == "no_unlabelled"
