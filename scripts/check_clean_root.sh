@@ -100,7 +100,7 @@ check_image() { # FOLDER TARGET
   echo "127.0.0.1 localhost postgres redis" > "$root/etc/hosts"
   mount --bind "$root" "$root"
   mount -t proc proc "$root/proc"
-  mount --bind /dev "$root/dev"
+  mount --rbind /dev "$root/dev"
   mount -t tmpfs -o size=256m,mode=1777,nosuid,nodev tmpfs "$root/tmp"
   mount -t tmpfs -o size=1g,mode=0700,uid=10001,gid=10001 tmpfs "$root/var/lib/prefsvm"
   mount -o remount,ro,bind "$root"

@@ -63,9 +63,9 @@ while job["status"] in ("queued", "running"):
     assert time.monotonic() - begun < 300, job
 assert job["status"] == "succeeded", job
 predicted = answer(client.post("/predict", json={"model": job["model_id"], "rows": tumours.test_rows}))["predictions"]
-right = sum(p["label"] == label for p, label in zip(predicted, tumours.test_labels, strict=True))
-print(f"psvm trained in {time.monotonic() - begun:.1f} s, {right} of {len(predicted)} test rows right")
-assert right > 0.85 * len(predicted)
+said = [p["label"] for p, label in zip(predicted, tumours.test_labels, strict=True) if label == "malignant"]
+print(f"{time.monotonic() - begun:.1f} s, {said.count('malignant')} of {len(said)} malignant test rows found")
+assert said.count("malignant") > 0.85 * len(said)
 """
 
 
@@ -203,7 +203,7 @@ def check(image: Image, servers: Path, logs: Path) -> None:
             print(f"ok  {name} stopped in {time.monotonic() - begun:.1f} s with status {status}")
     except BaseException:
         for name in processes:
-            print(f"--- {name}\n" + "\n".join((logs / f"{name}.log").read_text().splitlines()[-40:]))
+            print(f"--- {name}\n" + "\n".join((logs / f"{name}.log").read_text().splitlines()[-20:]))
         raise
 
 
