@@ -47,7 +47,7 @@ def serve(
     settings = _settings(**{name: value for name, value in given.items() if value is not None})
     try:
         Supervisor(settings, say=lambda line: print(line, flush=True)).run()
-    except ServerError as error:
+    except (ServerError, OSError) as error:
         _fail(str(error))
 
 

@@ -220,7 +220,7 @@ def postgres_account() -> pwd.struct_passwd | None:
     Raises
     ------
     ServerError
-        There is no such account and none can be made, or this user has no name.
+        There is no such account and none can be made, this process may not become it, or this user has no name.
     """
     if os.geteuid() != 0:
         with contextlib.suppress(KeyError):
@@ -230,23 +230,34 @@ def postgres_account() -> pwd.struct_passwd | None:
             f"user number {os.geteuid()} has no name on this machine, which Postgres needs: add one to /etc/passwd, or "
             "set PREFSVM_DATABASE_URL"
         )
-    for name in ("postgres", "prefsvm"):
-        with contextlib.suppress(KeyError):
-            return pwd.getpwnam(name)
-    useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
-    if useradd:
-        subprocess.run(
-            [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", "prefsvm"],
-            capture_output=True,
-            check=False,
+    account = _find_account("postgres", "prefsvm")
+    if account is None:
+        useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
+        if useradd:
+            command = [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", "prefsvm"]
+            subprocess.run(command, capture_output=True, check=False)
+        account = _find_account("prefsvm", "nobody")
+    if account is None:
+        raise ServerError(
+            "Postgres refuses to run as root, and this machine has no account named postgres, prefsvm or nobody and no "
+            "useradd to make one: start prefsvm as an ordinary user"
         )
-    for name in ("prefsvm", "nobody"):
+    try:
+        subprocess.run(["true"], cwd="/", check=True, **_as(account))
+    except OSError as error:
+        raise ServerError(
+            f"Postgres refuses to run as root, and this process may not become {account.pw_name} ({error.strerror}): "
+            "start prefsvm as an ordinary user, or set PREFSVM_DATABASE_URL"
+        ) from None
+    return account
+
+
+def _find_account(*names: str) -> pwd.struct_passwd | None:
+    """Return the first of these accounts that exists."""
+    for name in names:
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
-    raise ServerError(
-        "Postgres refuses to run as root, and this machine has no account named postgres, prefsvm or nobody and no "
-        "useradd to make one: start prefsvm as an ordinary user"
-    )
+    return None
 
 
 def make_folder(folder: Path, account: pwd.struct_passwd | None = None) -> None:

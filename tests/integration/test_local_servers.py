@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
 import shutil
 import signal
 import stat
@@ -184,6 +186,64 @@ def test_a_redis_or_valkey_on_the_path_comes_first(name, tmp_path, monkeypatch, 
         wait_ready(server)
     finally:
         server.kill()
+
+
+# --- the account ---
+
+
+@pytest.fixture
+def accounts(monkeypatch: pytest.MonkeyPatch) -> dict[str, pwd.struct_passwd]:
+    """The accounts of a machine on which this process is root."""
+    known: dict[str, pwd.struct_passwd] = {}
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(pwd, "getpwnam", known.__getitem__)
+    # This process can always become itself.
+    monkeypatch.setattr(servers, "_as", lambda _: {})
+    return known
+
+
+def account(name: str) -> pwd.struct_passwd:
+    return pwd.struct_passwd((name, "x", 1000, 1000, "", "/", "/bin/false"))
+
+
+def test_root_takes_the_account_of_postgres_then_one_made_before(accounts):
+    accounts["nobody"] = account("nobody")
+    accounts["prefsvm"] = account("prefsvm")
+    assert postgres_account() is accounts["prefsvm"]
+    accounts["postgres"] = account("postgres")
+    assert postgres_account() is accounts["postgres"]
+
+
+def test_root_makes_an_account_where_there_is_none(accounts, tmp_path, monkeypatch):
+    useradd = tmp_path / "useradd"
+    useradd.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\n')
+    useradd.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: str(useradd))
+    accounts["nobody"] = account("nobody")
+    assert postgres_account() is accounts["nobody"]  # that useradd made none
+    assert (tmp_path / "arguments").read_text().endswith("/usr/sbin/nologin prefsvm\n")
+
+
+def test_root_without_any_account_or_the_right_to_change_is_told_so(accounts, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(ServerError, match="no account named postgres, prefsvm or nobody"):
+        postgres_account()
+    accounts["postgres"] = account("postgres")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(subprocess, "run", refuse)  # as in a container without CAP_SETUID
+    with pytest.raises(ServerError, match=r"may not become postgres \(Operation not permitted\)"):
+        postgres_account()
+
+
+@pytest.mark.skipif(ROOT, reason="root need not have a name")
+def test_an_ordinary_user_is_its_own_account_if_it_has_a_name(monkeypatch):
+    assert postgres_account() is None
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(ServerError, match="user number 54321 has no name"):
+        postgres_account()
 
 
 # --- Postgres ---

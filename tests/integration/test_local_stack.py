@@ -410,6 +410,18 @@ def test_what_cannot_be_served_is_refused_with_a_reason(arguments, reason, short
     assert not (short_dir / "data").exists()
 
 
+def test_a_part_that_cannot_start_ends_it_and_shows_its_log(short_dir):
+    with serve("--data-dir", short_dir / "data", "--port", 0, PREFSVM_BLOB_URL="nonsense://there") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        children = family(process.pid)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"prefsvm: api did not start; the end of {short_dir}/data/logs/api.log:" in said
+    assert "nonsense" in said
+    assert alive(children) == []
+
+
 def test_a_port_that_is_taken_is_refused_before_anything_starts(short_dir, taken_port):
     with pytest.raises(ServerError, match=rf"port {taken_port}: Address already in use"):
         Supervisor(Settings(data_dir=short_dir / "data", port=taken_port), say=lambda _: None).run()
