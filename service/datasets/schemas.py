@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
@@ -50,5 +49,5 @@ class Dataset(Answer):
     sha256: str = Field(description="Of the bytes that were sent.")
     rows: int
     columns: list[Column]
-    warnings: list[Any]
+    warnings: list[str]
     created_at: datetime

@@ -7,7 +7,7 @@ import errno
 import hashlib
 import logging
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -153,7 +153,7 @@ class DatasetService:
             raise
         finally:
             if not kept:
-                await asyncio.shield(self._discard([upload_key, columnar_key]))
+                await asyncio.shield(self._run(self._discard, upload_key, columnar_key))
 
     def get(self, dataset_id: str) -> Dataset:
         """Return a data set; raises `DatasetNotFound`."""
@@ -191,8 +191,7 @@ class DatasetService:
             if job is not None:
                 raise DatasetInUse(f"the job {job} has not ended; wait for it or cancel it")
             datasets.delete(row)
-        for key in (row.blob_key, row.columnar_key):
-            self._blobs.delete(key)
+        self._discard(row.blob_key, row.columnar_key)
 
     async def _store(self, upload: Upload, key: str) -> _Stored:
         """Write an upload to the blob store as it arrives."""
@@ -264,12 +263,13 @@ class DatasetService:
                     return _existing(datasets.get(made))
             return _dataset(datasets.add(row))
 
-    async def _discard(self, keys: Sequence[str]) -> None:
+    def _discard(self, *keys: str) -> None:
+        """Delete blobs that no row names. One that cannot be deleted costs space, but must not cost an error."""
         for key in keys:
             try:
-                await self._run(self._blobs.delete, key)
+                self._blobs.delete(key)
             except Exception:
-                logger.exception("a blob of a refused upload was left behind")
+                logger.exception("a blob was left behind", extra={"fields": {"key": key}})
 
     async def _run(self, function: Callable[..., Result], *arguments: Any) -> Result:
         return await to_thread.run_sync(function, *arguments, limiter=self._threads)

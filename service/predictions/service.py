@@ -96,7 +96,7 @@ def decide(model_id: str, model: Model, body: PredictRequest) -> PredictAnswer:
     warnings = list(made.warnings)
     if extra:
         named = ", ".join(name[:100] for name in extra[:20]) + (", …" if len(extra) > 20 else "")
-        warnings.append(f"{len(extra)} columns that the model does not use were ignored: {named}")
+        warnings.append(f"ignored, because the model does not use them: {named}")
     probabilities = [None] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
     return PredictAnswer(
         model=model_id,
