@@ -23,6 +23,7 @@ from service.ingest.table import check_columns, forced_kinds, store_table
 
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
+BLOCK_BYTES_A_COLUMN = 2 << 10
 MIXED_SHARE = 0.5
 """A text column is worth a word when at least this share of its first rows would have been numbers."""
 
@@ -50,9 +51,9 @@ class _Reader:
         self._limits = limits
         self._warnings = warnings
         self._block_bytes = max(BLOCK_BYTES, 2 * limits.max_line_bytes)
-        # csv has one limit for the whole process; this process reads one file.
-        csv.field_size_limit(self._block_bytes)
         self._names = self._read_names()
+        # The cost of a block grows with the number of its columns, so that of many columns is worth more rows.
+        self._block_bytes = max(self._block_bytes, BLOCK_BYTES_A_COLUMN * len(self._names))
         self._forced = forced_kinds(options.columns, self._names)
 
     def store(self, output: Path) -> Columnar:
@@ -72,6 +73,8 @@ class _Reader:
     def _records(self) -> Iterator[_Record]:
         """Yield the records that are not empty, from the beginning; slow, so for the header and for errors only."""
         lines = _BoundedLines(io.TextIOWrapper(self._file(), encoding="utf-8", newline=""), self._block_bytes)
+        # csv has one limit for the whole process; this process reads one file.
+        csv.field_size_limit(self._block_bytes)
         reader = csv.reader(lines, delimiter=self._options.delimiter)
         line = 1
         while True:

@@ -126,7 +126,8 @@ class _TableWriter:
                 write_statistics=False,
                 store_schema=False,
             )
-        self._file.write_batch(pa.record_batch(columns, schema=schema))
+        # Not write_batch, which would hold row groups of a million rows in memory.
+        self._file.write_table(pa.table(columns, schema=schema), row_group_size=len(columns[0]))
 
     def close(self, warnings: list[str]) -> list[ColumnProfile]:
         """Finish the file; `warnings` gets what is odd about the columns."""
@@ -148,7 +149,8 @@ class ColumnStatistics:
         self.kind: Kind = "number"
         self.outer_blanks = False
         self._missing = 0
-        self._distinct: set[object] = set()
+        self._distinct = 0
+        self._values: pa.Array | None = None  # those counted, until there are enough
         self._min = math.inf
         self._max = -math.inf
         self._leading_zeros = False
@@ -157,13 +159,10 @@ class ColumnStatistics:
         """Take a batch into account."""
         self.kind = kind
         self._missing += array.null_count
-        if len(self._distinct) < MAX_DISTINCT:
-            # A slice first: most columns with many values show it at once.
-            for part in (array[: 2 * MAX_DISTINCT], array[2 * MAX_DISTINCT :]):
-                values = pc.unique(part.drop_null())
-                self._distinct.update(values[:MAX_DISTINCT].to_pylist())
-                if len(self._distinct) >= MAX_DISTINCT:
-                    break
+        # A slice first: most columns with many values show it at once.
+        for part in (array[: 2 * MAX_DISTINCT], array[2 * MAX_DISTINCT :]):
+            if self._distinct < MAX_DISTINCT:
+                self._count_distinct(part)
         if kind == "text":
             self._leading_zeros = self._leading_zeros or has_leading_zeros(array)
             self.outer_blanks = self.outer_blanks or has_outer_blanks(array)
@@ -172,17 +171,23 @@ class ColumnStatistics:
             self._min = min(self._min, bounds["min"])
             self._max = max(self._max, bounds["max"])
 
+    def _count_distinct(self, array: pa.Array) -> None:
+        values = pc.unique(array.drop_null())
+        if self._values is not None:
+            values = pc.unique(pa.concat_arrays([self._values, values]))
+        self._distinct = min(len(values), MAX_DISTINCT)
+        self._values = values if self._distinct < MAX_DISTINCT else None
+
     def profile(self) -> ColumnProfile:
         """Return what was seen."""
-        distinct = min(len(self._distinct), MAX_DISTINCT)
         has_bounds = self._min <= self._max
         return ColumnProfile(
             name=self.name,
             kind=self.kind,
             missing=self._missing,
-            distinct=distinct,
+            distinct=self._distinct,
             min=self._min if has_bounds else None,
             max=self._max if has_bounds else None,
-            constant=distinct + (self._missing > 0) <= 1,
+            constant=self._distinct + (self._missing > 0) <= 1,
             leading_zeros=self._leading_zeros if self.kind == "text" else None,
         )

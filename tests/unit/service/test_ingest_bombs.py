@@ -193,3 +193,13 @@ def test_bomb(tmp_path: Path, make: Callable[[], bytes], format: str, code: str)
     assert cost.answer.get("error", {}).get("code") == code
     assert cost.seconds < MAX_SECONDS
     assert cost.mib < MAX_MIB
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_an_honest_file(tmp_path: Path) -> None:
+    rows = "".join(",".join([*(f"{i * j / 7:.6f}" for j in range(20)), f"k{i % 50}"]) + "\n" for i in range(10_000))
+    data = (",".join(f"c{j}" for j in range(21)) + "\n" + rows * 150).encode()
+    assert len(data) > 250 << 20
+    cost = run_child(tmp_path, data, "csv")
+    assert cost.answer["result"]["rows"] == 1_500_000
+    assert cost.mib < 400
