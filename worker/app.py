@@ -10,6 +10,7 @@ from kombu.entity import Queue
 from service.jobs.doorbell import QUEUE, TASK, celery_settings
 from service.settings import Settings
 from worker import transport
+from worker.fairness import SlotBell
 
 
 def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
@@ -32,10 +33,16 @@ def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
         task_queues=[Queue(QUEUE, routing_key=QUEUE)],  # type: ignore[no-untyped-call]
         worker_concurrency=settings.worker_slots,
         worker_pool="threads",
+        worker_disable_prefetch=True,
     )
+    bell = SlotBell()
+    app.steps["consumer"].add(bell.consumer_step())
 
     @app.task(name=TASK, ignore_result=True)  # type: ignore[untyped-decorator]
     def train(job_id: str) -> None:
-        run(job_id)
+        try:
+            run(job_id)
+        finally:
+            bell.ring()
 
     return app

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from kombu.transport import TRANSPORT_ALIASES, redis
 
-from service.identifiers import ID_PATTERN
+from service.identifiers import is_id
 from service.jobs.doorbell import QUEUE, TASK
 
 log = logging.getLogger("prefsvm.worker")
@@ -30,7 +30,7 @@ def job_id_of(frame: Any) -> str | None:
         (job_id,) = args
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    if kwargs != {} or not isinstance(job_id, str) or not ID_PATTERN.match(job_id):
+    if kwargs != {} or not isinstance(job_id, str) or not is_id(job_id, "job"):
         return None
     return job_id
 

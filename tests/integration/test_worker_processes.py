@@ -141,6 +141,17 @@ def test_after_sigterm_another_worker_has_the_job_within_two_seconds(stack: Stac
     assert "the worker shuts down" in str([event.data for event in stack.events(job_id) if event.kind == "requeued"])
 
 
+def test_no_job_waits_in_a_busy_worker_while_another_is_idle(open_stack: Callable[..., Stack]) -> None:
+    stack = open_stack(redispatch_seconds=60.0)
+    stack.start_dispatcher()
+    stack.start_workers(2)
+    long = stack.enqueue("sleep", seconds=8)
+    stack.wait_for_status(long, "running")
+    for _ in range(4):
+        stack.wait_for_status(stack.enqueue("nothing"), "succeeded")
+    assert stack.row(long).status == "running"
+
+
 def test_an_emptied_broker_loses_nothing(stack: Stack) -> None:
     jobs = [stack.enqueue("nothing") for _ in range(12)]
     stack.start_dispatcher()
@@ -154,10 +165,8 @@ def test_an_emptied_broker_loses_nothing(stack: Stack) -> None:
         assert stack.wait_for_status(job_id, "succeeded", 30).attempt == 1
 
 
-@pytest.mark.parametrize(
-    "place",
-    ["after_ring", *(pytest.param(p, marks=pytest.mark.slow) for p in ("before_ring", "after_mark_dispatched"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["before_ring", "after_ring", "after_mark_dispatched"])
 def test_a_dispatcher_may_die_anywhere(stack: Stack, place: str) -> None:
     stack.start_worker()
     job_id = stack.enqueue("nothing")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import select
 from worker_bench import STANDIN, Bench, wait_for
@@ -193,6 +194,70 @@ def test_a_lost_lease_ends_the_child_and_writes_nothing(bench: Bench, tmp_path: 
     job = bench.row(job_id)
     assert (job.status, job.attempt, job.error) == ("running", 2, None)
     assert bench.events(job_id)[-1].kind != "finished"
+
+
+@pytest.fixture
+def outage(postgres_url: str, bench: Bench) -> Callable[[bool], None]:
+    """Take the database of the bench away (True) and give it back (False)."""
+    name = bench.database.engine.url.database
+
+    def switch(away: bool) -> None:
+        with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as administrator:
+            administrator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {not away}")  # type: ignore[arg-type]
+            if away:
+                administrator.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+                )
+
+    return switch
+
+
+def test_a_short_outage_of_the_database_costs_nothing(
+    bench: Bench, outage: Callable[[bool], None], tmp_path: Path
+) -> None:
+    note = tmp_path / "note"
+    job_id = bench.enqueue("sleep", seconds=2, note=str(note))
+    thread, endings = bench.in_thread(job_id)
+    wait_for(lambda: note.exists())
+    outage(True)
+    time.sleep(1)  # a third of the lease
+    outage(False)
+    thread.join(20)
+    assert endings == ["succeeded"]
+    assert bench.row(job_id).attempt == 1
+
+
+def test_a_long_outage_ends_the_child_when_the_lease_has_run_out(
+    bench: Bench, outage: Callable[[bool], None], tmp_path: Path
+) -> None:
+    note = tmp_path / "note"
+    job_id = bench.enqueue("sleep", seconds=60, note=str(note))
+    thread, endings = bench.in_thread(job_id)
+    wait_for(lambda: note.exists() and note.read_text().endswith("\n"))
+    outage(True)
+    started = time.monotonic()
+    thread.join(20)
+    assert time.monotonic() - started < bench.settings.lease_seconds + 7
+    assert endings == ["lost"]
+    assert not Path(f"/proc/{note.read_text().split()[0]}").exists()
+    outage(False)
+    with bench.database.transaction() as session:
+        assert JobLifecycle(3.0, 15).requeue_expired(session).requeued == [job_id]
+
+
+def test_a_result_waits_for_the_database(bench: Bench, outage: Callable[[bool], None], tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    job_id = bench.enqueue("sleep", seconds=0.5, note=str(note))
+    thread, endings = bench.in_thread(job_id)
+    wait_for(lambda: note.exists())
+    outage(True)
+    thread.join(2.0)  # it has its result now, and the lease goes on
+    assert endings == []
+    outage(False)
+    thread.join(20)
+    assert endings == ["succeeded"]
+    assert bench.row(job_id).attempt == 1
+    assert len(bench.models(job_id)) == 1
 
 
 def test_a_worker_that_shuts_down_hands_its_job_back(bench: Bench, tmp_path: Path) -> None:

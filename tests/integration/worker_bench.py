@@ -80,13 +80,13 @@ class JobTable:
 class Bench(JobTable):
     """A supervisor in this process."""
 
-    def __init__(self, settings: Settings, database: Database, **changes: Any) -> None:
+    def __init__(self, settings: Settings, database: Database, runner: str = "standin_jobs", **changes: Any) -> None:
         super().__init__(database)
         defaults = {"lease_seconds": 3.0, "stop_grace_seconds": 0.5, "shutdown_grace_seconds": 0.3}
         self.settings = settings.model_copy(update={**defaults, **changes})
         self.stopping = threading.Event()
         self.scratch = Scratch(self.settings.data_dir / "scratch")
-        self.spares = SparePool("standin_jobs", 1)
+        self.spares = SparePool(runner, 1)
         self.supervisor = Supervisor(self.settings, database, self.spares, self.scratch, self.stopping)
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class Bench(JobTable):
 class Stack(JobTable):
     """A dispatcher and workers as processes of their own."""
 
-    def __init__(self, settings: Settings, database: Database, folder: Path, runner: str = "standin_jobs") -> None:
+    def __init__(self, settings: Settings, database: Database, folder: Path) -> None:
         super().__init__(database)
         self.settings = settings
         assert settings.database_url is not None
@@ -112,7 +112,7 @@ class Stack(JobTable):
         self.environment = {
             **os.environ,
             "PYTHONPATH": str(STANDIN),
-            "PREFSVM_JOB_RUNNER": runner,
+            "PREFSVM_JOB_RUNNER": "standin_jobs",
             "PREFSVM_DATABASE_URL": settings.database_url.replace("+psycopg", ""),
             "PREFSVM_BROKER_URL": settings.broker_url,
             "PREFSVM_DATA_DIR": str(settings.data_dir),
