@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +30,8 @@ SPARSE = ("data", "indices", "indptr", "shape")
 MAX_MEMBERS = 1000
 MAX_HEADER_BYTES = 10_000
 BATCH_ITEMS = 1 << 20
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, struct.error)
+"""What zipfile raises for archives that are not in order."""
 _FLOAT32_HOLDS = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
 
 
@@ -52,7 +57,9 @@ def read_npz(path: Path, limits: Limits, output: Path, warnings: list[str]) -> C
             if "X" in arrays:
                 return _store_dense(arrays["X"], arrays[LABEL], limits, output, warnings)
             return _store_sparse(arrays, limits, output)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, zipfile.LargeZipFile):
+    except (*_DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a seek to before the start
+            raise  # the disk, not the file
         raise IngestError("malformed", "not a whole NPZ file: the zip archive is damaged or cut off") from None
 
 
@@ -107,6 +114,8 @@ class _Array:
         """Check what the header says, then unpack no more than that."""
         if info.flag_bits & 1:
             raise IngestError("unsupported", "the zip archive is encrypted")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise IngestError("unsupported", "the zip archive is packed in a way that NumPy does not use")
         with archive.open(info) as member:
             shape, fortran, dtype = _read_header(member, name)
             size = dtype.itemsize
