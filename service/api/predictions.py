@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import orjson
+from fastapi import APIRouter, Response
 
 from service.api.json_body import JsonRoute
 from service.api.parameters import problems
@@ -14,9 +15,11 @@ def predictions_router(predictions: PredictionService) -> APIRouter:
     """Return the route of predictions."""
     router = APIRouter(tags=["predictions"], route_class=JsonRoute)
 
-    @router.post("/predict", operation_id="predict", responses=problems(404, 413, 415, 422))
-    async def predict(body: PredictRequest) -> PredictAnswer:
+    @router.post(
+        "/predict", operation_id="predict", response_model=PredictAnswer, responses=problems(404, 413, 415, 422)
+    )
+    async def predict(body: PredictRequest) -> Response:
         """Decide on rows. Columns go by name: a missing one is an error, an extra one is ignored with a warning."""
-        return await predictions.predict(body)
+        return Response(orjson.dumps(await predictions.predict(body)), media_type="application/json")
 
     return router

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from dataclasses import dataclass
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
@@ -14,7 +15,7 @@ from service.models.errors import ModelNotFound
 from service.predictions.cache import ByteCache
 from service.predictions.errors import DamagedModel, RowsDoNotFit
 from service.predictions.repository import ModelFile, ModelFileRepository
-from service.predictions.schemas import PredictAnswer, Prediction, PredictRequest
+from service.predictions.schemas import PredictRequest
 from service.settings import Settings
 from solver.features import FeatureError
 from solver.model_file import Model, ModelFileError, read_model
@@ -28,6 +29,16 @@ QUICK_WORK = 2_000_000
 QUICK_ROWS = 100
 
 
+@dataclass(frozen=True)
+class Decisions:
+    """The fields of `PredictAnswer` as plain data: an object of pydantic for each row costs more than deciding."""
+
+    model: str
+    threshold: float
+    predictions: list[dict[str, str | float | None]]
+    warnings: list[str]
+
+
 class PredictionService:
     """Keeps decision functions ready and applies them."""
 
@@ -37,7 +48,7 @@ class PredictionService:
         self._models: ByteCache[Model] = ByteCache(settings.model_cache_bytes)
         self._threads = CapacityLimiter(THREADS)
 
-    async def predict(self, body: PredictRequest) -> PredictAnswer:
+    async def predict(self, body: PredictRequest) -> Decisions:
         """Decide on rows.
 
         Raises
@@ -84,7 +95,7 @@ class PredictionService:
             raise DamagedModel("the stored model cannot be read by this version") from None
 
 
-def decide(model_id: str, model: Model, body: PredictRequest) -> PredictAnswer:
+def decide(model_id: str, model: Model, body: PredictRequest) -> Decisions:
     """Apply a model to rows; raises `RowsDoNotFit`."""
     try:
         # Overflow to infinity is not warned about but found: `Model.predict` refuses a score that is not finite.
@@ -98,11 +109,11 @@ def decide(model_id: str, model: Model, body: PredictRequest) -> PredictAnswer:
         named = ", ".join(name[:100] for name in extra[:20]) + (", …" if len(extra) > 20 else "")
         warnings.append(f"ignored, because the model does not use them: {named}")
     probabilities = [None] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
-    return PredictAnswer(
+    return Decisions(
         model=model_id,
         threshold=model.decision.threshold,
         predictions=[
-            Prediction.model_construct(label=label, score=score, probability=probability)
+            {"label": label, "score": score, "probability": probability}
             for label, score, probability in zip(made.labels, made.scores.tolist(), probabilities, strict=True)
         ],
         warnings=warnings,

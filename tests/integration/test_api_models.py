@@ -10,6 +10,8 @@ import pytest
 from api_support import api_client, counts, report, store_model, tiny_model
 from sqlalchemy import text
 
+from service.predictions.schemas import PredictAnswer
+
 ROWS = [{"age": 20, "job": "clerk"}, {"age": 50.5, "job": "cook"}]
 
 
@@ -124,6 +126,7 @@ def test_predict_by_id_and_by_alias(client, database, tmp_path):
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert (body["model"], body["threshold"], body["warnings"]) == (model, 0.25, [])
+    PredictAnswer.model_validate(body)
     known = tiny_model()
     data, _ = known.parse_rows(ROWS)
     scores = known.predict(data).scores.tolist()
