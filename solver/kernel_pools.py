@@ -20,8 +20,8 @@ __all__ = ["BinaryPool", "DensePool", "ExactPool", "LinearPool", "Pool", "Precom
 
 _LOG2_E = math.log2(math.e)
 _NO_STARTS = np.empty(0, np.uint64)
-# a tile of this many float32 elements stays in the second-level cache
-_TILE_ELEMENTS = 1 << 18
+# a tile of this many float32 elements (512 kB) stays in the second-level cache
+_TILE_ELEMENTS = 1 << 17
 
 
 class Pool:
@@ -70,6 +70,9 @@ class Pool:
 class _CachedPool(Pool):
     """A pool that computes rows by tiles and keeps them in a row cache."""
 
+    # whether computing an element costs more than fetching it from a cached row
+    _costly = False
+
     def __init__(self, n_samples: int) -> None:
         super().__init__(n_samples)
         self._cache: RowCache | None = None
@@ -93,6 +96,31 @@ class _CachedPool(Pool):
     ) -> None:
         """Compute rows over columns ``begin …``, fold them into F and store the first ``stored`` of them."""
         raise NotImplementedError
+
+    def _block(self, columns: IndexArray) -> FloatArray:
+        """Compute the kernel values among some columns."""
+        raise NotImplementedError
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float32; taken from cached rows where that is cheaper."""
+        cache = self._cache
+        if cache is None or not self._costly:
+            return self._block(columns)
+        slots = cache.slot_of[columns]
+        known = (slots >= 0) & (cache.filled[slots] == self.samples.size)
+        have, missing = np.flatnonzero(known), np.flatnonzero(~known)
+        if not have.size:
+            return self._block(columns)
+        out = np.empty((len(columns), len(columns)), np.float32)
+        starts, wanted = cache.starts(slots[have]), columns.astype(np.uint64)
+        for_ranges(
+            lambda s, e: tiles.gather_rows(cache.buffer, starts, wanted, have, out, s, e),
+            have.size, 16, work=5e-9 * have.size * len(columns),
+        )  # fmt: skip
+        if missing.size:
+            out[np.ix_(missing, have)] = out[np.ix_(have, missing)].T
+            out[np.ix_(missing, missing)] = self._block(columns[missing])
+        return out
 
     def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:
         """``F += Σ_j coefficients_j K(columns_j, :)``; ``keep`` marks rows worth caching."""
@@ -123,6 +151,8 @@ class _CachedPool(Pool):
         """Compute what cached rows lack because columns were appended after they were stored."""
         m = self.samples.size
         filled = cache.filled[slots]
+        if filled.min() == m:
+            return
         for length in np.unique(filled[filled < m]):
             part = filled == length
             count = int(np.count_nonzero(part))
@@ -175,25 +205,36 @@ class DensePool(_CachedPool):
         super().__init__(X.shape[0])
         self._X, self._centre, self._squares = X, centre, squares
         self._rbf = kind == "rbf"
+        self._used: IndexArray | slice = slice(None)
+        width = X.shape[1]
+        if self._rbf and X.shape[0]:
+            # a constant feature adds nothing to a distance
+            varying = np.flatnonzero(X.max(axis=0) != X.min(axis=0))
+            if varying.size < width:
+                self._used, width = varying, varying.size
+        self._width = width
+        self._costly = width > 256
         self._form = {"rbf": tiles.EXP2, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}[kind]
         self._degree = degree
         self._scale = gamma * _LOG2_E if self._rbf else gamma
         self._coef0 = coef0
-        self._right = _Growing(X.shape[1] + 2, np.float32)
-        self._seconds_an_element = 2e-11 * (X.shape[1] + 2) + 4e-10
+        self._right = _Growing(width + 2, np.float32)
+        self._seconds_an_element = 2e-11 * (width + 2) + 4e-10
 
     def _append(self, new: IndexArray) -> None:
-        d = self._X.shape[1]
+        d = self._width
         rows = self._right.extend(new.size, self.n_samples)
-        step = max(1, (1 << 18) // (d + 2))
+        step = max(1, (1 << 18) // self._X.shape[1])
         for s in range(0, new.size, step):
             part = self._X[new[s : s + step]]
-            rows[s : s + step, :d] = part if self._centre is None else part - self._centre
+            if self._centre is not None:
+                part = part - self._centre
+            rows[s : s + step, :d] = part[:, self._used]
         rows[:, d] = self._squares[new]
         rows[:, d + 1] = 1.0
 
     def _left(self, columns: IndexArray) -> FloatArray:
-        d = self._X.shape[1]
+        d = self._width
         W: FloatArray = self._right.view[columns]
         if self._rbf:
             W[:, :d] *= np.float32(2 * self._scale)
@@ -205,8 +246,7 @@ class DensePool(_CachedPool):
             W[:, d + 1] = self._coef0
         return W
 
-    def block(self, columns: IndexArray) -> FloatArray:
-        """Kernel values among some columns, (q, q) float32."""
+    def _block(self, columns: IndexArray) -> FloatArray:
         q = len(columns)
         out = np.empty((q, q), np.float32)
         W, X = self._left(columns), self._right.view[columns]
@@ -262,8 +302,7 @@ class BinaryPool(_CachedPool):
         self._by_word = np.ascontiguousarray(self._words.view.T)
         self._column_ones = np.bitwise_count(self._words.view).sum(axis=1).astype(np.float32)
 
-    def block(self, columns: IndexArray) -> FloatArray:
-        """Kernel values among some columns, (q, q) float32."""
+    def _block(self, columns: IndexArray) -> FloatArray:
         q = len(columns)
         out = np.empty((q, q), np.float32)
         W = self._words.view[columns]
@@ -313,6 +352,7 @@ class SparsePool(_CachedPool):
         self._scale = gamma * _LOG2_E if self._rbf else gamma
         self._coef0 = coef0
         self._per_row: float = X.nnz / max(1, X.shape[0])
+        self._costly = self._per_row > 64
         # rows of a batch: at most 64 MB laid out densely
         self._batch = max(1, min(128, (16 << 20) // max(1, X.shape[1])))
 
@@ -333,8 +373,7 @@ class SparsePool(_CachedPool):
     def _seconds(self, elements: float) -> float:
         return elements * (2e-10 * self._per_row + 5e-10)
 
-    def block(self, columns: IndexArray) -> FloatArray:
-        """Kernel values among some columns, (q, q) float32."""
+    def _block(self, columns: IndexArray) -> FloatArray:
         q = len(columns)
         out = np.empty((q, q), np.float32)
         rows, terms = self.samples[columns], self._column_terms()[columns]
@@ -399,9 +438,9 @@ class ExactPool(_CachedPool):
     def __init__(self, n_samples: int, matrix: Callable[[IndexArray, IndexArray], FloatArray]) -> None:
         super().__init__(n_samples)
         self._matrix = matrix
+        self._costly = True
 
-    def block(self, columns: IndexArray) -> FloatArray:
-        """Kernel values among some columns, (q, q) float32."""
+    def _block(self, columns: IndexArray) -> FloatArray:
         samples = self.samples[columns]
         return self._matrix(samples, samples).astype(np.float32)
 

@@ -15,7 +15,7 @@ from solver.simd import exp2_nonpositive, popcount
 
 __all__ = [
     "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "dense_block",
-    "dense_rows", "sparse_block", "sparse_rows",
+    "dense_rows", "gather_rows", "sparse_block", "sparse_rows",
 ]  # fmt: skip
 
 # what turns the tile's matrix product into kernel values
@@ -350,3 +350,15 @@ def accumulate_cached(starts: Any, coef: Any, cache: Any, F: Any, begin: int, en
                     c[j] = np.float32(0)
                     o[j] = starts[i]
             _fold_eight(c, o, cache, F, np.uint64(s), np.uint64(e - s))
+
+
+@njit(cache=True, nogil=True)
+def gather_rows(cache: Any, starts: Any, columns: Any, rows: Any, out: Any, begin: int, end: int) -> None:
+    """out[rows[i], :] = the cached row at starts[i], at ``columns`` (uint64), for i = begin … end."""
+    q = np.uint64(columns.size)
+    flat = out.reshape(-1)
+    for i in range(begin, end):
+        o = np.uint64(rows[i]) * q
+        start = starts[i]
+        for j in range(_0, q):
+            flat[o + j] = cache[start + columns[j]]

@@ -27,10 +27,11 @@ _limiter: contextlib.AbstractContextManager[object] | None = None
 _users = 0
 
 
+@functools.cache
 def thread_count() -> int:
     """Give the number of threads the engine uses.
 
-    The processors this process may run on, but no more than ``OMP_NUM_THREADS`` when that is set.
+    The processors this process may run on, but no more than ``OMP_NUM_THREADS`` when that is set; found out once.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     wanted = os.environ.get("OMP_NUM_THREADS", "")

@@ -199,5 +199,7 @@ def warm_up(arena_bytes: int = 256 << 20) -> None:
     for kernel in kernels:
         solution = solve(kernel, np.arange(600), y, -1.0, 0.0, 1.0, tol=1e-2)
         solve(kernel, np.arange(600), y, -1.0, 0.0, 2.0, tol=1e-2, alpha0=solution.alpha, grad0=solution.gradient)
-    solve(kernels[0], np.arange(50), y[:50], -1.0, 0.0, 1.0)
+    solve(kernels[0], np.arange(50), y[:50], -1.0, 0.0, 1.0)  # the engine for small problems
+    # the arena is lent to a kernel until that is gone
+    del kernel, kernels
     arena.touch(arena_bytes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.kernels import Kernel
 from solver.parallel import single_threaded_blas
-from solver.smo.inner import BIG, extremes, solve_block, violators
+from solver.smo.inner import BIG, extremes, solve_block, survey, violators
 from solver.smo.limits import Limits
 from solver.smo.problem import Problem, UnboundedError
 from solver.typing import BoolArray, FloatArray, IndexArray
@@ -129,13 +129,15 @@ class _WorkingSet:
     def run(self) -> Outcome:
         """Iterate to the tolerance or a limit."""
         self._start()
+        problem = self.problem
+        v = np.empty(problem.idx.size)
         chosen = np.empty(0, np.int64)
         best, since_best = np.inf, 0
         while True:
-            v = self.v()
-            highest, lowest, _, _ = extremes(v, self.problem.y, self.alpha, self.problem.lo, self.problem.hi)
+            highest, lowest, objective = survey(
+                self.F, self.column, self.linear, problem.p, problem.y, self.alpha, problem.lo, problem.hi, v
+            )
             gap = _width(highest, lowest)
-            objective = self.objective(v)
             since_best = 0 if objective < best - 1e-10 * abs(best) else since_best + 1
             best = min(best, objective)
             moved = False
@@ -159,14 +161,6 @@ class _WorkingSet:
                 self._refine()
                 chosen = chosen[:0]
                 best, since_best = np.inf, 0
-
-    def v(self) -> FloatArray:
-        """``-y · gradient`` of every variable."""
-        return self.linear - self.F[self.column]
-
-    def objective(self, v: FloatArray) -> float:
-        """``½ aᵀQa + pᵀa``."""
-        return 0.5 * float(self.alpha @ (self.problem.p - self.problem.y * v))
 
     def _start(self) -> None:
         problem = self.problem
@@ -278,7 +272,7 @@ def _width(highest: float, lowest: float) -> float:
 
 
 def set_size(n: int) -> int:
-    return 512 if n < 40_000 else 1024
+    return 512 if n < 15_000 else 768 if n < 40_000 else 1024
 
 
 def _strongest(candidates: IndexArray, keys: FloatArray, count: int) -> IndexArray:

@@ -13,7 +13,7 @@ from numba import njit
 
 from solver.simd import fast_max, fast_min
 
-__all__ = ["BIG", "extremes", "solve_block", "violators"]
+__all__ = ["BIG", "extremes", "solve_block", "survey", "violators"]
 
 # stands for infinity: the loops are compiled under the promise that there are no infinities
 BIG = 1e100
@@ -179,6 +179,34 @@ def solve_block(
         diagonal[t] = K[t, t]
         _set_movable(t, y, a, lo, hi, up, down)
     return _iterate(K.reshape(-1), np.uint64(K.shape[1]), diagonal, y, v, a, lo, hi, up, down, stop, max_steps, tau)
+
+
+@njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, nogil=True)
+def survey(
+    F: Any, column: Any, linear: Any, p: Any, y: Any, a: Any, lo: Any, hi: Any, v: Any
+) -> tuple[float, float, float]:
+    """Fill ``v = linear - F[column]`` and look at all variables once.
+
+    Returns
+    -------
+    highest, lowest : float
+        As of ``extremes``.
+    objective : float
+        ``½ aᵀ(gradient + p)``.
+    """
+    highest, lowest, twice = -BIG, BIG, 0.0
+    for t in range(v.size):
+        x = linear[t] - F[column[t]]
+        v[t] = x
+        twice += a[t] * (p[t] - y[t] * x)
+        grow, shrink = a[t] < hi[t], a[t] > lo[t]
+        if y[t] < 0:
+            grow, shrink = shrink, grow
+        if grow and x > highest:
+            highest = x
+        if shrink and x < lowest:
+            lowest = x
+    return highest, lowest, 0.5 * twice
 
 
 @njit(cache=True, nogil=True)
