@@ -125,7 +125,7 @@ class StopRequested(Exception):  # noqa: N818 (nothing went wrong)
 
 
 class Supervisor:
-    """Start everything, keep it running, stop it.
+    """Start everything, keep it running, stop it. The process must have no other children: they would be ended, too.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class Supervisor:
         for server in servers:
             self._say(f"{server.name}: {server.description}, log in {server.log}")
         self._wait_for(lambda: self._servers_are_ready(servers))
-        self._wait_for(lambda: prepare.process is not None and prepare.process.poll() is not None)
+        self._wait_for(lambda: self._all_run([api]) and not prepare.is_ready())
         if prepare.process is None or prepare.process.returncode != 0:
             end = tail(prepare.log)
             raise ServerError(f"the database could not be brought up to date; the end of {prepare.log}:\n{end}")
