@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,15 +59,8 @@ def _run(runner: ModuleType, job: Job, reporter: Reporter) -> dict[str, Any]:
     result: Result = runner.run(job, reporter)
     reporter.progress("storing", 1.0)
     scratch = Path(job.scratch)
-    # ru_maxrss counts KiB on Linux.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     size, digest = _sha256(scratch / MODEL_FILE)
-    body = {
-        "algorithm": result.algorithm,
-        "manifest": result.manifest,
-        "report": {**result.report, "peak_memory_bytes": peak},
-    }
-    (scratch / RESULT_FILE).write_text(json.dumps(storable(body), allow_nan=False))
+    (scratch / RESULT_FILE).write_text(json.dumps(storable(asdict(result)), allow_nan=False))
     return {"bytes": size, "sha256": digest}
 
 

@@ -83,7 +83,7 @@ class LeaseKeeper:
             if self._events_left > 0 and (kind == "round" or fraction >= self._next_event):
                 self._events_left -= 1
                 self._next_event = fraction + EVENT_STEP
-                self._events.append(Event(kind, {"phase": phase, "progress": fraction, **details}))
+                self._events.append(Event(kind, {**details, "phase": phase, "progress": fraction}))
 
     def stop(self) -> None:
         """Write what is left to be written and end; gives up waiting for the database after a few seconds."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import warnings
 from typing import Any
 
+from celery.exceptions import CPendingDeprecationWarning
 from celery.signals import worker_shutting_down
 
 from service.db.session import Database
@@ -32,6 +34,8 @@ def main() -> int:
     def shut_down(**_: Any) -> None:
         stopping.set()
 
+    # It says at each reconnect that Celery 6 will change a default that is set here.
+    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
     # Before Celery waits for its tasks: the supervisors hand their jobs back and return.
     worker_shutting_down.connect(shut_down, weak=False)
     database = Database(

@@ -120,9 +120,13 @@ class Child:
             If the child has died in its sleep.
         """
         try:
-            # CUDA reserves address space far beyond what it uses. There, `resident_bytes` is watched instead.
+            # CUDA reserves address space far beyond what it uses. There, only `resident_bytes` is watched.
             if not NVIDIA_CONTROL.exists():
-                resource.prlimit(self.pid, resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+                # The kernel limits address space, of which a warm child has reserved more than it uses: let it grow by
+                # as much as the memory in use may grow.
+                reserved, resident = self._memory()
+                limit = reserved - resident + memory_bytes
+                resource.prlimit(self.pid, resource.RLIMIT_AS, (limit, limit))
             self._write(job.to_line())
         except (BrokenPipeError, ProcessLookupError) as error:
             raise ChildGoneError from error
@@ -141,11 +145,15 @@ class Child:
 
     def resident_bytes(self) -> int:
         """Return the physical memory that the child has now; 0 if it has ended."""
+        return self._memory()[1]
+
+    def _memory(self) -> tuple[int, int]:
+        """Return reserved address space and physical memory in bytes."""
         try:
-            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
-        except (OSError, IndexError):
-            return 0
-        return int(pages) * resource.getpagesize()
+            reserved, resident = Path(f"/proc/{self.pid}/statm").read_text().split()[:2]
+        except (OSError, ValueError):
+            return 0, 0
+        return int(reserved) * resource.getpagesize(), int(resident) * resource.getpagesize()
 
     def exit_status(self, seconds: float) -> int | None:
         """Wait for the end of the child and leave it unreaped; negative for a signal, None if it still runs."""

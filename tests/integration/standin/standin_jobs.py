@@ -49,7 +49,8 @@ def run(job: Job, reporter: Reporter) -> Result:
     elif do == "eat":
         eaten = []
         while True:
-            eaten.append(bytearray(16 << 20))
+            eaten.append(bytearray(b"x") * (16 << 20))
+            time.sleep(job.request.get("pause", 0))
     elif do == "user error":
         raise JobError("too_few_labels", "3 labelled rows of class 'spam' are needed, 1 was found")
     elif do == "bug":
