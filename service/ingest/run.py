@@ -24,7 +24,7 @@ from service.settings import Settings
 CHILD = ("-m", "service.ingest.child")
 MAX_ANSWER_BYTES = 64 << 20
 """Far above what the profile of the widest table takes."""
-KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
+KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONSAFEPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
 """What the child gets of the environment: nothing that holds a password or an address."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]

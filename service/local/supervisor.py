@@ -84,8 +84,7 @@ class PythonPart:
 
     def start(self) -> None:
         """Start the process; does not wait."""
-        # -P: a folder called "service" in the current folder must not be taken for ours.
-        command = [sys.executable, "-P", "-m", self._module]
+        command = [sys.executable, "-m", self._module]
         with self.log.open("ab") as log:
             self.process = spawn(command, cwd=Path.cwd(), env=self._environment, log=log)
 
@@ -182,6 +181,8 @@ class Supervisor:
             environment.setdefault("NUMBA_CACHE_DIR", str(folder.path / "cache"))
         environment |= {
             "PYTHONUNBUFFERED": "1",
+            # A folder called "service" in the current folder must not be taken for ours.
+            "PYTHONSAFEPATH": "1",
             "PREFSVM_DATA_DIR": str(folder.path),
             "PREFSVM_HOST": host,
             "PREFSVM_PORT": str(port),

@@ -230,9 +230,14 @@ def test_nothing_survives_a_killed_supervisor_and_the_data_do(short_dir):
     assert not sockets.exists()
 
 
-def test_configured_servers_are_used_as_they_are(database_url, broker_url, tmp_path):
+def test_configured_servers_are_used_as_they_are(database_url, broker_url, tmp_path, monkeypatch):
     environment = {"PREFSVM_DATABASE_URL": database_url, "PREFSVM_BROKER_URL": broker_url}
     database = Database(database_url)
+    # Packages of the current folder that happen to have our names.
+    for name in ("service", "worker", "solver", "migrations"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('this is not prefsvm')")
+    monkeypatch.chdir(tmp_path)
     with local_stack(tmp_path / "data", environment=environment) as stack:
         assert ready(stack.url)
         commands = [" ".join(process.cmdline()) for process in psutil.Process(stack.pid).children()]
