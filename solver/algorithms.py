@@ -170,6 +170,14 @@ _SHARED: Final = (
     Parameter("device", "choice", "auto", "Where kernel rows are computed.", choices=("auto", "cpu", "cuda")),
 )
 
+MODE: Final = Parameter(
+    "mode",
+    "choice",
+    "safe",
+    "Which model is returned: the method's, or that without unlabelled rows unless the method is shown to be better.",
+    choices=("method", "safe", "balanced", "bold"),
+)
+_SEMI_SUPERVISED: Final = (*_SHARED, MODE)
 _C_UNLABELED: Final = Parameter(
     "C_unlabeled",
     "number",
@@ -211,7 +219,7 @@ _LABEL_MEANS: Final = (
         choices=("alternating", "tsvm"),
     ),
     Parameter("kernel", "choice", "linear", "Kernel function.", choices=("rbf", "linear", "poly", "sigmoid")),
-    *(parameter for parameter in _SHARED if parameter.name not in ("C", "kernel")),
+    *(parameter for parameter in _SEMI_SUPERVISED if parameter.name not in ("C", "kernel")),
 )
 
 ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
@@ -230,7 +238,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             "solver.estimators:PSVM",
             uses_unlabelled=True,
             parameters=(
-                *_SHARED,
+                *_SEMI_SUPERVISED,
                 Parameter(
                     "soft_labels",
                     "choice",
@@ -297,7 +305,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             "Transductive SVM: switches the labels of unlabelled rows until the margin is widest.",
             "solver.estimators:TSVM",
             uses_unlabelled=True,
-            parameters=(*_SHARED, _C_UNLABELED, *_SHARE),
+            parameters=(*_SEMI_SUPERVISED, _C_UNLABELED, *_SHARE),
         ),
         AlgorithmSpec(
             "ramp-tsvm",
@@ -305,7 +313,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             "solver.estimators:RampTSVM",
             uses_unlabelled=True,
             parameters=(
-                *_SHARED,
+                *_SEMI_SUPERVISED,
                 _C_UNLABELED,
                 *_SHARE,
                 Parameter("ramp", "number", -0.3, "The loss of an unlabelled row is flat below this score.", -0.999, 0),
@@ -317,7 +325,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             "solver.estimators:LaplacianSVM",
             uses_unlabelled=True,
             parameters=(
-                *_SHARED,
+                *_SEMI_SUPERVISED,
                 Parameter("n_neighbors", "integer", 6, "Neighbours of a row in the graph.", 1, 1000),
                 Parameter("manifold_weight", "number", 0.1, "How much neighbours pull each other.", 0, 1e6),
             ),
@@ -328,7 +336,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             "solver.estimators:SelfTraining",
             uses_unlabelled=True,
             parameters=(
-                *_SHARED,
+                *_SEMI_SUPERVISED,
                 Parameter(
                     "margin", "number", 1.0, "A row is added when its score is at least this far from 0.", 0, 1e6
                 ),

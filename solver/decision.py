@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.evaluation.probability import Sigmoid
 from solver.kernels import KernelColumns
 from solver.typing import Matrix
 
@@ -31,6 +32,8 @@ class DecisionState:
     intercept, threshold : float
     sign : int, +1 or -1
         -1 when the positive class was the solver's negative one.
+    probability : Sigmoid or None
+        Turns scores into probabilities of the positive class; they never decide.
     """
 
     kind: str
@@ -42,6 +45,7 @@ class DecisionState:
     intercept: float
     threshold: float
     sign: int = 1
+    probability: Sigmoid | None = None
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
         """Scores of rows.
@@ -72,6 +76,18 @@ class DecisionState:
     def _columns(self) -> KernelColumns:
         """The support vectors, prepared once: a single row is then quick."""
         return KernelColumns(self.support_vectors, self.kind, self.gamma, self.degree, self.coef0)
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of the positive class for scores.
+
+        Raises
+        ------
+        ValueError
+            If the model has none.
+        """
+        if self.probability is None:
+            raise ValueError("this model gives no probabilities")
+        return self.probability(scores)
 
     def predict_positive(self, X: Matrix) -> NDArray[np.bool_]:
         """Which rows are decided positive: score strictly above the threshold."""

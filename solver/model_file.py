@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.decision import DecisionState
-from solver.evaluation.curves import OperatingCurve
+from solver.evaluation import OperatingCurve, Sigmoid
 from solver.features import (
     FeatureCounts,
     FeatureError,
@@ -184,7 +184,8 @@ class Model:
             raise FeatureError(f"row {row}: the score is beyond the range of float64")
         negative, positive = map(str, self.classes)
         labels = [positive if above else negative for above in (scores > self.decision.threshold).tolist()]
-        return Predictions(labels, scores, None, counts.warnings())
+        probabilities = None if self.decision.probability is None else self.decision.probabilities(scores)
+        return Predictions(labels, scores, probabilities, counts.warnings())
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -223,6 +224,9 @@ def _manifest(model: Model) -> dict[str, Any]:
             "support_vectors": int(decision.support_vectors.shape[0]),
             "n_features": int(decision.support_vectors.shape[1]),
             "layout": "dense" if isinstance(decision.support_vectors, np.ndarray) else "csr",
+            "probability": None
+            if decision.probability is None
+            else {"slope": decision.probability.slope, "offset": decision.probability.offset},
         },
         "features": None if model.features is None else {"kind": model.features.kind, **model.features.state()[1]},
         "curve": None
@@ -411,6 +415,7 @@ def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
     gamma = fields.number("gamma")
     if gamma <= 0:
         raise ModelFileError(f"{fields.place}: 'gamma' must be above 0")
+    sigmoid = fields.object_or_null("probability")
     vectors: NDArray[Any] | sparse.csr_array
     if fields.choice("layout", ("dense", "csr")) == "dense":
         vectors = tensors.take("support_vectors", _FLOATS, (n, d))
@@ -426,6 +431,7 @@ def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
         intercept=fields.number("intercept"),
         threshold=fields.number("threshold"),
         sign=sign,
+        probability=None if sigmoid is None else Sigmoid(sigmoid.number("slope"), sigmoid.number("offset")),
     )
 
 

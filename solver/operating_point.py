@@ -152,6 +152,11 @@ class Objective:
             return -counts.cost(*self.costs) / max(counts.total, 1)
         return counts.f_beta(self.beta or 1.0)
 
+    def utility(self, counts: ConfusionCounts) -> float:
+        """One number to compare decisions by: the value, less what is missing to the targets."""
+        missing = max(0.0, self.precision_target - counts.precision) + max(0.0, self.recall_target - counts.recall)
+        return self.value(counts) - missing
+
     def is_met(self, counts: ConfusionCounts) -> bool:
         """Whether the targets (if any) hold on these counts."""
         return counts.precision >= self.precision_target - _SLACK and counts.recall >= self.recall_target - _SLACK

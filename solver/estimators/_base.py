@@ -15,15 +15,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from solver.decision import DecisionState
 from solver.estimators._calibration import LABELED_SPLITS, CalibrationPlan, calibration_scores, make_plan
+from solver.estimators._guard import MODES, Comparison, compare, wins
 from solver.estimators._labels import encode_labels
 from solver.estimators._run import Expansion, FitCallback, KernelParameters, SolverLimits, TrainingRun
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
+from solver.evaluation.probability import brier_score, fit_sigmoid, reliability_curve
+from solver.evaluation.significance import paired_bootstrap
 from solver.evaluation.splits import stratified_halves
 from solver.operating_point import (
     THRESHOLD_RULES,
@@ -43,6 +47,7 @@ SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "objective": [str, dict, Objective],
     "threshold_rule": [StrOptions(set(THRESHOLD_RULES))],
     "labeled_split": [StrOptions(set(LABELED_SPLITS))],
+    "mode": [StrOptions(set(MODES))],
     "positive": "no_validation",  # type: ignore[dict-item]
     "unlabeled": "no_validation",  # type: ignore[dict-item]
     "kernel": [StrOptions({"rbf", "linear", "poly", "sigmoid"})],
@@ -91,14 +96,47 @@ class Control:
     counts: ConfusionCounts | None
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """A fit's result.
+
+    Attributes
+    ----------
+    plan : CalibrationPlan
+    learned : Learned
+    model : Expansion
+        The one that is returned: the method's or the control's.
+    rows, scores : arrays
+        Rows that the threshold was chosen on, and the model's scores of them (NaN where not scored).
+    point : OperatingPoint
+    controls : dict of Control
+    comparison : Comparison or None
+    """
+
+    plan: CalibrationPlan
+    learned: Learned
+    model: Expansion
+    rows: NDArray[np.intp]
+    scores: NDArray[np.float64]
+    point: OperatingPoint
+    controls: dict[str, Control]
+    comparison: Comparison | None
+
+
+def _has_probability(estimator: Any) -> bool:
+    """Whether `predict_proba` is there: out-of-fold scores will be or were to be had."""
+    state = getattr(estimator, "_state", None)
+    if state is None:
+        return bool(estimator.labeled_split != "full")
+    return state.probability is not None
+
+
 class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers: a kernel expansion from a subclass, a threshold from an objective."""
 
     _algorithm: ClassVar[str]
     # whether -1 beside one other label is a class, and whether unlabelled rows are used at all
     _supervised: ClassVar[bool] = False
-    # whether learning itself looks at the calibration scores, so that a certificate needs rows of its own
-    _selects_by_calibration: ClassVar[bool] = False
 
     # stored by the subclasses' constructors
     objective: str | Mapping[str, Any] | Objective | None
@@ -159,40 +197,100 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         truth = run.y[run.labelled]
         smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
         warnings: list[str] = []
-        if rule == "fixed-sequence" and smaller >= 2 * _FEWEST_OF_A_CLASS:
-            learned, held_out, plan = self._learn_for_certificate(run, objective, seed)
-            rows, choose = held_out, self._certificate(run, objective, plan, held_out)
-            point, control = choose(learned.model), choose(learned.supervised)
-            scores = run.scores(learned.model, held_out)
-        else:
-            plan = make_plan(run.y, run.labelled, self.labeled_split, seed)
-            if plan.split != self.labeled_split:
-                warnings.append(
-                    "Too few labelled rows of a class for two halves: cross-fitted scores are used instead."
-                )
-            if plan.split == "full" and rule != "zero":
-                warnings.append(
-                    "The threshold was chosen on rows that trained the model, so its measures are optimistic."
-                )
-            scored_rule: ThresholdRule = "f1max" if rule == "fixed-sequence" else rule
-            learned = self._learn(run, plan, objective, scored_rule)
-            rows, scores = plan.rows, learned.scores
-            point = self._choose(run, plan, learned.scores, objective, scored_rule)
-            control = self._choose(run, plan, learned.supervised_scores, objective, scored_rule)
-            if rule == "fixed-sequence":
-                point = replace(
-                    point,
-                    status="cannot_certify",
-                    reason=f"A certificate needs at least {2 * _FEWEST_OF_A_CLASS} labelled rows of each class.",
-                )
         if smaller < _WARN_BELOW:
             warnings.append(f"Only {smaller} labelled rows of the rarer class: the threshold is uncertain.")
-        controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
-        plain = self._plain_svm(run, plan, learned)
-        if plain is not None:
-            controls["plain_svm"] = plain
-        self._finish(run, objective, rule, plan, learned, point, rows, scores, controls, warnings)
+        if rule == "fixed-sequence" and smaller >= 2 * _FEWEST_OF_A_CLASS:
+            fitted = self._fit_certified(run, objective, seed)
+        else:
+            fitted = self._fit_calibrated(run, objective, rule, seed, warnings)
+        self._finish(run, objective, rule, fitted, warnings)
         return self
+
+    def _fit_calibrated(
+        self,
+        run: TrainingRun,
+        objective: Objective,
+        rule: ThresholdRule,
+        seed: np.random.Generator,
+        warnings: list[str],
+    ) -> Fitted:
+        """Learn, and choose the threshold on the calibration scores."""
+        plan = make_plan(run.y, run.labelled, self.labeled_split, seed)
+        if plan.split != self.labeled_split:
+            warnings.append("Too few labelled rows of a class for two halves: cross-fitted scores are used instead.")
+        if plan.split == "full" and rule != "zero":
+            warnings.append("The threshold was chosen on rows that trained the model, so its measures are optimistic.")
+        scored_rule: ThresholdRule = "f1max" if rule == "fixed-sequence" else rule
+        learned = self._learn(run, plan, objective, scored_rule)
+        point = self._choose(run, plan, learned.scores, objective, scored_rule)
+        control = self._choose(run, plan, learned.supervised_scores, objective, scored_rule)
+        comparison = self._compare(run, plan, learned, (point, control), objective)
+        model, scores = learned.model, learned.scores
+        if comparison is not None and comparison.returned == "no_unlabelled":
+            model, scores, point = learned.supervised, learned.supervised_scores, control
+        if rule == "fixed-sequence":
+            point = replace(
+                point,
+                status="cannot_certify",
+                reason=f"A certificate needs at least {2 * _FEWEST_OF_A_CLASS} labelled rows of each class.",
+            )
+        controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
+        return Fitted(plan, learned, model, plan.rows, scores, point, controls, comparison)
+
+    def _fit_certified(self, run: TrainingRun, objective: Objective, seed: np.random.Generator) -> Fitted:
+        """Learn on one half of the labelled rows; certify the result on the other half, which nothing has seen."""
+        first, second = stratified_halves(run.y[run.labelled], seed)
+        plan = CalibrationPlan("part", run.labelled[first], run.labelled[second])
+        inner = plan if self._supervised else make_plan(run.y, plan.training_rows, "xfit", seed)
+        uncertified = replace(objective, confidence=None)
+        learned = self._learn(run, inner, uncertified, "f1max")
+        comparison = None
+        model = learned.model
+        if not self._supervised:
+            points = (
+                self._choose(run, inner, learned.scores, uncertified, "f1max"),
+                self._choose(run, inner, learned.supervised_scores, uncertified, "f1max"),
+            )
+            comparison = self._compare(run, inner, learned, points, uncertified)
+            if comparison is not None and comparison.returned == "no_unlabelled":
+                model = learned.supervised
+        positive_share = float(np.mean(run.y[plan.training_rows] > 0))
+
+        def certify(candidate: Expansion) -> OperatingPoint:
+            reference = run.approximate_scores(candidate, run.unlabelled) if len(run.unlabelled) else None
+            return choose_threshold(
+                run.scores(candidate, plan.rows),
+                run.y[plan.rows],
+                objective,
+                "fixed-sequence",
+                reference_scores=reference,
+                positive_share=positive_share,
+            )
+
+        point, control = certify(model), certify(learned.supervised)
+        controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
+        return Fitted(plan, learned, model, plan.rows, run.scores(model, plan.rows), point, controls, comparison)
+
+    def _compare(
+        self,
+        run: TrainingRun,
+        plan: CalibrationPlan,
+        learned: Learned,
+        points: tuple[OperatingPoint, OperatingPoint],
+        objective: Objective,
+    ) -> Comparison | None:
+        """The method against the control without unlabelled rows; None for a method that uses none."""
+        scored = np.isfinite(learned.scores) & np.isfinite(learned.supervised_scores)
+        if self._supervised or not scored.any():
+            return None
+        point, control = points
+        return compare(
+            run.y[plan.rows][scored],
+            learned.scores[scored] > point.threshold,
+            learned.supervised_scores[scored] > control.threshold,
+            objective,
+            getattr(self, "mode", "method"),
+        )
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores; a row is predicted positive when its score is strictly above `threshold_`.
@@ -214,6 +312,17 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         positive = self.decision_function(X) > self.threshold_
         labels: NDArray[Any] = self.classes_[positive.astype(np.intp)]
         return labels
+
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the negative and the positive class, of shape (n, 2).
+
+        Fitted to scores of calibration rows (`labeled_split` other than `full`). A probability never decides: `predict`
+        compares the score with `threshold_`.
+        """
+        scores = self.decision_function(X)
+        positive = self._state.probabilities(scores)
+        return np.column_stack([1 - positive, positive])
 
     def decision_state(self) -> DecisionState:
         """The fitted decision as plain arrays, for model files."""
@@ -347,38 +456,6 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             return OperatingPoint(0.0, confusion(truth, scores[scored] > 0), "preference_unmet", "")
         return choose_threshold(scores[scored], truth, objective, rule)
 
-    def _learn_for_certificate(
-        self, run: TrainingRun, objective: Objective, seed: np.random.Generator
-    ) -> tuple[Learned, NDArray[np.intp], CalibrationPlan]:
-        """Learn on one half of the labelled rows and leave the other half untouched for the certificate."""
-        first, second = stratified_halves(run.y[run.labelled], seed)
-        training_rows, held_out = run.labelled[first], run.labelled[second]
-        if self._selects_by_calibration:
-            plan = make_plan(run.y, training_rows, "xfit", seed)
-        else:
-            plan = CalibrationPlan("part", training_rows, held_out)
-        learned = self._learn(run, plan, replace(objective, confidence=None), "f1max")
-        return learned, held_out, CalibrationPlan("part", training_rows, held_out)
-
-    def _certificate(
-        self, run: TrainingRun, objective: Objective, plan: CalibrationPlan, held_out: NDArray[np.intp]
-    ) -> Any:
-        """A function from a model to its certified operating point on the held-out half."""
-        positive_share = float(np.mean(run.y[plan.training_rows] > 0))
-
-        def choose(model: Expansion) -> OperatingPoint:
-            reference = run.approximate_scores(model, run.unlabelled) if len(run.unlabelled) else None
-            return choose_threshold(
-                run.scores(model, held_out),
-                run.y[held_out],
-                objective,
-                "fixed-sequence",
-                reference_scores=reference,
-                positive_share=positive_share,
-            )
-
-        return choose
-
     def _plain_svm(self, run: TrainingRun, plan: CalibrationPlan, learned: Learned) -> Control | None:
         """The SVM on all labelled rows with threshold 0, measured on rows it did not see; None when time is up."""
         if plan.split != "part":
@@ -394,20 +471,45 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         truth = np.concatenate([run.y[plan.rows], run.y[plan.training_rows]])
         return Control(model, 0.0, confusion(truth, scores > 0))
 
+    def _add_controls(self, run: TrainingRun, objective: Objective, fitted: Fitted, warnings: list[str]) -> None:
+        """Put the other controls beside the first one, and say where one is better than what is returned."""
+        plain = self._plain_svm(run, fitted.plan, fitted.learned)
+        if plain is not None:
+            fitted.controls["plain_svm"] = plain
+        scored = np.isfinite(fitted.scores)
+        truth = run.y[fitted.rows][scored]
+        if len(truth) == 0:
+            return
+        mine = fitted.scores[scored] > fitted.point.threshold
+        decisions: dict[str, NDArray[np.bool_]] = {}
+        if fitted.plan.split != "part":
+            decisions["plain_svm"] = np.nan_to_num(fitted.learned.supervised_scores[scored]) > 0
+        if objective.costs is not None:
+            nothing = replace(fitted.learned.supervised, rows=np.zeros(0, dtype=np.intp), coefficients=np.zeros(0))
+            for name, threshold in (("all_positive", -1.0), ("all_negative", 1.0)):
+                decisions[name] = np.full(len(truth), threshold < 0)
+                model = replace(nothing, intercept=0.0)
+                fitted.controls[name] = Control(model, threshold, confusion(truth, decisions[name]))
+        differences = {
+            name: paired_bootstrap(truth, decision, mine, objective.utility) for name, decision in decisions.items()
+        }
+        if fitted.comparison is not None and fitted.comparison.returned == "method":
+            differences["no_unlabelled"] = fitted.comparison.difference.reversed()
+        warnings += [
+            f"The control {name} is better on the calibration rows by {difference.gain:.3f} "
+            f"(standard error {difference.standard_error:.3f})."
+            for name, difference in differences.items()
+            if wins(difference)
+        ]
+
     def _finish(
-        self,
-        run: TrainingRun,
-        objective: Objective,
-        rule: ThresholdRule,
-        plan: CalibrationPlan,
-        learned: Learned,
-        point: OperatingPoint,
-        rows: NDArray[np.intp],
-        scores: NDArray[np.float64],
-        controls: dict[str, Control],
-        warnings: list[str],
+        self, run: TrainingRun, objective: Objective, rule: ThresholdRule, fitted: Fitted, warnings: list[str]
     ) -> None:
         """Set the fitted attributes."""
+        self._add_controls(run, objective, fitted, warnings)
+        point, costs = fitted.point, objective.costs
+        scored = np.isfinite(fitted.scores)
+        scores, truth = fitted.scores[scored], run.y[fitted.rows][scored]
         self.threshold_ = point.threshold
         self.n_iter_ = max(1, run.iterations)
         if run.ended == "stopped":
@@ -417,15 +519,12 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             self.status_reason_ = "The solver reached its limit of iterations, time or precision before it converged."
         else:
             self.status_, self.status_reason_ = point.status, point.reason
-        self._state = run.state(learned.model, point.threshold)
-        self.control_states_ = {name: run.state(c.model, c.threshold) for name, c in controls.items()}
-        scored = np.isfinite(scores)
-        truth = run.y[rows]
-        curve = None
-        if scored.any():
-            curve = OperatingCurve.from_scores(scores[scored], truth[scored]).thinned(_CURVE_POINTS).to_dict()
-        costs = objective.costs
-        solution = learned.model.solution
+        # in-sample scores say nothing about probabilities of new rows
+        both = (truth > 0).any() and (truth < 0).any()
+        sigmoid = fit_sigmoid(scores, truth) if both and fitted.plan.split != "full" else None
+        self._state = replace(run.state(fitted.model, point.threshold), probability=sigmoid)
+        self.control_states_ = {name: run.state(c.model, c.threshold) for name, c in fitted.controls.items()}
+        solution = fitted.model.solution
         self.report_ = {
             "algorithm": self._algorithm,
             "params": {name: _plain(value) for name, value in self.get_params().items() if name != "callback"},
@@ -434,7 +533,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             "status_reason": self.status_reason_,
             "threshold": point.threshold,
             "threshold_rule": rule,
-            "labeled_split": plan.split,
+            "labeled_split": fitted.plan.split,
             "classes": {"negative": _plain(self.classes_[0]), "positive": _plain(self.classes_[1])},
             "rows": {
                 "total": len(run.y),
@@ -450,16 +549,27 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                     "calibration": measures(c.counts, costs=costs) if c.counts is not None else None,
                     "test": None,
                 }
-                for name, c in controls.items()
+                for name, c in fitted.controls.items()
             },
-            "rounds": learned.rounds,
-            "curve": curve,
+            "comparison": None if fitted.comparison is None else fitted.comparison.to_dict(),
+            "rounds": fitted.learned.rounds,
+            "curve": OperatingCurve.from_scores(scores, truth).thinned(_CURVE_POINTS).to_dict()
+            if len(scores)
+            else None,
+            "probability": None
+            if sigmoid is None
+            else {
+                "slope": sigmoid.slope,
+                "offset": sigmoid.offset,
+                "brier": brier_score(truth, sigmoid(scores)),
+                "reliability": reliability_curve(truth, sigmoid(scores)),
+            },
             "solver": {
                 "gap": float(solution.gap),
                 "objective": float(solution.objective),
                 "iterations": run.iterations,
                 "status": solution.status,
-                "support_vectors": len(learned.model.rows),
+                "support_vectors": len(fitted.model.rows),
                 "engine": solution.engine,
             },
             "timings": {"training": run.seconds},

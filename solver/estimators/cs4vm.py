@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from solver.estimators._base import SHARED_CONSTRAINTS
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
+from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, stack_rows, top_rows
 from solver.estimators.tsvm import SHARE_CONSTRAINTS, switch_labels
@@ -98,6 +99,10 @@ class CS4VM(_LabelMeanClassifier):
         Step 1 of the paper, or the labels of a TSVM that ignores the costs (measured to be better for most data).
     cost_shift : float, default 0.0
         Adds cost_shift · ln(false_negative / false_positive) to every score. 0.25 was measured to be better than 0.
+    mode : {"method", "safe", "balanced", "bold"}, default "method"
+        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
+        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
+        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
     objective : dict or Objective, optional
         By default the cost objective of the two costs. See `SVM`.
     threshold_rule, labeled_split, positive, unlabeled, kernel, gamma, degree, coef0, tol, max_iter, max_seconds
@@ -142,6 +147,7 @@ class CS4VM(_LabelMeanClassifier):
         objective: str | Mapping[str, Any] | Objective | None = None,
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        mode: Mode = "method",
         positive: Any = None,
         unlabeled: Any = None,
         kernel: str = "linear",
@@ -168,6 +174,7 @@ class CS4VM(_LabelMeanClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.mode = mode
         self.positive = positive
         self.unlabeled = unlabeled
         self.kernel = kernel
@@ -219,6 +226,10 @@ class MeanS3VM(_LabelMeanClassifier):
     ----------
     C1, C2, positive_share, prior_strength, means
         As in `CS4VM`.
+    mode : {"method", "safe", "balanced", "bold"}, default "method"
+        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
+        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
+        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
     objective, threshold_rule, labeled_split, positive, unlabeled, kernel, gamma, degree, coef0, tol, max_iter,
     max_seconds
         As in `SVM`.
@@ -244,6 +255,7 @@ class MeanS3VM(_LabelMeanClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        mode: Mode = "method",
         positive: Any = None,
         unlabeled: Any = None,
         kernel: str = "linear",
@@ -267,6 +279,7 @@ class MeanS3VM(_LabelMeanClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.mode = mode
         self.positive = positive
         self.unlabeled = unlabeled
         self.kernel = kernel

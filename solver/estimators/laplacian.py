@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from solver.arrays import available_memory
 from solver.estimators._base import SHARED_CONSTRAINTS
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
+from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.kernels import PrecomputedKernel
@@ -39,6 +40,10 @@ class LaplacianSVM(SemiSupervisedClassifier):
         Neighbours of a row in the graph (two rows are joined when either is among the other's).
     manifold_weight : float, default 0.1
         μ. With the linear kernel on features in [-1, 1], 0.1 is good, 1 too much and 0.01 without effect.
+    mode : {"method", "safe", "balanced", "bold"}, default "method"
+        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
+        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
+        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
     objective, threshold_rule, labeled_split, positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter
         As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
     max_seconds, cache_size, device, class_weight, random_state, callback
@@ -74,6 +79,7 @@ class LaplacianSVM(SemiSupervisedClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        mode: Mode = "method",
         positive: Any = None,
         unlabeled: Any = None,
         kernel: str = "rbf",
@@ -95,6 +101,7 @@ class LaplacianSVM(SemiSupervisedClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.mode = mode
         self.positive = positive
         self.unlabeled = unlabeled
         self.kernel = kernel

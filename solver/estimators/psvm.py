@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from solver.estimators._base import SHARED_CONSTRAINTS, Learned, ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit, calibration_scores
+from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import Objective, OperatingPoint, ThresholdRule
@@ -72,6 +73,10 @@ class PSVM(ThresholdClassifier):
     max_add : int, optional
         Most rows labelled in one round (incremental labels), the most confident ones first, in the proportion found.
     max_rounds : int, default 50
+    mode : {"method", "safe", "balanced", "bold"}, default "method"
+        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
+        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
+        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
     positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter, max_seconds, cache_size, device
         As in `SVM`.
     class_weight, random_state, callback
@@ -101,7 +106,6 @@ class PSVM(ThresholdClassifier):
     """
 
     _algorithm: ClassVar[str] = "psvm"
-    _selects_by_calibration: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SHARED_CONSTRAINTS,
         "soft_labels": [StrOptions({"inc", "rec"})],
@@ -117,6 +121,7 @@ class PSVM(ThresholdClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        mode: Mode = "method",
         soft_labels: Literal["inc", "rec"] = "inc",
         negative_rule: Literal["ratio", "meanneg", "npv"] = "ratio",
         C_soft: float = 0.1,
@@ -141,6 +146,7 @@ class PSVM(ThresholdClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.mode = mode
         self.soft_labels = soft_labels
         self.negative_rule = negative_rule
         self.C_soft = C_soft

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from solver.estimators._base import SHARED_CONSTRAINTS
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
+from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.operating_point import Objective, ThresholdRule
@@ -29,6 +30,10 @@ class SelfTraining(SemiSupervisedClassifier):
     max_rounds : int, default 50
     C_soft : float, default 1.0
         Cost of a margin error of an added row, as a multiple of C.
+    mode : {"method", "safe", "balanced", "bold"}, default "method"
+        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
+        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
+        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
     objective, threshold_rule, labeled_split, positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter
         As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
     max_seconds, cache_size, device, class_weight, random_state, callback
@@ -63,6 +68,7 @@ class SelfTraining(SemiSupervisedClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        mode: Mode = "method",
         positive: Any = None,
         unlabeled: Any = None,
         kernel: str = "rbf",
@@ -86,6 +92,7 @@ class SelfTraining(SemiSupervisedClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.mode = mode
         self.positive = positive
         self.unlabeled = unlabeled
         self.kernel = kernel

@@ -33,6 +33,10 @@ class PairedDifference:
     low: float
     high: float
 
+    def reversed(self) -> PairedDifference:
+        """How much better the second one is."""
+        return PairedDifference(-self.gain, self.standard_error, -self.high, -self.low)
+
 
 def paired_bootstrap(
     y_true: ArrayLike,

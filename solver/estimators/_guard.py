@@ -1,0 +1,71 @@
+"""Whether the unlabelled rows helped: the method against the same labels without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.evaluation.significance import PairedDifference, paired_bootstrap
+from solver.operating_point import Objective
+
+Mode = Literal["method", "safe", "balanced", "bold"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+# the gain, in standard errors, that the method must exceed to be returned instead of the control
+_NEEDED_GAIN: Final[dict[str, float]] = {"method": -np.inf, "safe": 1.64, "balanced": 1.0, "bold": 0.0}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The method against the control without unlabelled rows, on the same calibration rows.
+
+    Attributes
+    ----------
+    mode : str
+        What was asked for.
+    returned : str
+        `method` or `no_unlabelled`.
+    difference : PairedDifference
+        Of the objective's utility.
+    """
+
+    mode: Mode
+    returned: Literal["method", "no_unlabelled"]
+    difference: PairedDifference
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, as it stands in reports."""
+        return {"mode": self.mode, "returned": self.returned, **vars(self.difference)}
+
+
+def compare(
+    truth: NDArray[np.float64],
+    method: NDArray[np.bool_],
+    control: NDArray[np.bool_],
+    objective: Objective,
+    mode: Mode,
+) -> Comparison:
+    """Decide which of two decisions is returned.
+
+    Parameters
+    ----------
+    truth : float64 array of shape (n,)
+        +1 and -1.
+    method, control : bool arrays of shape (n,)
+        Which rows each predicts positive.
+    objective : Objective
+    mode : str
+        `safe`: the method must be better by more than 1.64 standard errors; `balanced`: by more than one; `bold`: by
+        anything; `method`: it is returned whatever the comparison says.
+    """
+    difference = paired_bootstrap(truth, method, control, objective.utility)
+    needed = _NEEDED_GAIN[mode] * difference.standard_error if mode != "method" else -np.inf
+    return Comparison(mode, "method" if difference.gain > needed else "no_unlabelled", difference)
+
+
+def wins(challenger: PairedDifference) -> bool:
+    """Whether a difference says "better" by more than one standard error."""
+    return challenger.gain > 0 and challenger.gain > challenger.standard_error
