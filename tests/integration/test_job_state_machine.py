@@ -1,0 +1,169 @@
+"""Random histories of one job with two workers, a dispatcher, a user and a clock that jumps, on a real Postgres."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from sqlalchemy import bindparam, cast, func, select
+from sqlalchemy.dialects.postgresql import TIMESTAMP
+from worker_bench import JobTable
+
+from service.db.session import Database
+from service.db.tables import JobEventRow, JobRow, ModelRow
+from service.identifiers import new_id
+from service.jobs.lease import Claim, Event, FinishedModel, JobLifecycle
+from service.jobs.repository import JobRepository
+
+LEASE = 30.0
+ENDS = ("succeeded", "failed", "cancelled")
+WORKERS = st.sampled_from(["one", "two"])
+ERROR = {"code": "process_killed", "message": "killed"}
+
+
+def machine(database: Database, model_path: Path) -> type[RuleBasedStateMachine]:
+    model_path.write_bytes(b"model")
+    digest = hashlib.sha256(b"model").hexdigest()
+
+    class Jobs(RuleBasedStateMachine):
+        @initialize(max_attempts=st.integers(1, 3))
+        def enqueue(self, max_attempts: int) -> None:
+            self.clock = datetime.now(UTC)
+            moment = bindparam("clock", callable_=lambda: self.clock)
+            self.jobs = JobLifecycle(LEASE, 15, now=cast(moment, TIMESTAMP(timezone=True)))
+            self.job_id = JobTable(database).enqueue("nothing", max_attempts=max_attempts)
+            self.claims: dict[str, Claim] = {}
+            self.ended: str | None = None
+            self.attempt = 0
+
+        def do(self, action: Callable[..., Any], *arguments: Any) -> Any:
+            with database.transaction() as session:
+                return action(session, *arguments)
+
+        @property
+        def row(self) -> JobRow:
+            with database.transaction() as session:
+                return session.get_one(JobRow, self.job_id)
+
+        def model(self) -> FinishedModel:
+            return FinishedModel(new_id("mdl"), "svm", {}, {}, model_path, 5, digest)
+
+        @rule(seconds=st.sampled_from([1, 10, 29, 31, 100]))
+        def time_passes(self, seconds: int) -> None:
+            self.clock += timedelta(seconds=seconds)
+
+        @rule(worker=WORKERS)
+        def claim(self, worker: str) -> None:
+            before = self.row
+            claim = self.do(self.jobs.claim, self.job_id)
+            if claim is not None:
+                assert before.status == "queued" or before.lease_until < self.clock
+                assert before.cancel_requested_at is None
+                assert claim.attempt == before.attempt + 1 <= before.max_attempts
+                self.claims[worker] = claim
+
+        @rule(worker=WORKERS)
+        def heartbeat(self, worker: str) -> None:
+            if claim := self.claims.get(worker):
+                signals = self.do(self.jobs.heartbeat, claim)
+                row = self.row
+                assert (signals is not None) == (row.status == "running" and row.attempt == claim.attempt)
+                assert signals is None or row.lease_until == self.clock + timedelta(seconds=LEASE)
+
+        @rule(worker=WORKERS, fraction=st.floats(0, 1))
+        def progress(self, worker: str, fraction: float) -> None:
+            if claim := self.claims.get(worker):
+                held = self.do(self.jobs.record_progress, claim, "training", fraction, [Event("progress", {})])
+                assert not held or self.row.progress == fraction
+
+        @rule(worker=WORKERS, how=st.sampled_from(["succeeded", "failed", "cancelled"]))
+        def finish(self, worker: str, how: str) -> None:
+            if claim := self.claims.get(worker):
+                before = self.row
+                arguments = {"succeeded": [self.model()], "failed": [ERROR], "cancelled": []}[how]
+                written = self.do(getattr(self.jobs, f"finish_{how}"), claim, *arguments)
+                held = before.status == "running" and before.attempt == claim.attempt
+                done_before = before.status == how and before.attempt == claim.attempt
+                assert written == (held or done_before)
+
+        @rule(worker=WORKERS, how=st.sampled_from(["crash", "release"]))
+        def give_back(self, worker: str, how: str) -> None:
+            if claim := self.claims.get(worker):
+                before = self.row
+                if how == "crash":
+                    written = self.do(self.jobs.attempt_crashed, claim, ERROR)
+                else:
+                    written = self.do(self.jobs.release, claim, "the worker shuts down")
+                if before.status == "running" and before.attempt == claim.attempt:
+                    assert written
+                    assert self.row.status != "running"
+                    assert self.row.status != "failed" or how == "crash"
+
+        @rule(keep_best=st.booleans())
+        def cancel(self, keep_best: bool) -> None:
+            def ask(session: Any) -> bool:
+                jobs = JobRepository(session)
+                return jobs.cancel_queued(self.job_id) or jobs.ask_running_to_cancel(self.job_id, keep_best)
+
+            assert self.do(ask) == (self.ended is None)
+
+        @rule()
+        def reconcile(self) -> None:
+            before = self.row
+            changed = self.do(self.jobs.requeue_expired)
+            if self.job_id in changed.requeued + changed.failed:
+                assert before.lease_until < self.clock
+            after = self.row
+            assert after.status != "running" or after.lease_until >= self.clock
+
+        @rule()
+        def dispatch(self) -> None:
+            due = [bell for bell in self.do(self.jobs.due_for_dispatch, 1000) if bell.job_id == self.job_id]
+            assert not due or self.row.status == "queued"
+            self.do(self.jobs.mark_dispatched, due)
+
+        @invariant()
+        def holds(self) -> None:
+            if not hasattr(self, "job_id"):
+                return
+            row = self.row
+            assert row.attempt >= self.attempt
+            self.attempt = row.attempt
+            if self.ended is not None:
+                assert row.status == self.ended
+            self.ended = row.status if row.status in ENDS else None
+            with database.transaction() as session:
+                models = session.scalar(select(func.count()).where(ModelRow.job_id == self.job_id))
+                finished = session.scalar(
+                    select(func.count()).where(JobEventRow.job_id == self.job_id, JobEventRow.kind == "finished")
+                )
+            assert models == (row.status == "succeeded")
+            assert finished == (row.status in ENDS)
+
+    return Jobs
+
+
+def run(database: Database, folder: Path, examples: int, steps: int) -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        machine(database, folder / "model"),
+        settings=settings(
+            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+
+
+def test_random_histories_of_a_job(database: Database, tmp_path: Path) -> None:
+    run(database, tmp_path, 12, 25)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_hundred_thousand_steps(database: Database, tmp_path: Path) -> None:
+    run(database, tmp_path, 2000, 50)
