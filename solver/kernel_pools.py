@@ -76,6 +76,7 @@ class _CachedPool(Pool):
     def __init__(self, n_samples: int) -> None:
         super().__init__(n_samples)
         self._cache: RowCache | None = None
+        self._solves = 0
 
     def prepare(self, samples: IndexArray, cache_bytes: int) -> None:
         """Append the samples that are not columns yet; the first call fixes the cache's size."""
@@ -83,6 +84,7 @@ class _CachedPool(Pool):
             self._cache = RowCache(cache_bytes)
         super().prepare(samples, cache_bytes)
         self._cache.grow(self.samples.size, self.n_samples)
+        self._solves += 1
 
     def _rows(
         self,
@@ -140,6 +142,9 @@ class _CachedPool(Pool):
             )  # fmt: skip
         missing = np.flatnonzero(~hit)
         if missing.size:
+            if self._solves > 1 and cache.capacity >= m:
+                # one solve seldom comes back to a bounded variable; its successors on the same samples do
+                keep = np.ones_like(keep)
             # rows to keep come first
             missing = missing[np.argsort(~keep[missing], kind="stable")]
             new = cache.assign(columns[missing[: np.count_nonzero(keep[missing])]], m)

@@ -216,13 +216,16 @@ class _BlockedProducts:
     def matrix(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         raise NotImplementedError
 
+    def _rows_a_block(self) -> int:
+        return _BLOCK_ELEMENTS
+
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
         """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
         result = np.zeros(len(columns))
         if not len(rows):
             return result
         width = max(1, min(len(columns), 1024))
-        height = max(1, _BLOCK_ELEMENTS // width)
+        height = max(1, min(_BLOCK_ELEMENTS // width, self._rows_a_block()))
         for s in range(0, len(columns), width):
             for r in range(0, len(rows), height):
                 block = self.matrix(rows[r : r + height], columns[s : s + width])
@@ -321,6 +324,10 @@ class FeatureKernel(_BlockedProducts):
         if same and self.kind == "rbf":
             np.fill_diagonal(block, 1.0)
         return block
+
+    def _rows_a_block(self) -> int:
+        # the features of a block's rows in float64: 1 MB
+        return max(64, (1 << 17) // max(1, self.X.shape[1]))
 
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
         """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
