@@ -156,6 +156,13 @@ _SHARED: Final = (
         "Calibration scores: of left-out folds, of a left-out half, or of the training rows (optimistic).",
         choices=("xfit", "part", "full"),
     ),
+    Parameter(
+        "tune",
+        "choice",
+        "none",
+        "Choose C (and gamma) by cross-validation on the labelled rows for the objective.",
+        choices=("none", "C", "C-gamma"),
+    ),
     Parameter("tol", "number", 1e-3, "Largest violation of the optimality conditions.", 1e-8, 1.0),
     Parameter("max_iter", "integer", -1, "Most iterations of each solver call; -1: no limit.", -1, 1e15),
     Parameter(
@@ -219,7 +226,7 @@ _LABEL_MEANS: Final = (
         choices=("alternating", "tsvm"),
     ),
     Parameter("kernel", "choice", "linear", "Kernel function.", choices=("rbf", "linear", "poly", "sigmoid")),
-    *(parameter for parameter in _SEMI_SUPERVISED if parameter.name not in ("C", "kernel")),
+    *(parameter for parameter in _SEMI_SUPERVISED if parameter.name not in ("C", "kernel", "tune")),
 )
 
 ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {

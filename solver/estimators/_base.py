@@ -23,6 +23,7 @@ from solver.estimators._calibration import LABELED_SPLITS, CalibrationPlan, cali
 from solver.estimators._guard import MODES, Comparison, compare, wins
 from solver.estimators._labels import encode_labels
 from solver.estimators._run import Expansion, FitCallback, KernelParameters, SolverLimits, TrainingRun
+from solver.estimators._tuning import TUNES, Tune, Tuning, tune
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
@@ -48,6 +49,7 @@ SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "threshold_rule": [StrOptions(set(THRESHOLD_RULES))],
     "labeled_split": [StrOptions(set(LABELED_SPLITS))],
     "mode": [StrOptions(set(MODES))],
+    "tune": [StrOptions(set(TUNES))],
     "positive": "no_validation",  # type: ignore[dict-item]
     "unlabeled": "no_validation",  # type: ignore[dict-item]
     "kernel": [StrOptions({"rbf", "linear", "poly", "sigmoid"})],
@@ -166,6 +168,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     report_: dict[str, Any]
     control_states_: dict[str, DecisionState]
     n_iter_: int
+    _tuning: Tuning | None
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Train, then choose the threshold for the objective.
@@ -199,8 +202,14 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         warnings: list[str] = []
         if smaller < _WARN_BELOW:
             warnings.append(f"Only {smaller} labelled rows of the rarer class: the threshold is uncertain.")
+        halves = None
         if rule == "fixed-sequence" and smaller >= 2 * _FEWEST_OF_A_CLASS:
-            fitted = self._fit_certified(run, objective, seed)
+            first, second = stratified_halves(truth, seed)
+            halves = run.labelled[first], run.labelled[second]
+        # a certificate's rows must not have a say in C and gamma either
+        run = self._tune(run, run.labelled if halves is None else halves[0], objective, seed)
+        if halves is not None:
+            fitted = self._fit_certified(run, objective, seed, *halves)
         else:
             fitted = self._fit_calibrated(run, objective, rule, seed, warnings)
         self._finish(run, objective, rule, fitted, warnings)
@@ -237,10 +246,27 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
         return Fitted(plan, learned, model, plan.rows, scores, point, controls, comparison)
 
-    def _fit_certified(self, run: TrainingRun, objective: Objective, seed: np.random.Generator) -> Fitted:
+    def _tune(
+        self, run: TrainingRun, rows: NDArray[np.intp], objective: Objective, seed: np.random.Generator
+    ) -> TrainingRun:
+        """Choose C and gamma if that is asked for; the run goes on with them."""
+        self._tuning = None
+        what: Tune = getattr(self, "tune", "none")
+        if what == "none":
+            return run
+        self._tuning = tune(run, rows, replace(objective, confidence=None), what, self.C, seed)
+        return replace(run, kernel_parameters=replace(run.kernel_parameters, gamma=self._tuning.gamma))
+
+    def _fit_certified(
+        self,
+        run: TrainingRun,
+        objective: Objective,
+        seed: np.random.Generator,
+        training_rows: NDArray[np.intp],
+        held_out: NDArray[np.intp],
+    ) -> Fitted:
         """Learn on one half of the labelled rows; certify the result on the other half, which nothing has seen."""
-        first, second = stratified_halves(run.y[run.labelled], seed)
-        plan = CalibrationPlan("part", run.labelled[first], run.labelled[second])
+        plan = CalibrationPlan("part", training_rows, held_out)
         inner = plan if self._supervised else make_plan(run.y, plan.training_rows, "xfit", seed)
         uncertified = replace(objective, confidence=None)
         learned = self._learn(run, inner, uncertified, "f1max")
@@ -352,7 +378,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     @property
     def _labelled_cost(self) -> float:
         """C of the labelled rows."""
-        return self.C
+        return self.C if self._tuning is None else self._tuning.C
 
     def _objective(self) -> Objective:
         """The objective in force."""
@@ -551,6 +577,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 }
                 for name, c in fitted.controls.items()
             },
+            "tuning": None if self._tuning is None else self._tuning.to_dict(),
             "comparison": None if fitted.comparison is None else fitted.comparison.to_dict(),
             "rounds": fitted.learned.rounds,
             "curve": OperatingCurve.from_scores(scores, truth).thinned(_CURVE_POINTS).to_dict()

@@ -18,6 +18,7 @@ from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
+from solver.estimators._tuning import Tune
 from solver.kernels import PrecomputedKernel
 from solver.operating_point import Objective, ThresholdRule
 
@@ -40,6 +41,8 @@ class LaplacianSVM(SemiSupervisedClassifier):
         Neighbours of a row in the graph (two rows are joined when either is among the other's).
     manifold_weight : float, default 0.1
         μ. With the linear kernel on features in [-1, 1], 0.1 is good, 1 too much and 0.01 without effect.
+    tune : {"none", "C", "C-gamma"}, default "none"
+        As in `SVM`.
     mode : {"method", "safe", "balanced", "bold"}, default "method"
         What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
         same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
@@ -79,6 +82,7 @@ class LaplacianSVM(SemiSupervisedClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        tune: Tune = "none",
         mode: Mode = "method",
         positive: Any = None,
         unlabeled: Any = None,
@@ -101,6 +105,7 @@ class LaplacianSVM(SemiSupervisedClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.tune = tune
         self.mode = mode
         self.positive = positive
         self.unlabeled = unlabeled
@@ -126,7 +131,7 @@ class LaplacianSVM(SemiSupervisedClassifier):
         deformed, correction = run.memo["deformed"]
         places = np.searchsorted(plan.training_rows, labelled)
         y = run.y[labelled]
-        solution = run.solve(places, y, self.C * run.cost[labelled], kernel=PrecomputedKernel(deformed))
+        solution = run.solve(places, y, self._labelled_cost * run.cost[labelled], kernel=PrecomputedKernel(deformed))
         signed = y * solution.alpha
         dense = np.zeros(len(run.y))
         dense[graph_rows] = -correction[:, places] @ signed

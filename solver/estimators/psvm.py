@@ -16,6 +16,7 @@ from solver.estimators._base import SHARED_CONSTRAINTS, Learned, ThresholdClassi
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit, calibration_scores
 from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
+from solver.estimators._tuning import Tune
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import Objective, OperatingPoint, ThresholdRule
 
@@ -73,6 +74,8 @@ class PSVM(ThresholdClassifier):
     max_add : int, optional
         Most rows labelled in one round (incremental labels), the most confident ones first, in the proportion found.
     max_rounds : int, default 50
+    tune : {"none", "C", "C-gamma"}, default "none"
+        As in `SVM`.
     mode : {"method", "safe", "balanced", "bold"}, default "method"
         What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
         same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
@@ -121,6 +124,7 @@ class PSVM(ThresholdClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        tune: Tune = "none",
         mode: Mode = "method",
         soft_labels: Literal["inc", "rec"] = "inc",
         negative_rule: Literal["ratio", "meanneg", "npv"] = "ratio",
@@ -146,6 +150,7 @@ class PSVM(ThresholdClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.tune = tune
         self.mode = mode
         self.soft_labels = soft_labels
         self.negative_rule = negative_rule
@@ -244,7 +249,7 @@ class PSVM(ThresholdClassifier):
         def train(fold: int, labelled_rows: NDArray[np.intp]) -> Expansion:
             rows = np.concatenate([labelled_rows, soft.rows])
             y = np.concatenate([run.y[labelled_rows], soft.y])
-            hi = self.C * run.cost[rows]
+            hi = self._labelled_cost * run.cost[rows]
             hi[len(labelled_rows) :] *= self.C_soft
             alpha0 = None
             if fold in signed_duals:

@@ -16,6 +16,7 @@ from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, stack_rows
+from solver.estimators._tuning import Tune
 from solver.estimators.tsvm import SHARE_CONSTRAINTS
 from solver.kernels import FeatureKernel, PrecomputedKernel
 from solver.operating_point import Objective, ThresholdRule
@@ -39,6 +40,8 @@ class RampTSVM(SemiSupervisedClassifier):
         s in (-1, 0]: the loss is flat below it.
     positive_share, prior_strength : float, optional
         As in `TSVM`; they set the mean score to 2 · share - 1.
+    tune : {"none", "C", "C-gamma"}, default "none"
+        As in `SVM`.
     mode : {"method", "safe", "balanced", "bold"}, default "method"
         What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
         same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
@@ -80,6 +83,7 @@ class RampTSVM(SemiSupervisedClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        tune: Tune = "none",
         mode: Mode = "method",
         positive: Any = None,
         unlabeled: Any = None,
@@ -104,6 +108,7 @@ class RampTSVM(SemiSupervisedClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.tune = tune
         self.mode = mode
         self.positive = positive
         self.unlabeled = unlabeled
@@ -125,7 +130,7 @@ class RampTSVM(SemiSupervisedClassifier):
         del plan
         unlabelled = run.unlabelled
         n_labelled, n_unlabelled, total = len(labelled), len(unlabelled), len(run.y)
-        final = self.C * n_labelled / n_unlabelled if self.C_unlabeled is None else self.C_unlabeled
+        final = self._labelled_cost * n_labelled / n_unlabelled if self.C_unlabeled is None else self.C_unlabeled
         soft = final * run.cost[unlabelled]
         kernel = run.memo.get("mean_kernel")
         if kernel is None:
@@ -134,7 +139,7 @@ class RampTSVM(SemiSupervisedClassifier):
         rows = np.concatenate([labelled, unlabelled, unlabelled, [total]])
         y = np.concatenate([run.y[labelled], np.ones(n_unlabelled), -np.ones(n_unlabelled), [1.0]])
         p = np.append(-np.ones(len(rows) - 1), -self._target_mean(run.y[labelled]))
-        cost = np.concatenate([self.C * run.cost[labelled], soft, soft])
+        cost = np.concatenate([self._labelled_cost * run.cost[labelled], soft, soft])
         model = self._train_svm(run, labelled)
         alpha: NDArray[np.float64] | None = None
         beta = self._flat(run.scores(model, unlabelled), soft, n_labelled)

@@ -15,6 +15,7 @@ from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
+from solver.estimators._tuning import Tune
 from solver.operating_point import Objective, ThresholdRule
 
 
@@ -30,6 +31,8 @@ class SelfTraining(SemiSupervisedClassifier):
     max_rounds : int, default 50
     C_soft : float, default 1.0
         Cost of a margin error of an added row, as a multiple of C.
+    tune : {"none", "C", "C-gamma"}, default "none"
+        As in `SVM`.
     mode : {"method", "safe", "balanced", "bold"}, default "method"
         What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
         same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
@@ -68,6 +71,7 @@ class SelfTraining(SemiSupervisedClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        tune: Tune = "none",
         mode: Mode = "method",
         positive: Any = None,
         unlabeled: Any = None,
@@ -92,6 +96,7 @@ class SelfTraining(SemiSupervisedClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.tune = tune
         self.mode = mode
         self.positive = positive
         self.unlabeled = unlabeled
@@ -112,7 +117,7 @@ class SelfTraining(SemiSupervisedClassifier):
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         del plan
         rows, y = labelled, run.y[labelled]
-        cost = self.C * run.cost[labelled]
+        cost = self._labelled_cost * run.cost[labelled]
         left = run.unlabelled
         alpha = np.zeros(0)
         for number in range(self.max_rounds):
@@ -133,6 +138,6 @@ class SelfTraining(SemiSupervisedClassifier):
             added = np.concatenate([above, below])
             rows = np.concatenate([rows, left[added]])
             y = np.concatenate([y, np.ones(len(above)), -np.ones(len(below))])
-            cost = np.concatenate([cost, self.C * self.C_soft * run.cost[left[added]]])
+            cost = np.concatenate([cost, self._labelled_cost * self.C_soft * run.cost[left[added]]])
             left = np.delete(left, added)
         return model

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from solver.estimators._base import SHARED_CONSTRAINTS, Learned, ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._run import FitCallback, TrainingRun
+from solver.estimators._tuning import Tune
 from solver.operating_point import Objective, ThresholdRule
 
 
@@ -26,6 +27,10 @@ class SVM(ThresholdClassifier):
     labeled_split : {"xfit", "part", "full"}, default "xfit"
         Scores for the threshold: out-of-fold (5 folds, the model sees all rows), of a held-out half, or of the
         training rows themselves (fast, optimistic).
+    tune : {"none", "C", "C-gamma"}, default "none"
+        Choose C from 0.01 … 1000, and gamma from a sixteenth to sixteen times its value, by cross-validation of the
+        SVM on the labelled rows; each cell is worth the objective at its best threshold. `report_["tuning"]` shows
+        them all.
     positive : label, optional
         The class that precision, recall and costs speak of; the larger of the two sorted labels by default.
     unlabeled : label, optional
@@ -94,6 +99,7 @@ class SVM(ThresholdClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        tune: Tune = "none",
         positive: Any = None,
         unlabeled: Any = None,
         kernel: str = "rbf",
@@ -113,6 +119,7 @@ class SVM(ThresholdClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.tune = tune
         self.positive = positive
         self.unlabeled = unlabeled
         self.kernel = kernel

@@ -15,6 +15,7 @@ from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, top_rows
+from solver.estimators._tuning import Tune
 from solver.operating_point import Objective, ThresholdRule
 
 # SVMlight: the unlabelled rows' cost starts at this share of its final value and grows by this factor
@@ -112,6 +113,8 @@ class TSVM(SemiSupervisedClassifier):
         Share of positives among the unlabelled rows; by default that of the labelled ones.
     prior_strength : float, optional
         With it, `positive_share` is a prior worth this many labelled rows.
+    tune : {"none", "C", "C-gamma"}, default "none"
+        As in `SVM`.
     mode : {"method", "safe", "balanced", "bold"}, default "method"
         What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
         same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
@@ -147,6 +150,7 @@ class TSVM(SemiSupervisedClassifier):
         objective: str | Mapping[str, Any] | Objective = "f1",
         threshold_rule: ThresholdRule = "f1max",
         labeled_split: LabeledSplit = "xfit",
+        tune: Tune = "none",
         mode: Mode = "method",
         positive: Any = None,
         unlabeled: Any = None,
@@ -170,6 +174,7 @@ class TSVM(SemiSupervisedClassifier):
         self.objective = objective
         self.threshold_rule = threshold_rule
         self.labeled_split = labeled_split
+        self.tune = tune
         self.mode = mode
         self.positive = positive
         self.unlabeled = unlabeled
@@ -192,7 +197,7 @@ class TSVM(SemiSupervisedClassifier):
         unlabelled = len(run.unlabelled)
         final = self.C_unlabeled
         if final is None:
-            final = self.C * len(labelled) / unlabelled
+            final = self._labelled_cost * len(labelled) / unlabelled
         positives = positives_among(unlabelled, run.y[labelled], self.positive_share, self.prior_strength)
         start = self._train_svm(run, labelled)
-        return switch_labels(run, labelled, self.C * run.cost[labelled], final, positives, start)[0]
+        return switch_labels(run, labelled, self._labelled_cost * run.cost[labelled], final, positives, start)[0]
