@@ -272,6 +272,32 @@ def choose_from_curve(curve: OperatingCurve, objective: Objective, rule: Thresho
     raise ValueError(f"rule {rule!r} needs the scores; a curve serves f1max and lcb")
 
 
+def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_share: float) -> OperatingPoint:
+    """As `choose_threshold` with `fixed-sequence`, from a stored operating curve; its own rows define the grid.
+
+    The certificate holds for an objective that was not chosen by looking at the curve.
+
+    Parameters
+    ----------
+    curve : OperatingCurve
+        Of rows that nothing has looked at in training.
+    objective : Objective
+        With a precision or recall target.
+    positive_share : float
+        Share of positives, known from other rows.
+    """
+    check_rule("fixed-sequence", objective)
+    admitted = curve.predicted_positives
+    wanted = np.ceil(_shares(positive_share, int(admitted[-1])) * admitted[-1])
+    # the last candidate that admits no more rows than that: tied scores stay out, as in `_grid`
+    positions = np.unique(np.searchsorted(admitted, wanted, side="right") - 1)
+    if objective.kind == "recall":
+        positions = positions[::-1]
+    return _test_in_order(
+        curve.thresholds[positions], curve.true_positives[positions], admitted[positions], curve, objective
+    )
+
+
 def check_rule(rule: str, objective: Objective) -> None:
     """Raise ValueError when a threshold rule is unknown or does not go with the objective."""
     if rule not in THRESHOLD_RULES:
@@ -429,27 +455,43 @@ def _fixed_sequence(
     The tests are `true measure < target`, one for each threshold of a grid; grid, order and start use no label of these
     rows, and the first test that fails ends the sequence (Angelopoulos et al. 2021, "Learn then test", section 2.3).
     """
-    target = _target(objective)
-    confidence = objective.confidence or DEFAULT_CONFIDENCE
     grid = _grid(objective.kind, np.sort(reference), positive_share)
-    if objective.kind == "precision":
-        # a threshold that admits fewer rows cannot pass even without an error; counting them needs no label
-        needed = 1 if target == 1 else math.ceil(math.log(1 - confidence) / math.log(target))
-        admitted = np.array([np.count_nonzero(scores > threshold) for threshold in grid])
-        grid = grid[admitted >= needed]
     truth = y > 0
     admits = scores[None, :] > grid[:, None]
     hits = (admits & truth[None, :]).sum(axis=1, dtype=np.int64)
-    bounds = _lower_bounds(objective, hits, admits.sum(axis=1, dtype=np.int64), int(truth.sum()))
+    return _test_in_order(grid, hits, admits.sum(axis=1, dtype=np.int64), curve, objective)
+
+
+def _test_in_order(
+    thresholds: NDArray[np.float64],
+    hits: NDArray[np.int64],
+    admitted: NDArray[np.int64],
+    curve: OperatingCurve,
+    objective: Objective,
+) -> OperatingPoint:
+    """Test thresholds in their order until one fails; return the best of those that passed."""
+    target = _target(objective)
+    if objective.kind == "precision":
+        confidence = objective.confidence or DEFAULT_CONFIDENCE
+        # a threshold that admits fewer rows cannot pass even without an error; counting them needs no label
+        needed = 1 if target == 1 else math.ceil(math.log(1 - confidence) / math.log(target))
+        enough = admitted >= needed
+        thresholds, hits, admitted = thresholds[enough], hits[enough], admitted[enough]
+    bounds = _lower_bounds(objective, hits, admitted, curve.positives)
     failures = np.flatnonzero(bounds < target - _SLACK)
-    passed = int(failures[0]) if len(failures) else len(grid)
+    passed = int(failures[0]) if len(failures) else len(thresholds)
     if passed == 0:
         best = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
         return _uncertified(curve, int(np.argmax(best)), objective, float(best.max()))
     # every threshold that passed is certified at once: take the one with the best F1
-    counts = [confusion(truth, admits[position]) for position in range(passed)]
+    counts = [_counts(curve, int(hits[position]), int(admitted[position])) for position in range(passed)]
     chosen = max(range(passed), key=lambda position: counts[position].f1)
-    return OperatingPoint(float(grid[chosen]), counts[chosen], "met", "")
+    return OperatingPoint(float(thresholds[chosen]), counts[chosen], "met", "")
+
+
+def _counts(curve: OperatingCurve, hits: int, admitted: int) -> ConfusionCounts:
+    alarms = admitted - hits
+    return ConfusionCounts(hits, alarms, curve.negatives - alarms, curve.positives - hits)
 
 
 def _grid(kind: str, reference: NDArray[np.float64], positive_share: float) -> NDArray[np.float64]:
@@ -457,16 +499,21 @@ def _grid(kind: str, reference: NDArray[np.float64], positive_share: float) -> N
 
     Precision: from a quarter of the positives' share predicted positive up to all rows. Recall: from all rows down.
     """
-    if not 0 < positive_share < 1:
-        raise ValueError(f"positive_share must lie in (0, 1), got {positive_share}")
-    first = max(positive_share / 4, 1 / len(reference))
-    steps = math.ceil(math.log(1 / first) / math.log(_GRID_RATIO))
-    shares = np.append(first * _GRID_RATIO ** np.arange(steps), 1.0)
+    shares = _shares(positive_share, len(reference))
     # predicting the share s positive means: the threshold stands on the score below the largest s * n scores
     ranks = len(reference) - np.ceil(shares * len(reference)).astype(np.int64) - 1
     below = reference[0] - 1e-6 * max(1.0, abs(float(reference[0])))
     thresholds = np.unique(np.where(ranks >= 0, reference[np.maximum(ranks, 0)], below))
     return thresholds[::-1] if kind == "precision" else thresholds
+
+
+def _shares(positive_share: float, n: int) -> NDArray[np.float64]:
+    """Shares of `n` rows predicted positive, rising from a quarter of the positives' share to all."""
+    if not 0 < positive_share < 1:
+        raise ValueError(f"positive_share must lie in (0, 1), got {positive_share}")
+    first = max(positive_share / 4, 1 / n)
+    steps = math.ceil(math.log(1 / first) / math.log(_GRID_RATIO))
+    return np.append(first * _GRID_RATIO ** np.arange(steps), 1.0)
 
 
 def _target(objective: Objective) -> float:

@@ -74,6 +74,39 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, confidence: f
     return np.where(some, bounds, 0.0)
 
 
+def cost_interval(counts: ConfusionCounts, costs: tuple[float, float], confidence: float = 0.95) -> tuple[float, float]:
+    """Interval of the mean cost of a row, from the Wilson intervals of the two error rates.
+
+    The squared distances of the two parts are added (MOVER); that the two kinds of errors exclude each other is left
+    out, which errs towards a wider interval. Unlike a bootstrap it is not of length zero where no error was seen.
+
+    Parameters
+    ----------
+    counts : ConfusionCounts
+        At least one row.
+    costs : (false_negative, false_positive)
+        Cost of one such error, at least 0.
+    confidence : float, default 0.95
+        Nominal coverage in (0, 1).
+
+    Returns
+    -------
+    (low, high) : tuple of float, low >= 0
+
+    References
+    ----------
+    Zou and Donner, "Construction of confidence intervals about effect measures", Statistics in Medicine 27, 2008.
+    """
+    n = counts.total
+    below = above = 0.0
+    for errors, cost in ((counts.false_negatives, costs[0]), (counts.false_positives, costs[1])):
+        low, high = wilson(errors, n, confidence)
+        below += (cost * (errors / n - low)) ** 2
+        above += (cost * (high - errors / n)) ** 2
+    mean = counts.cost(*costs) / n
+    return max(0.0, mean - float(np.sqrt(below))), mean + float(np.sqrt(above))
+
+
 def f1_bootstrap(
     counts: ConfusionCounts, confidence: float = 0.95, draws: int = BOOTSTRAP_DRAWS, seed: int = 0
 ) -> tuple[float, float]:

@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from solver.evaluation.counts import ConfusionCounts
-from solver.evaluation.intervals import f1_bootstrap, wilson
+from solver.evaluation.intervals import cost_interval, f1_bootstrap, wilson
 
 
 def measures(
     counts: ConfusionCounts, confidence: float = 0.95, seed: int = 0, costs: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """Precision, recall and F1 with intervals, ready for JSON.
+    """Precision, recall, F1 and cost with intervals, ready for JSON.
 
     Parameters
     ----------
     counts : ConfusionCounts
         The decision's confusion matrix.
     confidence : float, default 0.95
-        Nominal coverage of the intervals: Wilson for precision and recall, bootstrap for F1.
+        Nominal coverage of the intervals: Wilson for precision and recall, bootstrap for F1, MOVER for the cost.
     seed : int, default 0
         Seed of the bootstrap.
     costs : (false_negative, false_positive), optional
-        Adds `cost`: the mean cost of a row, without an interval.
+        Adds `cost`: the mean cost of a row.
 
     Returns
     -------
     dict
         `n`, the four counts, `precision`, `recall`, `f1` (each `{"value", "low", "high"}`, or None where undefined),
-        `confidence`. Never holds NaN.
+        `confidence`, and `cost` if asked. Never holds NaN.
     """
     block: dict[str, Any] = {
         "n": counts.total,
@@ -45,7 +45,8 @@ def measures(
         low, high = f1_bootstrap(counts, confidence, seed=seed)
         block["f1"] = {"value": counts.f1, "low": low, "high": high}
     if costs is not None and counts.total > 0:
-        block["cost"] = counts.cost(*costs) / counts.total
+        low, high = cost_interval(counts, costs, confidence)
+        block["cost"] = {"value": counts.cost(*costs) / counts.total, "low": low, "high": high}
     return block
 
 

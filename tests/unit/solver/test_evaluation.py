@@ -75,7 +75,7 @@ def test_measures_show_what_is_undefined_as_none():
     no_positives = measures(ConfusionCounts(0, 0, 5, 0))
     assert no_positives["recall"] is None
     assert no_positives["f1"] is None
-    assert measures(ConfusionCounts(3, 1, 5, 1), costs=(2.0, 1.0))["cost"] == pytest.approx(0.3)
+    assert measures(ConfusionCounts(3, 1, 5, 1), costs=(2.0, 1.0))["cost"]["value"] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

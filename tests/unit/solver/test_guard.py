@@ -102,13 +102,13 @@ def test_report_says_where_a_control_wins():
     assert {"all_positive", "all_negative"} <= controls.keys()
     everything = controls["all_positive"]["calibration"]
     assert everything["recall"]["value"] == 1.0
-    assert everything["cost"] < unshifted.report_["calibration"]["cost"]
+    assert everything["cost"]["value"] < unshifted.report_["calibration"]["cost"]["value"]
     assert any("all_positive is better" in warning for warning in unshifted.report_["warnings"])
     assert unshifted.control_states_["all_positive"].predict_positive(X).all()
     assert not unshifted.control_states_["all_negative"].predict_positive(X).any()
     chosen = SVM(objective=costs, random_state=0).fit(X, y)
     assert not any("all_positive is better" in warning for warning in chosen.report_["warnings"])
-    assert chosen.report_["calibration"]["cost"] <= everything["cost"]
+    assert chosen.report_["calibration"]["cost"]["value"] <= everything["cost"]["value"]
     assert "all_positive" not in SVM(random_state=0).fit(X, y).report_["controls"]
 
 

@@ -1,0 +1,66 @@
+"""Another threshold for a trained model, from its report alone: no data, no training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from solver.evaluation import OperatingCurve
+from solver.operating_point import Objective, OperatingPoint, certify_from_curve, choose_from_curve
+
+FEWEST_OF_A_CLASS: Final = 2
+"""Calibration rows of each class that a certificate needs."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a report keeps of the calibration rows.
+
+    Attributes
+    ----------
+    curve : OperatingCurve
+    other_positive_share : float or None
+        Share of positives among the labelled rows that are not calibration rows; None without such rows.
+    untouched : bool
+        Whether training has chosen nothing by these rows but the threshold, and the scores are those of the very model:
+        only then can they certify a target.
+    """
+
+    curve: OperatingCurve
+    other_positive_share: float | None
+    untouched: bool
+
+    @classmethod
+    def from_report(cls, report: Mapping[str, Any]) -> Calibration | None:
+        """Read a report as `solver.training.train` writes it; None if it has no curve."""
+        if not report.get("curve"):
+            return None
+        curve = OperatingCurve.from_dict(report["curve"])
+        rows = report["rows"]
+        others = rows["labelled"] - curve.positives - curve.negatives
+        # cross-fitted scores are of other models, and the semi-supervised methods choose rounds by calibration scores
+        kept_apart = report.get("labeled_split") == "part" and (
+            report.get("threshold_rule") == "fixed-sequence" or report["algorithm"] == "svm"
+        )
+        enough = min(curve.positives, curve.negatives) >= FEWEST_OF_A_CLASS
+        return cls(curve, (rows["positive"] - curve.positives) / others if others > 0 else None, kept_apart and enough)
+
+    def operating_point(self, objective: Objective) -> OperatingPoint:
+        """Choose the threshold that serves an objective.
+
+        With a confidence the fixed-sequence test is run where the rows can certify. Where they cannot, the cautious
+        threshold (by lower bounds) comes with the status `cannot_certify`.
+        """
+        if objective.confidence is None:
+            return choose_from_curve(self.curve, objective)
+        if self.untouched and self.other_positive_share is not None and 0 < self.other_positive_share < 1:
+            return certify_from_curve(self.curve, objective, self.other_positive_share)
+        cautious = choose_from_curve(self.curve, objective, "lcb")
+        if cautious.status != "met":
+            return cautious
+        reason = (
+            "Training kept no rows apart that could certify the target; train with a confidence. "
+            "By its lower bound this threshold reaches it on the calibration rows."
+        )
+        return replace(cautious, status="cannot_certify", reason=reason)

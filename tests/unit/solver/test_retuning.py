@@ -1,0 +1,124 @@
+"""New thresholds for trained models: the same as choosing from the scores, and no certificate that cannot be given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver.evaluation import OperatingCurve, measures
+from solver.evaluation.counts import ConfusionCounts
+from solver.evaluation.intervals import cost_interval
+from solver.operating_point import Objective, certify_from_curve, choose_threshold
+from solver.retuning import Calibration
+
+
+def scored(n: int, seed: int, ties: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.r_[np.ones(2), np.zeros(2), rng.random(n) < 0.3]
+    scores = y * 2 + rng.normal(size=len(y))
+    return (scores.round(1) if ties else scores), y
+
+
+def report(curve: OperatingCurve, **changes):
+    rows = {"labelled": 2 * (curve.positives + curve.negatives), "positive": 2 * curve.positives}
+    return {
+        "algorithm": "psvm",
+        "labeled_split": "part",
+        "threshold_rule": "fixed-sequence",
+        "rows": rows,
+        "curve": curve.to_dict(),
+    } | changes
+
+
+@given(
+    n=st.integers(4, 120),
+    seed=st.integers(0, 1000),
+    kind=st.sampled_from(["precision", "recall"]),
+    target=st.sampled_from([0.5, 0.8, 0.9, 1.0]),
+    share=st.floats(0.05, 0.6),
+)
+@settings(max_examples=60, deadline=None)
+def test_certificate_from_the_curve_is_that_from_the_scores(n, seed, kind, target, share):
+    scores, y = scored(n, seed)
+    objective = Objective.parse({"kind": kind, "target": target, "confidence": 0.9})
+    from_scores = choose_threshold(scores, y, objective, "fixed-sequence", positive_share=share)
+    from_curve = certify_from_curve(OperatingCurve.from_scores(scores, y), objective, share)
+    assert (from_curve.status, from_curve.counts, from_curve.reason) == (
+        from_scores.status,
+        from_scores.counts,
+        from_scores.reason,
+    )
+
+
+@pytest.mark.parametrize("kind", ["precision", "recall"])
+def test_certificate_with_tied_scores_decides_on_rows_as_it_says(kind):
+    scores, y = scored(200, 3, ties=True)
+    objective = Objective.parse({"kind": kind, "target": 0.7, "confidence": 0.9})
+    point = certify_from_curve(OperatingCurve.from_scores(scores, y), objective, 0.3)
+    assert point.status == "met"
+    assert point.counts.true_positives == np.count_nonzero((scores > point.threshold) & (y > 0))
+    assert point.counts.false_positives == np.count_nonzero((scores > point.threshold) & (y == 0))
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {"kind": "f1"},
+        {"kind": "f_beta", "beta": 2},
+        {"kind": "precision", "target": 0.9},
+        {"kind": "recall", "target": 0.95},
+        {"kind": "cost", "false_negative": 10, "false_positive": 1},
+        {"kind": "precision", "target": 1.0},
+    ],
+)
+def test_without_confidence_it_is_the_choice_that_training_makes(objective):
+    scores, y = scored(300, 1)
+    parsed = Objective.parse(objective)
+    calibration = Calibration.from_report(report(OperatingCurve.from_scores(scores, y)))
+    assert calibration.operating_point(parsed) == choose_threshold(scores, y, parsed)
+
+
+def test_certificates_only_from_rows_kept_apart():
+    scores, y = scored(600, 2)
+    curve = OperatingCurve.from_scores(scores, y)
+    objective = Objective.parse({"kind": "recall", "target": 0.8, "confidence": 0.95})
+    met = Calibration.from_report(report(curve)).operating_point(objective)
+    assert (met.status, met.reason) == ("met", "")
+    supervised = report(curve, algorithm="svm", threshold_rule="f1max")
+    assert Calibration.from_report(supervised).operating_point(objective).status == "met"
+    for changes in (
+        {"labeled_split": "xfit"},
+        {"threshold_rule": "f1max"},
+        {"rows": {"labelled": len(y), "positive": int(y.sum())}},
+    ):
+        point = Calibration.from_report(report(curve, **changes)).operating_point(objective)
+        assert point.status == "cannot_certify"
+        assert "train with a confidence" in point.reason
+        assert point.counts.recall >= 0.8
+    hopeless = Objective.parse({"kind": "precision", "target": 1.0, "confidence": 0.99})
+    assert Calibration.from_report(report(curve)).operating_point(hopeless).status != "met"
+    assert Calibration.from_report(report(curve) | {"curve": None}) is None
+
+
+def test_one_row_of_a_class_certifies_nothing():
+    curve = OperatingCurve.from_scores([3.0, 2, 1, 0], [1, 0, 0, 0])
+    assert not Calibration.from_report(report(curve)).untouched
+
+
+def test_cost_interval_covers_as_stated():
+    rng = np.random.default_rng(0)
+    truth = np.array([0.27, 0.04, 0.66, 0.03])  # hits, false positives, true negatives, false negatives
+    mean = 5 * truth[3] + 1 * truth[1]
+    inside = 0
+    for draw in rng.multinomial(200, truth, size=1000):
+        low, high = cost_interval(ConfusionCounts(*map(int, draw)), (5.0, 1.0))
+        inside += low <= mean <= high
+    assert 935 <= inside <= 990  # 950 is the level; the covariance that is left out makes it a little wider
+
+
+def test_no_error_seen_is_not_no_cost():
+    shown = measures(ConfusionCounts(10, 0, 10, 0), costs=(5.0, 1.0))["cost"]
+    assert shown["value"] == shown["low"] == 0
+    assert 0.5 < shown["high"] < 1
