@@ -36,6 +36,7 @@ make_root() { # FOLDER: Debian 12 that finds its packages as this machine does
   apt_sources | awk '{print "deb", $1, $2, "main"}' > "$root/etc/apt/sources.list"
   apt-config dump | grep -E '^Acquire::(http|https)' > "$root/etc/apt/apt.conf.d/90machine" || true
   cp /etc/resolv.conf "$root/etc/resolv.conf"
+  echo "127.0.0.1 localhost $(hostname)" > "$root/etc/hosts" # the installer's work, not debootstrap's
   printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d" # packages start no services
   chmod 0755 "$root/usr/sbin/policy-rc.d"
 

@@ -304,8 +304,8 @@ def test_rows_are_those_of_the_csv_module(body: str) -> None:
         elif error.code == "empty":
             assert records == []
         else:
-            with pytest.raises(csv.Error, match="unexpected end of data"):
-                list(csv.reader(io.StringIO(data, newline=""), strict=True))
+            # It ends inside quotes: a further line would be swallowed by the last field.
+            assert list(csv.reader(io.StringIO(data + "\nz,z", newline="")))[-1] != ["z", "z"]
         return
     stored = zip(*read.table.values(), strict=True)
     assert list(stored) == [(first or None, second or None) for first, second in records]
