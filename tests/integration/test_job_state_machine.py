@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from sqlalchemy import bindparam, cast, func, select
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from worker_bench import JobTable
@@ -33,11 +40,14 @@ def machine(database: Database, model_path: Path) -> type[RuleBasedStateMachine]
     digest = hashlib.sha256(b"model").hexdigest()
 
     class Jobs(RuleBasedStateMachine):
-        @initialize(max_attempts=st.integers(1, 3))
+        @initialize(max_attempts=st.integers(1, 6))
         def enqueue(self, max_attempts: int) -> None:
             self.clock = datetime.now(UTC)
             moment = bindparam("clock", callable_=lambda: self.clock)
             self.jobs = JobLifecycle(LEASE, 15, now=cast(moment, TIMESTAMP(timezone=True)))
+            self.new_job(max_attempts)
+
+        def new_job(self, max_attempts: int) -> None:
             self.job_id = JobTable(database).enqueue("nothing", max_attempts=max_attempts)
             self.claims: dict[str, Claim] = {}
             self.ended: str | None = None
@@ -55,10 +65,24 @@ def machine(database: Database, model_path: Path) -> type[RuleBasedStateMachine]
         def model(self) -> FinishedModel:
             return FinishedModel(new_id("mdl"), "svm", {}, {}, model_path, 5, digest)
 
+        @precondition(lambda self: self.ended is None)
         @rule(seconds=st.sampled_from([1, 10, 29, 31, 100]))
         def time_passes(self, seconds: int) -> None:
             self.clock += timedelta(seconds=seconds)
 
+        @precondition(lambda self: self.ended is not None)
+        @rule(max_attempts=st.integers(1, 6))
+        def another_job(self, max_attempts: int) -> None:
+            self.new_job(max_attempts)
+
+        @precondition(lambda self: self.ended is None)
+        @rule(worker=WORKERS)
+        def take_over(self, worker: str) -> None:
+            """What makes late writers: a lease runs out and the other worker comes."""
+            self.time_passes(31)
+            self.claim(worker)
+
+        @precondition(lambda self: self.ended is None)
         @rule(worker=WORKERS)
         def claim(self, worker: str) -> None:
             before = self.row
@@ -69,6 +93,7 @@ def machine(database: Database, model_path: Path) -> type[RuleBasedStateMachine]
                 assert claim.attempt == before.attempt + 1 <= before.max_attempts
                 self.claims[worker] = claim
 
+        @precondition(lambda self: self.claims)
         @rule(worker=WORKERS)
         def heartbeat(self, worker: str) -> None:
             if claim := self.claims.get(worker):
@@ -77,12 +102,14 @@ def machine(database: Database, model_path: Path) -> type[RuleBasedStateMachine]
                 assert (signals is not None) == (row.status == "running" and row.attempt == claim.attempt)
                 assert signals is None or row.lease_until == self.clock + timedelta(seconds=LEASE)
 
+        @precondition(lambda self: self.claims)
         @rule(worker=WORKERS, fraction=st.floats(0, 1))
         def progress(self, worker: str, fraction: float) -> None:
             if claim := self.claims.get(worker):
                 held = self.do(self.jobs.record_progress, claim, "training", fraction, [Event("progress", {})])
                 assert not held or self.row.progress == fraction
 
+        @precondition(lambda self: self.claims)
         @rule(worker=WORKERS, how=st.sampled_from(["succeeded", "failed", "cancelled"]))
         def finish(self, worker: str, how: str) -> None:
             if claim := self.claims.get(worker):
@@ -93,6 +120,7 @@ def machine(database: Database, model_path: Path) -> type[RuleBasedStateMachine]
                 done_before = before.status == how and before.attempt == claim.attempt
                 assert written == (held or done_before)
 
+        @precondition(lambda self: self.claims)
         @rule(worker=WORKERS, how=st.sampled_from(["crash", "release"]))
         def give_back(self, worker: str, how: str) -> None:
             if claim := self.claims.get(worker):
@@ -106,13 +134,14 @@ def machine(database: Database, model_path: Path) -> type[RuleBasedStateMachine]
                     assert self.row.status != "running"
                     assert self.row.status != "failed" or how == "crash"
 
+        @precondition(lambda self: self.ended is None)
         @rule(keep_best=st.booleans())
         def cancel(self, keep_best: bool) -> None:
             def ask(session: Any) -> bool:
                 jobs = JobRepository(session)
                 return jobs.cancel_queued(self.job_id) or jobs.ask_running_to_cancel(self.job_id, keep_best)
 
-            assert self.do(ask) == (self.ended is None)
+            assert self.do(ask)
 
         @rule()
         def reconcile(self) -> None:
