@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ from solver.kernels import FeatureKernel
 from solver.row_cache import default_cache_bytes
 from solver.smo import Solution, solve
 from solver.typing import Matrix
+
+# of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
+_FLOAT32_ROUNDING: Final = 1e-6
 
 FitCallback = Callable[[float, dict[str, Any]], Any]
 EndReason = Literal["", "solver_limit", "stopped"]
@@ -166,7 +169,13 @@ class TrainingRun:
         return np.asarray(self.kernel.products(expansion.rows, expansion.coefficients, rows) + expansion.intercept)
 
     def approximate_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Scores from the solver's float32 kernel rows, which it often has at hand; right to about its tolerance."""
+        """Scores from the solver's float32 kernel rows, which it often has at hand.
+
+        Exact where the rounding of these rows could add up to a tenth of the solver's tolerance.
+        """
+        rounding = _FLOAT32_ROUNDING * float(np.linalg.norm(expansion.coefficients))
+        if rounding > 0.1 * self.limits.tol:
+            return self.scores(expansion, rows)
         return self.approximate_products(expansion.rows, expansion.coefficients, rows) + expansion.intercept
 
     def approximate_products(

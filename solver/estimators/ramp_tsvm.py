@@ -142,7 +142,7 @@ class RampTSVM(SemiSupervisedClassifier):
         cost = np.concatenate([self._labelled_cost * run.cost[labelled], soft, soft])
         model = self._train_svm(run, labelled)
         alpha: NDArray[np.float64] | None = None
-        beta = self._flat(run.scores(model, unlabelled), soft, n_labelled)
+        beta = self._flat(run.approximate_scores(model, unlabelled), soft, n_labelled)
         for _ in range(_MAX_CONVEX_STEPS):
             if run.ended:
                 break
@@ -160,7 +160,7 @@ class RampTSVM(SemiSupervisedClassifier):
             dense[unlabelled] += dense[total] / n_unlabelled
             used = np.flatnonzero(dense[:total])
             model = Expansion(used, dense[used], float(solution.b), solution)
-            proposed = self._flat(run.scores(model, unlabelled), soft, n_labelled)
+            proposed = self._flat(run.approximate_scores(model, unlabelled), soft, n_labelled)
             if np.array_equal(proposed, beta):
                 break
             beta = proposed

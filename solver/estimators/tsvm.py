@@ -86,7 +86,7 @@ def switch_labels(
             signed_duals = y * solution.alpha
             if run.ended:
                 return model, labels
-            scores = run.scores(model, unlabelled)
+            scores = run.approximate_scores(model, unlabelled)
             above, below = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
             above = above[np.argsort(scores[above], kind="stable")][: len(below)]
             below = below[np.argsort(-scores[below], kind="stable")][: len(above)]

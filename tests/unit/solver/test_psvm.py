@@ -107,7 +107,7 @@ def test_control_without_unlabelled_rows_is_the_svm_on_the_labelled_ones():
     psvm = PSVM(random_state=0, gamma=0.2).fit(X, y)
     svm = SVM(random_state=0, gamma=0.2).fit(X[:80], y[:80])
     control = psvm.report_["controls"]["no_unlabelled"]
-    assert control["threshold"] == pytest.approx(svm.threshold_, abs=1e-9)
+    assert control["threshold"] == pytest.approx(svm.threshold_, abs=1e-5)
     assert control["calibration"] == svm.report_["calibration"]
     state = psvm.control_states_["no_unlabelled"]
     np.testing.assert_allclose(state.decision_function(X), svm.decision_function(X), atol=1e-9)
