@@ -70,15 +70,13 @@ def paired_bootstrap(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
 
-    def gain(sample: NDArray[np.int64]) -> float:
-        return value(_marginal(sample, 1)) - value(_marginal(sample, 2))
-
     # resampling rows is resampling the eight cells of truth x first x second
     samples = np.random.default_rng(seed).multinomial(total, cells.ravel() / total, size=draws).reshape(-1, 2, 2, 2)
-    gains = np.array([gain(sample) for sample in samples])
+    gains = _values(samples, 1, value) - _values(samples, 2, value)
     tail = (1 - confidence) / 2
     low, high = np.quantile(gains, [tail, 1 - tail])
-    return PairedDifference(gain(cells), float(gains.std()), float(low), float(high))
+    gain = value(_marginal(cells, 1)) - value(_marginal(cells, 2))
+    return PairedDifference(gain, float(gains.std()), float(low), float(high))
 
 
 def mcnemar(y_true: ArrayLike, first: ArrayLike, second: ArrayLike) -> float:
@@ -140,6 +138,15 @@ def _joint_counts(y_true: ArrayLike, first: ArrayLike, second: ArrayLike) -> NDA
         raise ValueError(f"need three 1-d arrays of one length, got shapes {[part.shape for part in parts]}")
     code = parts[0] * 4 + parts[1] * 2 + parts[2]
     return np.bincount(code, minlength=8).astype(np.int64).reshape(2, 2, 2)
+
+
+def _values(samples: NDArray[np.int64], axis: int, value: Callable[[ConfusionCounts], float]) -> NDArray[np.float64]:
+    """What each sample's confusion matrix is worth for the classifier on this axis."""
+    # few rows give few different matrices: call `value` once for each
+    tables = samples.sum(axis=4 - axis).reshape(len(samples), -1)
+    distinct, which = np.unique(tables, axis=0, return_inverse=True)
+    worth = [value(ConfusionCounts(int(t[3]), int(t[1]), int(t[0]), int(t[2]))) for t in distinct]
+    return np.asarray(worth, dtype=np.float64)[which.reshape(-1)]
 
 
 def _marginal(cells: NDArray[np.int64], axis: int) -> ConfusionCounts:
