@@ -16,10 +16,20 @@ from solver.parallel import for_ranges, scratch
 from solver.row_cache import RowCache
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
-__all__ = ["BinaryPool", "DensePool", "ExactPool", "LinearPool", "Pool", "PrecomputedPool", "SparsePool"]
+__all__ = [
+    "BinaryPool",
+    "DensePool",
+    "ExactPool",
+    "LinearPool",
+    "Pool",
+    "PrecomputedPool",
+    "SparseLinearPool",
+    "SparsePool",
+]
 
 _LOG2_E = math.log2(math.e)
 _NO_STARTS = np.empty(0, np.uint64)
+_FORMS = {"rbf": tiles.EXP2, "linear": tiles.PLAIN, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}
 # a tile of this many float32 elements (512 kB) stays in the second-level cache
 _TILE_ELEMENTS = 1 << 17
 
@@ -34,6 +44,9 @@ class Pool:
     rows_computed : int
         Kernel rows computed since the pool was made.
     """
+
+    # working sets beyond this cost more for their block than they save
+    largest_set = 1024
 
     def __init__(self, n_samples: int) -> None:
         self.n_samples = n_samples
@@ -99,7 +112,7 @@ class _CachedPool(Pool):
         """Compute rows over columns ``begin …``, fold them into F and store the first ``stored`` of them."""
         raise NotImplementedError
 
-    def _block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray) -> FloatArray:
         """Compute the kernel values among some columns."""
         raise NotImplementedError
 
@@ -107,12 +120,12 @@ class _CachedPool(Pool):
         """Kernel values among some columns, (q, q) float32; taken from cached rows where that is cheaper."""
         cache = self._cache
         if cache is None or not self._costly:
-            return self._block(columns)
+            return self.compute_block(columns)
         slots = cache.slot_of[columns]
         known = (slots >= 0) & (cache.filled[slots] == self.samples.size)
         have, missing = np.flatnonzero(known), np.flatnonzero(~known)
         if not have.size:
-            return self._block(columns)
+            return self.compute_block(columns)
         out = np.empty((len(columns), len(columns)), np.float32)
         starts, wanted = cache.starts(slots[have]), columns.astype(np.uint64)
         for_ranges(
@@ -121,7 +134,7 @@ class _CachedPool(Pool):
         )  # fmt: skip
         if missing.size:
             out[np.ix_(missing, have)] = out[np.ix_(have, missing)].T
-            out[np.ix_(missing, missing)] = self._block(columns[missing])
+            out[np.ix_(missing, missing)] = self.compute_block(columns[missing])
         return out
 
     def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:
@@ -219,7 +232,7 @@ class DensePool(_CachedPool):
                 self._used, width = varying, varying.size
         self._width = width
         self._costly = width > 256
-        self._form = {"rbf": tiles.EXP2, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}[kind]
+        self._form = _FORMS[kind]
         self._degree = degree
         self._scale = gamma * _LOG2_E if self._rbf else gamma
         self._coef0 = coef0
@@ -251,7 +264,8 @@ class DensePool(_CachedPool):
             W[:, d + 1] = self._coef0
         return W
 
-    def _block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray) -> FloatArray:
+        """Compute the kernel values among some columns."""
         q = len(columns)
         out = np.empty((q, q), np.float32)
         W, X = self._left(columns), self._right.view[columns]
@@ -307,7 +321,8 @@ class BinaryPool(_CachedPool):
         self._by_word = np.ascontiguousarray(self._words.view.T)
         self._column_ones = np.bitwise_count(self._words.view).sum(axis=1).astype(np.float32)
 
-    def _block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray) -> FloatArray:
+        """Compute the kernel values among some columns."""
         q = len(columns)
         out = np.empty((q, q), np.float32)
         W = self._words.view[columns]
@@ -352,23 +367,25 @@ class SparsePool(_CachedPool):
         self._indices = X.indices.astype(index_type, copy=False)
         self._indptr = X.indptr.astype(index_type, copy=False)
         self._rbf = kind == "rbf"
-        self._form = {"rbf": tiles.EXP2, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}[kind]
+        self._form = _FORMS[kind]
         self._degree = degree
         self._scale = gamma * _LOG2_E if self._rbf else gamma
         self._coef0 = coef0
         self._per_row: float = X.nnz / max(1, X.shape[0])
         self._costly = self._per_row > 64
-        # rows of a batch: at most 64 MB laid out densely
-        self._batch = max(1, min(128, (16 << 20) // max(1, X.shape[1])))
+        self._batch = 64
 
-    def _left(self, columns: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """The rows scaled and laid out as flat (features, k), and what is added to each row's products."""
+    def _left(self, columns: IndexArray) -> tuple[FloatArray, npt.NDArray[np.int32], FloatArray]:
+        """Lay rows out by feature: flat (features that occur, k), their lookup, what is added to a row's products."""
         samples = self.samples[columns]
         part = self._X[samples].tocoo()
-        Wt = np.zeros((self._X.shape[1], len(columns)), np.float32)
-        Wt[part.col, part.row] = (2.0 if self._rbf else 1.0) * self._scale * part.data
+        present, line = np.unique(part.col, return_inverse=True)
+        lookup = np.zeros(self._X.shape[1], np.int32)
+        lookup[present] = np.arange(1, present.size + 1)
+        Wt = np.zeros((present.size + 1, len(columns)), np.float32)
+        Wt[line + 1, part.row] = (2.0 if self._rbf else 1.0) * self._scale * part.data
         terms = -self._scale * self._squares[samples] if self._rbf else np.full(len(columns), self._coef0)
-        return Wt.reshape(-1), terms.astype(np.float32)
+        return Wt.reshape(-1), lookup, terms.astype(np.float32)
 
     def _column_terms(self) -> FloatArray:
         if self._rbf:
@@ -378,23 +395,28 @@ class SparsePool(_CachedPool):
     def _seconds(self, elements: float) -> float:
         return elements * (2e-10 * self._per_row + 5e-10)
 
-    def _block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray) -> FloatArray:
+        """Compute the kernel values among some columns."""
         q = len(columns)
         out = np.empty((q, q), np.float32)
         rows, terms = self.samples[columns], self._column_terms()[columns]
         for r in range(0, q, self._batch):
-            Wt, row_terms = self._left(columns[r : r + self._batch])
+            # rows r … of the batch's columns, and by symmetry its rows
+            Wt, lookup, row_terms = self._left(columns[r : r + self._batch])
             k = row_terms.size
-            part = np.empty((q, k), np.float32)
+            part = np.empty((q - r, k), np.float32)
 
-            def fill(s: int, e: int, Wt: FloatArray = Wt, own: FloatArray = row_terms, part: FloatArray = part) -> None:
+            def fill(
+                s: int, e: int, r: int = r, Wt: Any = Wt, lookup: Any = lookup, own: Any = row_terms, part: Any = part
+            ) -> None:
                 tiles.sparse_block(
-                    Wt, own.size, self._indptr, self._indices, self._data, rows, own, terms, part, s, e,
-                    self._form, self._degree,
+                    Wt, lookup, own.size, self._indptr, self._indices, self._data, rows[r:], own, terms[r:], part, s,
+                    e, self._form, self._degree,
                 )  # fmt: skip
 
-            for_ranges(fill, q, 16, work=self._seconds(q * k))
-            out[:, r : r + k] = part
+            for_ranges(fill, q - r, 16, work=self._seconds((q - r) * k))
+            out[r:, r : r + k] = part
+            out[r : r + k, r:] = part.T
         if self._rbf:
             np.fill_diagonal(out, 1.0)
         return out
@@ -412,17 +434,17 @@ class SparsePool(_CachedPool):
         m = self.samples.size
         column_terms = self._column_terms()
         for r in range(0, len(columns), self._batch):
-            Wt, row_terms = self._left(columns[r : r + self._batch])
+            Wt, lookup, row_terms = self._left(columns[r : r + self._batch])
             k = row_terms.size
             width = _tile_width(k)
             kept = max(0, min(k, stored - r))
 
             def fill(
-                s: int, e: int, r: int = r, k: int = k, Wt: FloatArray = Wt, own: FloatArray = row_terms,
+                s: int, e: int, r: int = r, k: int = k, Wt: Any = Wt, lookup: Any = lookup, own: Any = row_terms,
                 kept: int = kept, width: int = width,
             ) -> None:  # fmt: skip
                 tiles.sparse_rows(
-                    Wt, k, self._indptr, self._indices, self._data, self.samples, own, column_terms,
+                    Wt, lookup, k, self._indptr, self._indices, self._data, self.samples, own, column_terms,
                     coef[r : r + k], F, begin + s, begin + e, self._form, self._degree, kept, starts[r : r + k], cache,
                     width, scratch(k * width),
                 )  # fmt: skip
@@ -445,7 +467,8 @@ class ExactPool(_CachedPool):
         self._matrix = matrix
         self._costly = True
 
-    def _block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray) -> FloatArray:
+        """Compute the kernel values among some columns."""
         samples = self.samples[columns]
         return self._matrix(samples, samples).astype(np.float32)
 
@@ -492,6 +515,8 @@ class PrecomputedPool(Pool):
 class LinearPool(Pool):
     """The linear kernel without kernel rows: a change of alpha changes w, and F changes by X · (change of w)."""
 
+    largest_set = 512
+
     def __init__(self, X: Matrix) -> None:
         super().__init__(X.shape[0])
         self._X = X
@@ -503,13 +528,25 @@ class LinearPool(Pool):
 
     def block(self, columns: IndexArray) -> FloatArray:
         """Kernel values among some columns, (q, q) float64."""
-        rows = self._columns[columns]
-        if sp.issparse(rows):
-            return np.asarray((rows @ rows.T).toarray(), dtype=np.float64)
-        rows = np.asarray(rows, dtype=np.float64)
+        rows = np.asarray(self._columns[columns], dtype=np.float64)
         return np.asarray(rows @ rows.T)
 
     def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:  # noqa: ARG002
         """``F += X (Xᵀ coefficients)``."""
-        w = np.asarray(self._columns[columns].T @ coefficients)
-        F += self._columns @ w
+        F += self._columns @ np.asarray(self._columns[columns].T @ coefficients)
+
+
+class SparseLinearPool(LinearPool):
+    """As ``LinearPool`` for CSR features."""
+
+    def __init__(self, X: Any) -> None:
+        super().__init__(X)
+        self._blocks = SparsePool(X, np.empty(0), "linear", 1.0, 1, 0.0)
+
+    def _append(self, new: IndexArray) -> None:
+        super()._append(new)
+        self._blocks.samples = self.samples
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float32."""
+        return self._blocks.compute_block(columns)

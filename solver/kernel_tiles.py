@@ -185,17 +185,24 @@ def dense_block(W: Any, X: Any, block: Any, begin: int, end: int, form: int, deg
 
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)
-def _sparse_products(Wt: Any, k: Any, indptr: Any, indices: Any, data: Any, rows: Any, s: int, e: int, tile: Any,
-                     line: Any) -> None:  # fmt: skip
-    """tile[r, t] = W_r · x for the CSR rows ``rows[s:e]``; Wt is (features, k) flat."""
+def _sparse_products(
+    Wt: Any, lookup: Any, k: Any, indptr: Any, indices: Any, data: Any, rows: Any, s: int, e: int, tile: Any, line: Any
+) -> None:
+    """tile[r, t] = W_r · x for the CSR rows ``rows[s:e]``.
+
+    Wt is (some features, k) flat; ``lookup`` gives each feature's line in it, 0 for features that no W_r has.
+    """
     width = np.uint64(e - s)
     for t in range(s, e):
         for r in range(_0, k):
             line[r] = np.float32(0)
         row = rows[t]
         for z in range(indptr[row], indptr[row + 1]):
+            place = lookup[indices[z]]
+            if place == 0:
+                continue
             value = data[z]
-            o = np.uint64(indices[z]) * k
+            o = np.uint64(place) * k
             for r in range(_0, k):
                 line[r] += value * Wt[o + r]
         column = np.uint64(t - s)
@@ -214,37 +221,38 @@ def _add_ends(tile: Any, k: Any, width: Any, row_terms: Any, column_terms: Any, 
 
 @njit(cache=True, nogil=True)
 def sparse_rows(
-    Wt: Any, k: int, indptr: Any, indices: Any, data: Any, rows: Any, row_terms: Any, column_terms: Any, coef: Any,
-    F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any, cache: Any, tile_width: int,
-    tile: Any,
+    Wt: Any, lookup: Any, k: int, indptr: Any, indices: Any, data: Any, rows: Any, row_terms: Any, column_terms: Any,
+    coef: Any, F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any, cache: Any,
+    tile_width: int, tile: Any,
 ) -> None:  # fmt: skip
     """As ``dense_rows`` for columns that are the CSR rows ``rows[begin:end]``.
 
-    ``Wt`` is the flat transposed (features, k) of the scaled rows; ``row_terms`` and ``column_terms`` are added to
-    the products (squared norms for the exponential).
+    ``Wt`` and ``lookup`` hold the scaled rows by feature (see ``_sparse_products``); ``row_terms`` and
+    ``column_terms`` are added to the products (squared norms for the exponential).
     """
     uk = np.uint64(k)
     line = np.empty(k, np.float32)
     for s in range(begin, end, tile_width):
         e = min(end, s + tile_width)
         width = np.uint64(e - s)
-        _sparse_products(Wt, uk, indptr, indices, data, rows, s, e, tile, line)
+        _sparse_products(Wt, lookup, uk, indptr, indices, data, rows, s, e, tile, line)
         _add_ends(tile, uk, width, row_terms, column_terms, s)
         _finish_tile(tile, uk, width, coef, F, np.uint64(s), form, degree, np.uint64(stored), starts, cache)
 
 
 @njit(cache=True, nogil=True)
 def sparse_block(
-    Wt: Any, k: int, indptr: Any, indices: Any, data: Any, rows: Any, row_terms: Any, column_terms: Any, block: Any,
-    begin: int, end: int, form: int, degree: int,
+    Wt: Any, lookup: Any, k: int, indptr: Any, indices: Any, data: Any, rows: Any, row_terms: Any, column_terms: Any,
+    block: Any, begin: int, end: int, form: int, degree: int,
 ) -> None:  # fmt: skip
     """Fill rows begin … end of a (q, k) kernel block, whose row r is the CSR row ``rows[r]``."""
     uk = np.uint64(k)
     line = np.empty(k, np.float32)
+    products = np.empty(k, np.float32)
     for t in range(begin, end):
-        _sparse_products(Wt, uk, indptr, indices, data, rows, t, t + 1, line, line.copy())
+        _sparse_products(Wt, lookup, uk, indptr, indices, data, rows, t, t + 1, products, line)
         for r in range(k):
-            block[t, r] = line[r] + row_terms[r] + column_terms[t]
+            block[t, r] = products[r] + row_terms[r] + column_terms[t]
     _transform(block[begin:end].reshape(-1), form, degree)
 
 

@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from solver.kernel_pools import BinaryPool, DensePool, ExactPool, LinearPool, Pool, PrecomputedPool, SparsePool
+from solver.kernel_pools import (
+    BinaryPool,
+    DensePool,
+    ExactPool,
+    LinearPool,
+    Pool,
+    PrecomputedPool,
+    SparseLinearPool,
+    SparsePool,
+)
 from solver.typing import FloatArray, IndexArray, Matrix
 
 __all__ = ["FeatureKernel", "Kernel", "KernelColumns", "PrecomputedKernel", "kernel_block"]
@@ -65,10 +74,10 @@ def check_matrix(name: str, X: Any) -> Matrix:
 
 def _squared_norms(X: Matrix) -> FloatArray:
     if sp.issparse(X):
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        return np.bincount(rows, np.square(X.data, dtype=np.float64), minlength=X.shape[0]).astype(np.float64)
-    squares: FloatArray = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return squares
+        squares = sp.csr_array((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+        return np.asarray(squares @ np.ones(X.shape[1]))
+    dense: FloatArray = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return dense
 
 
 def _dots(A: Matrix, B: Matrix) -> FloatArray:
@@ -327,7 +336,7 @@ class FeatureKernel(_BlockedProducts):
 
     def _rows_a_block(self) -> int:
         # the features of a block's rows in float64: 1 MB
-        return max(64, (1 << 17) // max(1, self.X.shape[1]))
+        return max(64, (1 << 17) // max(1, int(self.X.shape[1])))
 
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
         """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
@@ -347,7 +356,7 @@ class FeatureKernel(_BlockedProducts):
 
     def _new_pool(self) -> Pool:
         if self.kind == "linear":
-            return LinearPool(self.X)
+            return SparseLinearPool(self.X) if sp.issparse(self.X) else LinearPool(self.X)
         if self.kind == "rbf":
             if self.gamma * float(self._squares.max(initial=0.0)) > _LARGEST_EXPONENT:
                 return ExactPool(self.n_samples, self.matrix)

@@ -70,6 +70,8 @@ def single_threaded_blas() -> Iterator[None]:
 def for_ranges(body: Callable[[int, int], None], n: int, step: int, *, work: float) -> None:
     """Call ``body(start, stop)`` for ranges that together cover ``0 … n``, in parallel when it pays.
 
+    BLAS is held to one thread meanwhile.
+
     Parameters
     ----------
     body : callable
@@ -83,17 +85,18 @@ def for_ranges(body: Callable[[int, int], None], n: int, step: int, *, work: flo
     """
     threads = thread_count()
     steps = -(-n // step)
-    if threads == 1 or steps == 1 or work < 2e-4:
-        if n:
-            body(0, n)
-        return
-    # more parts than threads even out a neighbour's load on one of the cores
-    parts = min(steps, threads if work < 1e-3 else 4 * threads)
-    bounds = [min(n, step * (steps * i // parts)) for i in range(parts + 1)]
-    futures = [_executor(threads).submit(body, bounds[i], bounds[i + 1]) for i in range(1, parts)]
-    body(bounds[0], bounds[1])
-    for future in futures:
-        future.result()
+    with single_threaded_blas():
+        if threads == 1 or steps == 1 or work < 2e-4:
+            if n:
+                body(0, n)
+            return
+        # more parts than threads even out a neighbour's load on one of the cores
+        parts = min(steps, threads if work < 1e-3 else 4 * threads)
+        bounds = [min(n, step * (steps * i // parts)) for i in range(parts + 1)]
+        futures = [_executor(threads).submit(body, bounds[i], bounds[i + 1]) for i in range(1, parts)]
+        body(bounds[0], bounds[1])
+        for future in futures:
+            future.result()
 
 
 def scratch(size: int) -> FloatArray:

@@ -102,7 +102,8 @@ class RowCache:
             self.buffer, lent = arena.take(max(budget, stride))
             if lent:
                 weakref.finalize(self, arena.give_back)
-        capacity = min(self.buffer.size // stride, n_samples)
+        # the arena may lend more than was asked for
+        capacity = min(min(budget, self.buffer.size) // stride, n_samples)
         kept = min(self.used, capacity)
         self.slot_of[self.column_of[kept : self.used]] = -1
         for slot in range(kept - 1, -1, -1):  # from the last, which moves furthest

@@ -122,7 +122,7 @@ class _WorkingSet:
         self.linear = -problem.y * problem.p
         self.alpha = problem.alpha
         self.F = np.zeros(self.pool.samples.size)
-        self.size = min(problem.idx.size, set_size(problem.idx.size))
+        self.size = min(problem.idx.size, set_size(problem.idx.size), self.pool.largest_set)
         self.exact = False  # float64 blocks and updates, for the last bits
         self.refinements = 0
 

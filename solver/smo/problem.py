@@ -193,7 +193,7 @@ def repair(
     largest = max(abs(delta), float(np.abs(a).max(initial=0.0)))
     for towards_zero, bounded in ((True, False), (True, True), (False, True)):
         excess = float(signs @ a) - delta
-        if abs(excess) <= 1e-14 * max(largest, float(np.abs(a).sum())):
+        if abs(excess) <= 1e-13 * max(largest, float(np.abs(a).sum())):
             return a
         step = -signs * np.sign(excess)  # direction of each variable that lessens the excess
         limit = np.where(step > 0, upper, lower)

@@ -135,7 +135,7 @@ def general_problems(draw):
 
 
 @given(problem=general_problems(), working=st.booleans())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_general_problems_equal_an_independent_method(problem, working):
     X, idx, y, p, lo, hi, delta = problem
     K = kernel_block(X[idx], X[idx], "rbf", gamma=0.5)
