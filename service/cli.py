@@ -88,6 +88,30 @@ def example(
     print(f"{test}: {len(tumours.test_rows)} rows")
 
 
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="psvm or cs4vm.")],
+    data: Annotated[Path, typer.Option(help="Folder with the papers' data sets as .npz files.")],
+    quick: Annotated[bool, typer.Option("--quick", help="A smaller run, minutes on two cores.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Random draws [default: by the paper].")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results as JSON and Markdown.")] = Path("benchmarks/results"),
+) -> None:
+    """Run a paper's experiments again, its tables beside ours; exit code 1 when a required pattern is missed."""
+    from solver.reproduction import PAPERS, DataError
+
+    if paper not in PAPERS:
+        raise typer.BadParameter(f"the papers are {', '.join(PAPERS)}; got {paper!r}")
+    try:
+        found = PAPERS[paper](data, quick=quick, seeds=seeds, say=lambda line: print(line, file=sys.stderr, flush=True))
+    except DataError as error:
+        _fail(str(error))
+    print(found.to_markdown())
+    for path in found.write(out, f"reproduce-{paper}{'-quick' if quick else ''}"):
+        print(f"written: {path}")
+    if not all(pattern.met for pattern in found.patterns):
+        raise typer.Exit(1)
+
+
 # --- talking to a running one ----------------------------------------------------------------------------------------
 
 
@@ -292,8 +316,8 @@ def _print_model(model: dict[str, Any]) -> None:
     print(f"{report['algorithm']}, objective: {objective}: {report['status']}. {report['status_reason']}".rstrip())
     print(f"threshold {report['threshold']:.6g} on the score for {report['classes']['positive']!r}")
 
-    def interval(estimate: dict[str, float | None]) -> str:
-        if estimate["value"] is None:
+    def interval(estimate: dict[str, float] | None) -> str:
+        if estimate is None:
             return "undefined"
         return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
 

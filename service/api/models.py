@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Header, Path, Query, Response
 
 from service.api.json_body import JsonRoute
+from service.api.negotiation import choose_form
 from service.api.parameters import CursorText, Limit, problems
+from service.models.curves import AnyCurve, Costs, CurveName
+from service.models.pictures import draw
 from service.models.schemas import (
     Alias,
     AliasPage,
+    ChooseOperatingPoint,
     Curve,
     Model,
     ModelSummary,
-    PrecisionRecallCurve,
+    OperatingPoint,
     PutAlias,
-    RocCurve,
 )
 from service.models.service import AliasService, ModelService
 from service.schemas import AliasName, Page
 
-CurveKind = Annotated[Literal["pr", "roc"], Path(description="`pr`: precision and recall; `roc`: the two rates.")]
+CurveKind = Annotated[
+    CurveName,
+    Path(description="`pr`: precision and recall; `roc`: the two rates; `cost`: the mean cost of a row."),
+]
+CostParameter = Annotated[
+    float | None,
+    Query(gt=0, le=1e12, description="Cost for kind `cost`; that of the objective, else 1, where it is not given."),
+]
+Accept = Annotated[str, Header(max_length=1000, include_in_schema=False)]
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
 def models_router(models: ModelService) -> APIRouter:
@@ -39,11 +51,45 @@ def models_router(models: ModelService) -> APIRouter:
         return models.get(model_id)
 
     @router.get(
-        "/{model_id}/curves/{kind}", operation_id="getModelCurve", response_model=Curve, responses=problems(404, 422)
+        "/{model_id}/curves/{kind}",
+        operation_id="getModelCurve",
+        response_model=Curve,
+        responses={200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}, **problems(404, 406, 422)},
     )
-    def curve(model_id: str, kind: CurveKind) -> PrecisionRecallCurve | RocCurve:
-        """Show what other thresholds would have given on the calibration rows."""
-        return models.curve(model_id, kind)
+    def curve(
+        model_id: str,
+        kind: CurveKind,
+        response: Response,
+        accept: Accept = "*/*",
+        false_negative: CostParameter = None,
+        false_positive: CostParameter = None,
+    ) -> AnyCurve | Response:
+        """Show what other thresholds would have given on the calibration rows: as numbers, or by `Accept` as a picture.
+
+        PNG is not offered: SVG is what every browser shows, and the service needs no library for it.
+        """
+        form = choose_form(accept, ("application/json", "image/svg+xml"))
+        response.headers["Vary"] = "Accept"
+        found = models.curve(model_id, kind, Costs(false_negative, false_positive))
+        if form == "application/json":
+            return found
+        return Response(
+            draw(found), media_type=form, headers={"Content-Security-Policy": PICTURE_POLICY, "Vary": "Accept"}
+        )
+
+    @router.post(
+        "/{model_id}/operating-points",
+        operation_id="chooseOperatingPoint",
+        responses=problems(404, 413, 415, 422),
+    )
+    def choose(model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
+        """Choose the threshold for another objective without training. With `apply` the model decides by it at once."""
+        return models.choose(model_id, body)
+
+    @router.get("/{model_id}/operating-points", operation_id="listOperatingPoints", responses=problems(404, 422))
+    def applied_points(model_id: str, limit: Limit = 20, cursor: CursorText = None) -> Page[OperatingPoint]:
+        """List the operating points that were applied to a model, newest first. Without any the trained one decides."""
+        return models.applied_points(model_id, cursor, limit)
 
     @router.delete("/{model_id}", operation_id="deleteModel", status_code=204, responses=problems(404, 409, 422))
     def delete(model_id: str) -> None:

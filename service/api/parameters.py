@@ -27,6 +27,7 @@ CursorText = Annotated[
 _REASONS = {
     400: "The request breaks the rules of HTTP or multipart",
     404: "There is no such thing",
+    406: "Not in one of the forms that Accept asks for",
     409: "Not in the present state",
     413: "Too large",
     415: "Not a type that this call takes",

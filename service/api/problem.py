@@ -49,6 +49,14 @@ class MethodNotAllowed(Problem):
     status = 405
 
 
+class NotAcceptable(Problem):
+    """The answer exists, but in none of the forms that the Accept header asks for."""
+
+    type = "not-acceptable"
+    title = "Not acceptable"
+    status = 406
+
+
 class ContentTooLarge(Problem):
     """The body is larger than this installation takes."""
 

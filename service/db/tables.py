@@ -151,6 +151,25 @@ class ModelChunkRow(Base):
     data: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+class OperatingPointRow(Base):
+    """A threshold that was given to a model after its training. The newest one decides; rows are never changed."""
+
+    __tablename__ = "operating_points"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
+    objective: Mapped[dict[str, Any]]
+    threshold: Mapped[float]
+    status: Mapped[str]
+    status_reason: Mapped[str]
+    calibration: Mapped[dict[str, Any] | None]
+    """Measures on the calibration rows."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    """Not the start of the transaction: writers wait for the lock of the model, and the last one must be the newest."""
+
+    __table_args__ = (Index(None, "model_id", "created_at", "id"),)
+
+
 class AliasRow(Base):
     """A name, such as ``spam-filter``, that points at one model now."""
 

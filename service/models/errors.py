@@ -38,3 +38,11 @@ class NothingToRollBack(Problem):
     type = "nothing-to-roll-back"
     title = "Nothing to roll back to"
     status = 409
+
+
+class DamagedModel(Problem):
+    """The stored bytes of the model are not those that were written. Train again, or restore the database."""
+
+    type = "damaged-model"
+    title = "The stored model is damaged"
+    status = 500

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select
+from sqlalchemy import ScalarSelect, Select, delete, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.orm import Session
 
-from service.db.tables import AliasChangeRow, AliasRow, ModelRow
+from service.db.tables import AliasChangeRow, AliasRow, ModelChunkRow, ModelRow, OperatingPointRow
+from service.identifiers import is_id
 from service.paging import Cursor, page_of
+from service.schemas import is_alias
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,19 @@ class StoredModel:
     aliases: list[str]
     report: dict[str, Any]
     """Whole but for the curve, or in a list only its `objective`, `status` and `threshold`."""
+    applied: dict[str, Any] | None
+    """The newest of ``operating_points``; None while the threshold of the training decides."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """Which bytes a model consists of, and by which threshold it decides."""
+
+    model_id: str
+    sha256: str
+    bytes: int
+    threshold: float | None
+    """The one that was applied last; None: that in the file."""
 
 
 class ModelRepository:
@@ -50,11 +65,33 @@ class ModelRepository:
         rows = self._session.execute(page_of(statement, ModelRow.created_at, ModelRow.id, cursor, limit))
         return [StoredModel(**row) for row in rows.mappings()]
 
-    def curve(self, model_id: str) -> tuple[float, dict[str, Any] | None] | None:
-        """Return threshold and operating curve of a model."""
-        statement = select(ModelRow.report["threshold"], ModelRow.report["curve"]).where(ModelRow.id == model_id)
-        found = self._session.execute(statement).one_or_none()
+    def report(self, model_id: str) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+        """Return the whole report of a model, and the operating point that was applied to it last, if any."""
+        found = self._session.execute(select(ModelRow.report, _APPLIED).where(ModelRow.id == model_id)).one_or_none()
         return None if found is None else (found[0], found[1])
+
+    def apply(self, point: OperatingPointRow) -> bool:
+        """Make an operating point the newest of its model; False if there is no such model.
+
+        The lock makes points that are applied at once follow each other, so that the newest is the one that came last.
+        """
+        locked = select(ModelRow.id).where(ModelRow.id == point.model_id).with_for_update(key_share=True)
+        if self._session.scalar(locked) is None:
+            return False
+        self._session.add(point)
+        self._session.flush()
+        self._session.refresh(point)
+        return True
+
+    def applied_points(self, model_id: str, cursor: Cursor | None, limit: int) -> Sequence[OperatingPointRow]:
+        """Return up to ``limit + 1`` operating points that were applied to a model, newest first."""
+        statement = select(OperatingPointRow).where(OperatingPointRow.model_id == model_id)
+        page = page_of(statement, OperatingPointRow.created_at, OperatingPointRow.id, cursor, limit)
+        return self._session.scalars(page).all()
+
+    def exists(self, model_id: str) -> bool:
+        """Tell whether there is such a model."""
+        return self._session.scalar(select(ModelRow.id).where(ModelRow.id == model_id)) is not None
 
     def aliases_of(self, model_id: str) -> Sequence[str]:
         """Return the names that point at a model, and keep them from moving until the transaction ends."""
@@ -70,6 +107,29 @@ class ModelRepository:
     def delete(self, model_id: str) -> None:
         """Delete a model and its chunks."""
         self._session.execute(delete(ModelRow).where(ModelRow.id == model_id))
+
+
+class ModelFileRepository:
+    """Files of models, in the transaction of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def find(self, name: str) -> ModelFile | None:
+        """Return the file behind the id of a model or behind an alias."""
+        statement = select(ModelRow.id, ModelRow.sha256, ModelRow.bytes, _applied(OperatingPointRow.threshold))
+        if is_id(name, "mdl"):
+            statement = statement.where(ModelRow.id == name)
+        elif is_alias(name):
+            statement = statement.join(AliasRow, AliasRow.model_id == ModelRow.id).where(AliasRow.name == name)
+        else:
+            return None
+        found = self._session.execute(statement).one_or_none()
+        return None if found is None else ModelFile(*found)
+
+    def chunk(self, model_id: str, seq: int) -> bytes | None:
+        """Return one piece of a model, usually 1 MiB; None after the last one."""
+        return self._session.scalar(select(ModelChunkRow.data).filter_by(model_id=model_id, seq=seq))
 
 
 class AliasRepository:
@@ -128,6 +188,23 @@ class AliasRepository:
         return None
 
 
+def _applied(value: Any) -> ScalarSelect[Any]:
+    """Return a subquery of a value of the newest operating point that was applied to the model of the query."""
+    newest = select(value).where(OperatingPointRow.model_id == ModelRow.id)
+    return newest.order_by(OperatingPointRow.created_at.desc(), OperatingPointRow.id.desc()).limit(1).scalar_subquery()
+
+
+_APPLIED = _applied(
+    func.jsonb_build_object(
+        *(
+            part
+            for column in ("objective", "threshold", "status", "status_reason", "calibration", "created_at")
+            for part in (column, getattr(OperatingPointRow, column))
+        )
+    )
+)
+
+
 def _select_model(report: Any) -> Select[Any]:
     names = (
         select(
@@ -146,4 +223,5 @@ def _select_model(report: Any) -> Select[Any]:
         ModelRow.created_at,
         names.label("aliases"),
         report.label("report"),
+        _APPLIED.label("applied"),
     )

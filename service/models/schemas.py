@@ -6,16 +6,18 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
+from service.jobs.schemas import Objective
 from service.schemas import AliasName, Answer, Body
 
 
 class Estimate(Answer):
-    """A measure with its confidence interval; null where it is undefined, such as precision with nothing positive."""
+    """A measure with its confidence interval."""
 
-    value: float | None
-    low: float | None
-    high: float | None
+    value: float
+    low: float
+    high: float
 
 
 class Measures(Answer):
@@ -26,9 +28,10 @@ class Measures(Answer):
     false_positives: int
     true_negatives: int
     false_negatives: int
-    precision: Estimate
-    recall: Estimate
-    f1: Estimate
+    precision: Estimate | None = Field(description="Null where it is undefined: nothing is predicted positive.")
+    recall: Estimate | None
+    f1: Estimate | None
+    cost: Estimate | None = Field(default=None, description="Mean cost of a row, where the objective is a cost.")
     confidence: float = Field(description="Level of the intervals.")
 
 
@@ -92,9 +95,75 @@ class ModelSummary(Answer):
     created_at: datetime
 
 
-class Model(ModelSummary):
-    """A model with its report."""
+EXAMPLE_MEASURES: JsonDict = {
+    "n": 200,
+    "true_positives": 57,
+    "false_positives": 3,
+    "true_negatives": 135,
+    "false_negatives": 5,
+    "precision": {"value": 0.95, "low": 0.863, "high": 0.983},
+    "recall": {"value": 0.919, "low": 0.825, "high": 0.965},
+    "f1": {"value": 0.934, "low": 0.883, "high": 0.976},
+    "cost": None,
+    "confidence": 0.95,
+}
 
+
+class OperatingPoint(Answer):
+    """A threshold, the objective that it was chosen for, and what is to be expected of it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "objective": {"kind": "precision", "target": 0.95},
+                    "threshold": 0.31,
+                    "status": "met",
+                    "status_reason": "",
+                    "calibration": EXAMPLE_MEASURES,
+                    "created_at": "2026-11-01T12:30:00Z",
+                }
+            ]
+        }
+    )
+
+    objective: dict[str, Any]
+    threshold: float = Field(description="The decision is score > threshold.")
+    status: str = Field(
+        description="`met`; `preference_unmet`: the calibration rows do not reach the target; `cannot_certify`: they "
+        "do, but that does not prove it with the asked confidence. The trained point may also be `solver_limit` or "
+        "`stopped`."
+    )
+    status_reason: str = Field(description="One sentence; empty if the objective is met.")
+    calibration: Measures | None = Field(
+        description="Expected measures with intervals. They come from the rows that the threshold was chosen on and "
+        "are therefore a little optimistic."
+    )
+    created_at: datetime | None = Field(description="When it was applied; null if it was only looked at.")
+
+
+class ChooseOperatingPoint(Body):
+    """A new objective for a trained model."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"objective": {"kind": "precision", "target": 0.95}, "apply": True},
+                {"objective": None, "apply": True},
+            ]
+        }
+    )
+
+    objective: Objective | None = Field(default=None, description="Null: what the model was trained for.")
+    apply: bool = Field(default=False, description="Let the model decide by it from now on, and keep a record of that.")
+
+
+class Model(ModelSummary):
+    """A model with its report. Where another operating point was applied, `report` still shows the trained one."""
+
+    operating_point: OperatingPoint | None = Field(
+        description="The one that was applied last; null while that of the training decides."
+    )
     report: Report
 
 
@@ -118,23 +187,46 @@ class RocPoint(CurvePoint):
     true_positive_rate: float | None
 
 
-class PrecisionRecallCurve(Answer):
-    """Precision against recall on the calibration rows, for thresholds from high to low."""
+class CostPoint(CurvePoint):
+    """One threshold of the cost curve."""
+
+    positive_share: float = Field(description="Share of the rows that are predicted positive.")
+    cost: float = Field(description="Mean cost of a row.")
+
+
+class BaseCurve(Answer):
+    """What every threshold would have given on the calibration rows, for thresholds from high to low."""
+
+    positive: str = Field(description="Name of the positive class.")
+    objective: dict[str, Any] = Field(description="What the threshold was chosen for.")
+    threshold: float = Field(description="The one that the model uses.")
+    calibration: Measures | None = Field(description="What the threshold in use gave.")
+
+
+class PrecisionRecallCurve(BaseCurve):
+    """Precision against recall."""
 
     kind: Literal["pr"] = "pr"
-    threshold: float = Field(description="The one that the model uses.")
     points: list[PrecisionRecallPoint]
 
 
-class RocCurve(Answer):
-    """True against false positive rate on the calibration rows, for thresholds from high to low."""
+class RocCurve(BaseCurve):
+    """True against false positive rate."""
 
     kind: Literal["roc"] = "roc"
-    threshold: float = Field(description="The one that the model uses.")
     points: list[RocPoint]
 
 
-Curve = Annotated[PrecisionRecallCurve | RocCurve, Field(discriminator="kind")]
+class CostCurve(BaseCurve):
+    """Mean cost of a row against the share of rows that are predicted positive."""
+
+    kind: Literal["cost"] = "cost"
+    false_negative: float = Field(description="Cost of a positive that is missed.")
+    false_positive: float = Field(description="Cost of a negative that is taken for a positive.")
+    points: list[CostPoint]
+
+
+Curve = Annotated[PrecisionRecallCurve | RocCurve | CostCurve, Field(discriminator="kind")]
 
 
 class PutAlias(Body):

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Literal
+from typing import Any
 
+from sqlalchemy.orm import Session
+
+import solver.operating_point
 from service.db.session import Database
+from service.db.tables import OperatingPointRow
 from service.errors import InvalidRequest
-from service.identifiers import is_id
+from service.identifiers import is_id, new_id
+from service.jobs.schemas import Objective
+from service.models.curves import AnyCurve, Costs, CurveName, curve_of
 from service.models.errors import AliasNotFound, ModelInUse, ModelNotFound, NoCurve, NothingToRollBack
 from service.models.repository import AliasRepository, ModelRepository, StoredModel
 from service.models.schemas import (
     Alias,
     AliasPage,
+    ChooseOperatingPoint,
+    Measures,
     Model,
     ModelSummary,
-    PrecisionRecallCurve,
-    PrecisionRecallPoint,
-    Report,
-    RocCurve,
-    RocPoint,
+    OperatingPoint,
 )
 from service.paging import NOT_OURS, Cursor, next_cursor
 from service.schemas import Page, is_alias
+from solver.evaluation import measures
+from solver.retuning import Calibration
 
 
 class ModelService:
-    """Shows and deletes models."""
+    """Shows, tunes and deletes models."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -38,7 +44,7 @@ class ModelService:
             row = ModelRepository(session).get(model_id) if is_id(model_id, "mdl") else None
         if row is None:
             raise ModelNotFound("no model has this id")
-        return Model(**_summary(row), report=Report.model_validate(row.report))
+        return Model(**_summary(row), operating_point=row.applied, report=row.report)
 
     def list(self, cursor: str | None, limit: int) -> Page[ModelSummary]:
         """Return a page of models, newest first."""
@@ -69,16 +75,48 @@ class ModelService:
                 raise ModelInUse(f"the alias {names[0]} points at this model; move it first")
             models.delete(model_id)
 
-    def curve(self, model_id: str, kind: Literal["pr", "roc"]) -> PrecisionRecallCurve | RocCurve:
+    def curve(self, model_id: str, kind: CurveName, costs: Costs) -> AnyCurve:
         """Return a curve of the calibration rows; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
-            found = ModelRepository(session).curve(model_id) if is_id(model_id, "mdl") else None
-        if found is None:
-            raise ModelNotFound("no model has this id")
-        threshold, counts = found
-        if not counts:
+            report, applied = _report(session, model_id)
+        if not report.get("curve"):
             raise NoCurve("this model has no operating curve")
-        return _pr(threshold, counts) if kind == "pr" else _roc(threshold, counts)
+        return curve_of(report, kind, applied or _trained(report), costs)
+
+    def choose(self, model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
+        """Choose the threshold for another objective, and let the model decide by it if that is asked.
+
+        Raises
+        ------
+        ModelNotFound
+            If there is none of this id.
+        NoCurve
+            If it was stored without what a threshold is chosen from.
+        """
+        with self._database.transaction() as session:
+            report, _ = _report(session, model_id)
+            point = _trained(report) if body.objective is None else _chosen(report, body.objective)
+            if not body.apply:
+                return point
+            row = OperatingPointRow(
+                id=new_id("op"), model_id=model_id, **point.model_dump(exclude={"created_at"}, mode="json")
+            )
+            if not ModelRepository(session).apply(row):
+                raise ModelNotFound("no model has this id")
+            return OperatingPoint.model_validate(row)
+
+    def applied_points(self, model_id: str, cursor: str | None, limit: int) -> Page[OperatingPoint]:
+        """Return a page of the operating points that were applied, newest first; raises `ModelNotFound`."""
+        position = Cursor.decode(cursor) if cursor is not None else None
+        with self._database.transaction() as session:
+            models = ModelRepository(session)
+            if not is_id(model_id, "mdl") or not models.exists(model_id):
+                raise ModelNotFound("no model has this id")
+            rows = models.applied_points(model_id, position, limit)
+        return Page(
+            items=[OperatingPoint.model_validate(row) for row in rows[:limit]],
+            next_cursor=next_cursor(rows, limit, key=lambda row: row),
+        )
 
 
 class AliasService:
@@ -127,37 +165,38 @@ class AliasService:
 
 def _summary(row: StoredModel) -> dict[str, Any]:
     fields = {name: getattr(row, name) for name in ModelSummary.model_fields if hasattr(row, name)}
-    return fields | {name: row.report[name] for name in ("objective", "status", "threshold")}
+    point = row.applied or row.report
+    return fields | {name: point[name] for name in ("objective", "status", "threshold")}
 
 
-def _pr(threshold: float, curve: dict[str, Any]) -> PrecisionRecallCurve:
-    points = [
-        PrecisionRecallPoint(
-            threshold=at, precision=_ratio(hits, hits + alarms), recall=_ratio(hits, curve["positives"])
-        )
-        for at, hits, alarms in _points(curve)
-    ]
-    return PrecisionRecallCurve(threshold=threshold, points=points)
+def _report(session: Session, model_id: str) -> tuple[dict[str, Any], OperatingPoint | None]:
+    """Return the whole report of a model and the operating point that was applied last; raises `ModelNotFound`."""
+    found = ModelRepository(session).report(model_id) if is_id(model_id, "mdl") else None
+    if found is None:
+        raise ModelNotFound("no model has this id")
+    report, applied = found
+    return report, None if applied is None else OperatingPoint.model_validate(applied)
 
 
-def _roc(threshold: float, curve: dict[str, Any]) -> RocCurve:
-    points = [
-        RocPoint(
-            threshold=at,
-            false_positive_rate=_ratio(alarms, curve["negatives"]),
-            true_positive_rate=_ratio(hits, curve["positives"]),
-        )
-        for at, hits, alarms in _points(curve)
-    ]
-    return RocCurve(threshold=threshold, points=points)
+def _trained(report: dict[str, Any]) -> OperatingPoint:
+    names = ("objective", "threshold", "status", "status_reason", "calibration")
+    return OperatingPoint(**{name: report[name] for name in names}, created_at=None)
 
 
-def _points(curve: dict[str, Any]) -> list[tuple[float, int, int]]:
-    return list(zip(curve["thresholds"], curve["true_positives"], curve["false_positives"], strict=True))
-
-
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _chosen(report: dict[str, Any], wanted: Objective) -> OperatingPoint:
+    calibration = Calibration.from_report(report)
+    if calibration is None:
+        raise NoCurve("this model was stored without the curve that a threshold is chosen from")
+    objective = solver.operating_point.Objective.parse(wanted.model_dump())
+    point = calibration.operating_point(objective)
+    return OperatingPoint(
+        objective=objective.to_dict(),
+        threshold=point.threshold,
+        status=point.status,
+        status_reason=point.reason,
+        calibration=Measures.model_validate(measures(point.counts, costs=objective.costs)),
+        created_at=None,
+    )
 
 
 def _encode_name(name: str) -> str:

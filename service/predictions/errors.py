@@ -1,6 +1,6 @@
 """What can go wrong with predictions."""
 
-from service.errors import InvalidRequest, Problem
+from service.errors import InvalidRequest
 
 
 class RowsDoNotFit(InvalidRequest):
@@ -8,11 +8,3 @@ class RowsDoNotFit(InvalidRequest):
 
     type = "rows-do-not-fit"
     title = "The rows do not fit the model"
-
-
-class DamagedModel(Problem):
-    """The stored bytes of the model are not those that were written. Train again, or restore the database."""
-
-    type = "damaged-model"
-    title = "The stored model is damaged"
-    status = 500

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,16 +9,14 @@ from anyio import CapacityLimiter, to_thread
 
 from service.db.session import Database
 from service.errors import InvalidRequest
-from service.models.errors import ModelNotFound
+from service.models.files import ModelFiles
+from service.models.repository import ModelFile
 from service.predictions.cache import ByteCache
-from service.predictions.errors import DamagedModel, RowsDoNotFit
-from service.predictions.repository import ModelFile, ModelFileRepository
+from service.predictions.errors import RowsDoNotFit
 from service.predictions.schemas import PredictRequest
 from service.settings import Settings
 from solver.features import FeatureError
-from solver.model_file import Model, ModelFileError, read_model
-
-logger = logging.getLogger("prefsvm.predictions")
+from solver.model_file import Model
 
 THREADS = 4
 """Loads and large predictions at a time."""
@@ -43,7 +39,7 @@ class PredictionService:
     """Keeps decision functions ready and applies them."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
-        self._database = database
+        self._files = ModelFiles(database)
         self._max_rows = settings.max_predict_rows
         self._models: ByteCache[Model] = ByteCache(settings.model_cache_bytes)
         self._threads = CapacityLimiter(THREADS)
@@ -62,37 +58,16 @@ class PredictionService:
         """
         if len(body.rows) > self._max_rows:
             raise InvalidRequest.of("body.rows", f"may hold at most {self._max_rows} rows")
-        file = await to_thread.run_sync(self._find, body.model)
-        if file is None:
-            raise ModelNotFound("no model has this id, and no alias this name")
-        model = await self._models.get((file.model_id, file.sha256), lambda: self._load(file))
+        file = await to_thread.run_sync(self._files.find, body.model)
+        # All of it is the key: a model with another threshold is another one.
+        model = await self._models.get(file, lambda: self._load(file))
         vectors, features = model.decision.support_vectors.shape
         if len(body.rows) <= QUICK_ROWS and len(body.rows) * vectors * features <= QUICK_WORK:
             return decide(file.model_id, model, body)
         return await to_thread.run_sync(decide, file.model_id, model, body, limiter=self._threads)
 
-    def _find(self, name: str) -> ModelFile | None:
-        with self._database.transaction() as session:
-            return ModelFileRepository(session).find(name)
-
     async def _load(self, file: ModelFile) -> Model:
-        return await to_thread.run_sync(self._read, file, limiter=self._threads)
-
-    def _read(self, file: ModelFile) -> Model:
-        raw = bytearray()
-        with self._database.transaction() as session:
-            for chunk in ModelFileRepository(session).chunks(file.model_id):
-                raw += chunk
-        if not raw:
-            raise ModelNotFound("the model was deleted")
-        if len(raw) != file.bytes or hashlib.sha256(raw).hexdigest() != file.sha256:
-            logger.error("model damaged", extra={"fields": {"model": file.model_id}})
-            raise DamagedModel("the stored bytes of this model are not those that were written")
-        try:
-            return read_model(bytes(raw))
-        except ModelFileError:
-            logger.exception("model unreadable", extra={"fields": {"model": file.model_id}})
-            raise DamagedModel("the stored model cannot be read by this version") from None
+        return await to_thread.run_sync(self._files.read, file, limiter=self._threads)
 
 
 def decide(model_id: str, model: Model, body: PredictRequest) -> Decisions:

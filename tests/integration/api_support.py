@@ -116,8 +116,8 @@ def tiny_model(threshold: float = 0.25) -> Model:
     return Model("svm", {"C": 1.0}, {"kind": "f1"}, ("ham", "spam"), decision, features)
 
 
-def estimate(value: float | None) -> dict[str, float | None]:
-    return {"value": value, "low": None if value is None else value - 0.1, "high": value}
+def estimate(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - 0.1, "high": value}
 
 
 def measures() -> dict[str, Any]:
@@ -130,6 +130,7 @@ def measures() -> dict[str, Any]:
         "precision": estimate(0.8),
         "recall": estimate(1.0),
         "f1": estimate(0.89),
+        "cost": None,
         "confidence": 0.95,
     }
 

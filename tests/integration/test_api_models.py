@@ -40,7 +40,7 @@ def test_show_list_delete(client, database, tmp_path):
     page = client.get("/models", params={"limit": 2}).json()
     rest = client.get("/models", params={"cursor": page["next_cursor"]}).json()
     assert [model["id"] for model in page["items"] + rest["items"]] == made[::-1]
-    assert rest["items"][0] == {name: part for name, part in shown.items() if name != "report"}
+    assert rest["items"][0] == {name: part for name, part in shown.items() if name not in ("report", "operating_point")}
     assert "a points" in problem(client.delete(f"/models/{made[0]}"), 409, "model-in-use")["detail"]
     assert client.delete(f"/models/{made[1]}").status_code == 204
     problem(client.get(f"/models/{made[1]}"), 404, "model-not-found")
@@ -52,23 +52,6 @@ def test_show_list_delete(client, database, tmp_path):
     for unknown in ("mdl_" + "0" * 32, "x", "%00", "a"):
         for path in (f"/models/{unknown}", f"/models/{unknown}/curves/pr"):
             problem(client.get(path), 404, "model-not-found")
-
-
-def test_curves(client, database, tmp_path):
-    model = store_model(database, tmp_path)
-    pr = client.get(f"/models/{model}/curves/pr").json()
-    assert (pr["kind"], pr["threshold"]) == ("pr", 0.25)
-    assert pr["points"] == [
-        {"threshold": 2.0, "precision": None, "recall": 0.0},
-        {"threshold": 0.25, "precision": 0.8, "recall": 1.0},
-        {"threshold": -2.0, "precision": 0.4, "recall": 1.0},
-    ]
-    roc = client.get(f"/models/{model}/curves/roc").json()
-    assert roc["points"][1] == {"threshold": 0.25, "false_positive_rate": 1 / 6, "true_positive_rate": 1.0}
-    problem(client.get(f"/models/{model}/curves/magic"), 422, "invalid-request")
-    with database.transaction() as session:
-        session.execute(text("UPDATE models SET report = report - 'curve'"))
-    problem(client.get(f"/models/{model}/curves/pr"), 404, "no-curve")
 
 
 def test_aliases_move_and_roll_back(client, database, tmp_path):

@@ -36,6 +36,7 @@ KNOWN_TAGS = {
 }
 OPERATIONS = {
     "cancelJob": "POST /jobs/{job_id}/cancel",
+    "chooseOperatingPoint": "POST /models/{model_id}/operating-points",
     "createDataset": "POST /datasets",
     "deleteDataset": "DELETE /datasets/{dataset_id}",
     "deleteModel": "DELETE /models/{model_id}",
@@ -50,6 +51,7 @@ OPERATIONS = {
     "listJobEvents": "GET /jobs/{job_id}/events",
     "listJobs": "GET /jobs",
     "listModels": "GET /models",
+    "listOperatingPoints": "GET /models/{model_id}/operating-points",
     "predict": "POST /predict",
     "putAlias": "PUT /aliases/{name}",
     "rollbackAlias": "POST /aliases/{name}/rollback",

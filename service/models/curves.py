@@ -1,0 +1,74 @@
+"""Curves of the calibration rows, from a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from service.models.schemas import (
+    CostCurve,
+    CostPoint,
+    OperatingPoint,
+    PrecisionRecallCurve,
+    PrecisionRecallPoint,
+    RocCurve,
+    RocPoint,
+)
+
+CurveName = Literal["pr", "roc", "cost"]
+AnyCurve = PrecisionRecallCurve | RocCurve | CostCurve
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs for the cost curve; None: that of the objective, else 1."""
+
+    false_negative: float | None = None
+    false_positive: float | None = None
+
+
+def curve_of(report: dict[str, Any], kind: CurveName, point: OperatingPoint, costs: Costs) -> AnyCurve:
+    """Return a curve; `report` has one. `point` is the one that decides now."""
+    counts = report["curve"]
+    positives, negatives = counts["positives"], counts["negatives"]
+    about: dict[str, Any] = {
+        "positive": str(report["classes"]["positive"]),
+        "objective": point.objective,
+        "threshold": point.threshold,
+        "calibration": point.calibration,
+    }
+    if kind == "pr":
+        pr = [
+            PrecisionRecallPoint(threshold=at, precision=_ratio(hits, hits + alarms), recall=_ratio(hits, positives))
+            for at, hits, alarms in _points(counts)
+        ]
+        return PrecisionRecallCurve(**about, points=pr)
+    if kind == "roc":
+        roc = [
+            RocPoint(
+                threshold=at, false_positive_rate=_ratio(alarms, negatives), true_positive_rate=_ratio(hits, positives)
+            )
+            for at, hits, alarms in _points(counts)
+        ]
+        return RocCurve(**about, points=roc)
+    missed = costs.false_negative or point.objective.get("false_negative") or 1.0
+    alarmed = costs.false_positive or point.objective.get("false_positive") or 1.0
+    rows = positives + negatives
+    cost = [
+        CostPoint(
+            threshold=at,
+            positive_share=(hits + alarms) / rows,
+            cost=(missed * (positives - hits) + alarmed * alarms) / rows,
+        )
+        for at, hits, alarms in _points(counts)
+    ]
+    return CostCurve(**about, false_negative=missed, false_positive=alarmed, points=cost)
+
+
+def _points(curve: dict[str, Any]) -> Iterator[tuple[float, int, int]]:
+    return zip(curve["thresholds"], curve["true_positives"], curve["false_positives"], strict=True)
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

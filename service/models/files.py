@@ -1,0 +1,73 @@
+"""The bytes of stored models: whole and checked, or streamed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import logging
+from collections.abc import Iterator
+
+from service.db.session import Database
+from service.models.errors import DamagedModel, ModelNotFound
+from service.models.repository import ModelFile, ModelFileRepository
+from solver.model_file import Model, ModelFileError, read_model
+
+logger = logging.getLogger("prefsvm.models")
+
+
+class ModelFiles:
+    """Reads what workers have stored."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, name: str) -> ModelFile:
+        """Return the file behind the id of a model or behind an alias; raises `ModelNotFound`."""
+        with self._database.transaction() as session:
+            file = ModelFileRepository(session).find(name)
+        if file is None:
+            raise ModelNotFound("no model has this id, and no alias this name")
+        return file
+
+    def read(self, file: ModelFile) -> Model:
+        """Return a model with the threshold that was applied last; raises `ModelNotFound`, `DamagedModel`."""
+        try:
+            model = read_model(b"".join(self.stream(file)))
+        except ModelFileError:
+            logger.exception("model unreadable", extra={"fields": {"model": file.model_id}})
+            raise DamagedModel("the stored model cannot be read by this version") from None
+        if file.threshold is None:
+            return model
+        return dataclasses.replace(model, decision=model.decision.with_threshold(file.threshold))
+
+    def stream(self, file: ModelFile) -> Iterator[bytes]:
+        """Yield the stored bytes piece by piece.
+
+        Each piece is a transaction of its own: a slow reader must not hold a connection. The last one is given out only
+        when the hash of all is right.
+
+        Raises
+        ------
+        ModelNotFound
+            If the model was deleted before the first piece.
+        DamagedModel
+            If the bytes are not those that were written.
+        """
+        digest = hashlib.sha256()
+        held: bytes | None = None
+        for seq in itertools.count():
+            with self._database.transaction() as session:
+                chunk = ModelFileRepository(session).chunk(file.model_id, seq)
+            if chunk is None:
+                break
+            digest.update(chunk)
+            if held is not None:
+                yield held
+            held = chunk
+        if held is None:
+            raise ModelNotFound("the model was deleted")
+        if digest.hexdigest() != file.sha256:
+            logger.error("model damaged", extra={"fields": {"model": file.model_id}})
+            raise DamagedModel("the stored bytes of this model are not those that were written")
+        yield held

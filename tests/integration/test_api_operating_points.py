@@ -1,0 +1,223 @@
+"""Operating points and curves of stored models on the real application: new thresholds without training, pictures."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from api_support import api_client, report, store_model
+from sqlalchemy import text
+
+from solver.evaluation import OperatingCurve, measures
+from solver.evaluation.counts import confusion
+from solver.operating_point import Objective, choose_threshold
+
+ROWS = [{"age": age, "job": "clerk"} for age in range(10, 70)]
+
+
+@pytest.fixture
+def client(settings):
+    with api_client(settings) as client:
+        yield client
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def problem(response, status: int, kind: str) -> dict:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"] == f"urn:prefsvm:problem:{kind}"
+    return response.json()
+
+
+def calibrated(database, tmp_path, rng, n: int = 400, **changes):
+    """Store a model with the report of `n` calibration rows, and return its id with their scores and classes."""
+    y = rng.random(n) < 0.4
+    scores = 2 * y + rng.normal(size=n)
+    curve = OperatingCurve.from_scores(scores, y)
+    rows = report()["rows"] | {"labelled": 2 * n, "positive": 2 * int(y.sum())}
+    made = report() | {"curve": curve.to_dict(), "rows": rows, "labeled_split": "part", "threshold_rule": "f1max"}
+    model = store_model(database, tmp_path)
+    with database.transaction() as session:
+        session.execute(
+            text("UPDATE models SET report = CAST(:report AS jsonb) WHERE id = :id"),
+            {"report": json.dumps(made | changes), "id": model},
+        )
+    return model, scores, y
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {"kind": "precision", "target": 0.9},
+        {"kind": "recall", "target": 0.95},
+        {"kind": "precision_recall", "precision": 0.7, "recall": 0.7},
+        {"kind": "f_beta", "beta": 2.0},
+        {"kind": "cost", "false_negative": 10.0, "false_positive": 1.0},
+    ],
+)
+def test_another_objective_without_training(client, database, tmp_path, rng, objective):
+    model, scores, y = calibrated(database, tmp_path, rng)
+    point = client.post(f"/models/{model}/operating-points", json={"objective": objective})
+    assert point.status_code == 200, point.text
+    expected = choose_threshold(scores, y, Objective.parse(objective))
+    body = point.json()
+    assert (body["objective"], body["threshold"]) == (objective, expected.threshold)
+    assert (body["status"], body["status_reason"]) == ("met", "")
+    counted = confusion(y, scores > body["threshold"])
+    assert body["calibration"] == {"cost": None} | measures(counted, costs=Objective.parse(objective).costs)
+    assert body["created_at"] is None
+    assert client.get(f"/models/{model}").json()["threshold"] == 0.25
+    assert client.get(f"/models/{model}/operating-points").json()["items"] == []
+
+
+def test_what_cannot_be_reached_or_certified_is_said(client, database, tmp_path, rng):
+    model, _, _ = calibrated(database, tmp_path, rng)
+
+    def choose(**objective):
+        return client.post(f"/models/{model}/operating-points", json={"objective": objective}).json()
+
+    both = choose(kind="precision_recall", precision=0.99, recall=0.98)
+    assert both["status"] == "preference_unmet"
+    assert "where 0.99 was asked" in both["status_reason"]
+    assert choose(kind="recall", target=0.8, confidence=0.95)["status"] == "met"
+    assert choose(kind="precision", target=1.0, confidence=0.99)["status"] == "cannot_certify"
+    crossfit, _, _ = calibrated(database, tmp_path, rng, labeled_split="xfit")
+    wanted = {"kind": "recall", "target": 0.8, "confidence": 0.95}
+    uncertain = client.post(f"/models/{crossfit}/operating-points", json={"objective": wanted}).json()
+    assert uncertain["status"] == "cannot_certify"
+    assert "kept no rows apart" in uncertain["status_reason"]
+    assert uncertain["calibration"]["recall"]["value"] >= 0.8
+
+
+def test_an_applied_point_decides_and_is_on_record(client, database, tmp_path, rng):
+    model, _, _ = calibrated(database, tmp_path, rng)
+    client.put("/aliases/now", json={"model": model})
+
+    def predict():
+        body = client.post("/predict", json={"model": "now", "rows": ROWS}).json()
+        assert all((p["label"] == "spam") == (p["score"] > body["threshold"]) for p in body["predictions"])
+        return body
+
+    def apply(objective):
+        answer = client.post(f"/models/{model}/operating-points", json={"objective": objective, "apply": True})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    before = predict()
+    assert before["threshold"] == 0.25
+    strict = apply({"kind": "precision", "target": 1.0})
+    after = predict()
+    assert after["threshold"] == strict["threshold"] > 0.25
+    assert [p["score"] for p in after["predictions"]] == [p["score"] for p in before["predictions"]]
+    assert [p["label"] for p in after["predictions"]] != [p["label"] for p in before["predictions"]]
+    lax = apply({"kind": "recall", "target": 0.99})
+    assert predict()["threshold"] == lax["threshold"] < strict["threshold"]
+    shown = client.get(f"/models/{model}").json()
+    assert (shown["threshold"], shown["objective"], shown["status"]) == (lax["threshold"], lax["objective"], "met")
+    assert shown["operating_point"] == lax
+    assert shown["report"]["threshold"] == 0.25
+    assert client.get("/models").json()["items"][0]["threshold"] == lax["threshold"]
+    curve = client.get(f"/models/{model}/curves/pr").json()
+    assert (curve["threshold"], curve["calibration"]) == (lax["threshold"], lax["calibration"])
+    back = apply(None)
+    assert (back["threshold"], back["objective"], back["calibration"]) == (
+        0.25,
+        {"kind": "f1"},
+        report()["calibration"],
+    )
+    assert predict() == before
+    listed = client.get(f"/models/{model}/operating-points", params={"limit": 2}).json()
+    rest = client.get(f"/models/{model}/operating-points", params={"cursor": listed["next_cursor"]}).json()
+    assert listed["items"] + rest["items"] == [back, lax, strict]
+    assert rest["next_cursor"] is None
+    client.put("/aliases/now", json={"model": store_model(database, tmp_path)})
+    assert client.delete(f"/models/{model}").status_code == 204
+    with database.transaction() as session:
+        assert session.execute(text("SELECT count(*) FROM operating_points")).scalar_one() == 0
+
+
+def test_errors(client, database, tmp_path, rng):
+    model, _, _ = calibrated(database, tmp_path, rng)
+    path = f"/models/{model}/operating-points"
+    for objective in (
+        {"kind": "precision", "target": 0},
+        {"kind": "precision", "target": 1.5},
+        {"kind": "cost", "false_negative": -1, "false_positive": 1},
+        {"kind": "f1", "target": 0.5},
+        {"kind": "magic"},
+        "f1",
+    ):
+        wrong = problem(client.post(path, json={"objective": objective}), 422, "invalid-request")
+        assert wrong["errors"][0]["field"].startswith("body.objective")
+    problem(client.post(path, json={"goal": 1}), 422, "invalid-request")
+    for unknown in ("mdl_" + "0" * 32, "x"):
+        body = {"objective": {"kind": "f1"}, "apply": True}
+        problem(client.post(f"/models/{unknown}/operating-points", json=body), 404, "model-not-found")
+        problem(client.get(f"/models/{unknown}/operating-points"), 404, "model-not-found")
+    bare, _, _ = calibrated(database, tmp_path, rng, curve=None)
+    problem(client.post(f"/models/{bare}/operating-points", json={"objective": {"kind": "f1"}}), 404, "no-curve")
+    problem(client.get(f"/models/{bare}/curves/pr"), 404, "no-curve")
+
+
+def test_curves_as_numbers(client, database, tmp_path):
+    model = store_model(database, tmp_path)
+    pr = client.get(f"/models/{model}/curves/pr").json()
+    assert (pr["kind"], pr["threshold"], pr["positive"]) == ("pr", 0.25, "spam")
+    assert pr["calibration"] == report()["calibration"]
+    assert pr["points"] == [
+        {"threshold": 2.0, "precision": None, "recall": 0.0},
+        {"threshold": 0.25, "precision": 0.8, "recall": 1.0},
+        {"threshold": -2.0, "precision": 0.4, "recall": 1.0},
+    ]
+    roc = client.get(f"/models/{model}/curves/roc").json()
+    assert roc["points"][1] == {"threshold": 0.25, "false_positive_rate": 1 / 6, "true_positive_rate": 1.0}
+    cost = client.get(f"/models/{model}/curves/cost").json()
+    assert (cost["false_negative"], cost["false_positive"]) == (1.0, 1.0)
+    assert cost["points"] == [
+        {"threshold": 2.0, "positive_share": 0.0, "cost": 0.4},
+        {"threshold": 0.25, "positive_share": 0.5, "cost": 0.1},
+        {"threshold": -2.0, "positive_share": 1.0, "cost": 0.6},
+    ]
+    dear = client.get(f"/models/{model}/curves/cost", params={"false_negative": 10, "false_positive": 2}).json()
+    assert [point["cost"] for point in dear["points"]] == [4.0, 0.2, 1.2]
+    problem(client.get(f"/models/{model}/curves/cost", params={"false_negative": 0}), 422, "invalid-request")
+    problem(client.get(f"/models/{model}/curves/cost", params={"false_negative": "nan"}), 422, "invalid-request")
+    problem(client.get(f"/models/{model}/curves/magic"), 422, "invalid-request")
+
+
+def test_curves_as_pictures(client, database, tmp_path, rng):
+    objective = {"kind": "recall", "target": 0.9}
+    classes = {"negative": "ham", "positive": '<script>"&\x07 long' + "g" * 300}
+    model, _, _ = calibrated(database, tmp_path, rng, objective=objective, classes=classes)
+    for kind in ("pr", "roc", "cost"):
+        path = f"/models/{model}/curves/{kind}"
+        picture = client.get(path, headers={"Accept": "image/svg+xml"})
+        assert picture.status_code == 200
+        assert picture.headers["content-type"] == "image/svg+xml"
+        assert picture.headers["vary"] == "Accept"
+        assert "default-src 'none'" in picture.headers["content-security-policy"]
+        root = ET.fromstring(picture.content)  # noqa: S314 (made here)
+        names = [element.tag.removeprefix("{http://www.w3.org/2000/svg}") for element in root.iter()]
+        assert set(names) == {"svg", "style", "rect", "text", "line", "polyline", "circle", "title"}
+        assert names.count("polyline") == 1
+        texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+        assert any("in use" in shown for shown in texts)
+        assert max(map(len, texts)) < 90
+        assert len(picture.content) < 30_000
+    for accept, kind in (
+        ("image/png;q=0.9, image/svg+xml", "image/svg+xml"),
+        ("image/*", "image/svg+xml"),
+        ("application/json;q=0.5, image/svg+xml;q=0.4", "application/json"),
+        ("text/html, */*;q=0.1", "application/json"),
+        ("", "application/json"),
+    ):
+        assert client.get(path, headers={"Accept": accept}).headers["content-type"] == kind
+    for accept in ("image/png", "text/html", "image/svg+xml;q=0", "image/svg+xml;q=x"):
+        refused = problem(client.get(path, headers={"Accept": accept}), 406, "not-acceptable")
+        assert "image/svg+xml" in refused["detail"]
