@@ -1,0 +1,84 @@
+"""Starts a part of the product as it is, but for a note of each late write that was refused, or with one defect put in.
+
+``python -m chaos_entry worker`` or ``dispatcher``; ``CHAOS_NOTES`` names the file for the notes, ``CHAOS_DEFECT`` the
+defect. Only the chaos tests start parts this way, to see that they notice.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Update, select, update
+
+from service.db.tables import JobRow
+from service.jobs.lease import Claim, JobLifecycle, Reconciled, Signals
+
+FENCED = ("heartbeat", "signals", "record_progress", "finish_succeeded", "finish_failed", "attempt_crashed", "release")
+MODULES = {"worker": "worker.main", "dispatcher": "service.dispatcher"}
+
+
+def note_refusals(path: str) -> None:
+    """Add a line to `path` whenever a worker is refused, because the job is not its own any more."""
+
+    def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(self: JobLifecycle, session: Any, claim: Claim, *arguments: Any, **more: Any) -> Any:
+            result = function(self, session, claim, *arguments, **more)
+            if not result:
+                descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                os.write(descriptor, f"{name} {claim.job_id} {claim.attempt}\n".encode())
+                os.close(descriptor)
+            return result
+
+        return call
+
+    for name in FENCED:
+        setattr(JobLifecycle, name, noting(name, getattr(JobLifecycle, name)))
+
+
+def take_out_the_fence() -> None:
+    """Let a worker write whenever the job runs, whoever runs it."""
+
+    def held(claim: Claim) -> Update:
+        return update(JobRow).where(JobRow.id == claim.job_id, JobRow.status == "running")
+
+    def signals(_: JobLifecycle, session: Any, claim: Claim) -> Signals | None:
+        row = session.execute(select(JobRow).where(JobRow.id == claim.job_id, JobRow.status == "running")).one_or_none()
+        return None if row is None else Signals(cancel=False, keep_best=False)
+
+    JobLifecycle._held = staticmethod(held)  # type: ignore[method-assign]
+    JobLifecycle.signals = signals  # type: ignore[method-assign]
+
+
+def take_out_the_reconciler() -> None:
+    """Leave jobs with the worker that was lost."""
+    JobLifecycle.requeue_expired = lambda _, __: Reconciled()  # type: ignore[method-assign]
+
+
+def take_out_the_ringing_again() -> None:
+    """Ring once for each job that is queued, and never again."""
+    due = JobLifecycle.due_for_dispatch
+
+    def only_new(self: JobLifecycle, session: Any, limit: int) -> Any:
+        rung = set(session.scalars(select(JobRow.id).where(JobRow.dispatched_at.is_not(None))))
+        return [bell for bell in due(self, session, 10_000) if bell.job_id not in rung][:limit]
+
+    JobLifecycle.due_for_dispatch = only_new  # type: ignore[method-assign]
+
+
+DEFECTS = {
+    "": lambda: None,
+    "no fence": take_out_the_fence,
+    "no reconciler": take_out_the_reconciler,
+    "no ringing again": take_out_the_ringing_again,
+}
+
+if __name__ == "__main__":
+    DEFECTS[os.environ.get("CHAOS_DEFECT", "")]()
+    note_refusals(os.environ["CHAOS_NOTES"])
+    raise SystemExit(importlib.import_module(MODULES[sys.argv[1]]).main())
