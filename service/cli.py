@@ -94,7 +94,7 @@ def reproduce(
     data: Annotated[Path, typer.Option(help="Folder with the papers' data sets as .npz files.")],
     quick: Annotated[bool, typer.Option("--quick", help="A smaller run, minutes on two cores.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Random draws [default: by the paper].")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results as JSON and Markdown.")] = Path("benchmarks/results"),
+    out: Annotated[Path, typer.Option(help="Folder for the results (JSON, Markdown).")] = Path("benchmarks/results"),
 ) -> None:
     """Run a paper's experiments again, its tables beside ours; exit code 1 when a required pattern is missed."""
     from solver.reproduction import PAPERS, DataError
