@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from solver.decision import DecisionState
 from solver.estimators._calibration import LABELED_SPLITS, CalibrationPlan, calibration_scores, make_plan
-from solver.estimators._guard import MODES, Comparison, compare, wins
+from solver.estimators._guard import MODES, Comparison, compare, difference_between, wins
 from solver.estimators._labels import encode_labels
 from solver.estimators._run import Expansion, FitCallback, KernelParameters, SolverLimits, TrainingRun
 from solver.estimators._tuning import TUNES, Tune, Tuning, tune
@@ -28,7 +28,6 @@ from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import brier_score, fit_sigmoid, reliability_curve
-from solver.evaluation.significance import paired_bootstrap
 from solver.evaluation.splits import stratified_halves
 from solver.operating_point import (
     THRESHOLD_RULES,
@@ -517,7 +516,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 model = replace(nothing, intercept=0.0)
                 fitted.controls[name] = Control(model, threshold, confusion(truth, decisions[name]))
         differences = {
-            name: paired_bootstrap(truth, decision, mine, objective.utility) for name, decision in decisions.items()
+            name: difference_between(truth, decision, mine, objective) for name, decision in decisions.items()
         }
         if fitted.comparison is not None and fitted.comparison.returned == "method":
             differences["no_unlabelled"] = fitted.comparison.difference.reversed()
