@@ -26,6 +26,7 @@ from service.blobs.store import BlobStore
 from service.datasets.service import DatasetService
 from service.db.session import Database
 from service.jobs.service import JobService
+from service.models.exports import ExportService
 from service.models.service import AliasService, ModelService
 from service.predictions.service import PredictionService
 from service.readiness import Readiness
@@ -76,7 +77,7 @@ def create_app(settings: Settings) -> FastAPI:
     for router in (
         datasets_router(DatasetService(database, blobs, settings)),
         jobs_router(JobService(database, settings)),
-        models_router(ModelService(database)),
+        models_router(ModelService(database), ExportService(database)),
         aliases_router(AliasService(database)),
         predictions_router(PredictionService(database, settings)),
         health_router(Readiness(database, settings.broker_url)),

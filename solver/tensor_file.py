@@ -71,16 +71,12 @@ def write_tensors(
             "data_offsets": [offset, offset + array.nbytes],
         }
         offset += array.nbytes
-    encoded = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
-    encoded += b" " * (-(len(encoded) + 8) % _ALIGNMENT)
-    if len(encoded) > MAX_HEADER_BYTES or len(tensors) > MAX_TENSORS:
-        raise ValueError(f"{len(tensors)} arrays with a header of {len(encoded)} bytes are more than the format takes")
+    start = encode_header(header)
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(len(encoded).to_bytes(8, "little"))
-            file.write(encoded)
+            file.write(start)
             for _, array in ordered:
                 if array.size:
                     file.write(np.ascontiguousarray(array).data)
@@ -88,6 +84,16 @@ def write_tensors(
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def encode_header(header: Mapping[str, Any]) -> bytes:
+    """Return what stands before the arrays; raises `ValueError` if it is more than `read_tensors` would take."""
+    encoded = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
+    encoded += b" " * (-(len(encoded) + 8) % _ALIGNMENT)
+    arrays = len(header) - ("__metadata__" in header)
+    if len(encoded) > MAX_HEADER_BYTES or arrays > MAX_TENSORS:
+        raise ValueError(f"{arrays} arrays with a header of {len(encoded)} bytes are more than the format takes")
+    return len(encoded).to_bytes(8, "little") + encoded
 
 
 def read_tensors(source: bytes | str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

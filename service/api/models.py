@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from service.api.json_body import JsonRoute
 from service.api.negotiation import choose_form
 from service.api.parameters import CursorText, Limit, problems
 from service.models.curves import AnyCurve, Costs, CurveName
+from service.models.exports import ExportFormat, ExportService
 from service.models.pictures import draw
 from service.models.schemas import (
     Alias,
@@ -32,11 +34,22 @@ CostParameter = Annotated[
     float | None,
     Query(gt=0, le=1e12, description="Cost for kind `cost`; that of the objective, else 1, where it is not given."),
 ]
+FormatParameter = Annotated[ExportFormat, Query(alias="format")]
 Accept = Annotated[str, Header(max_length=1000, include_in_schema=False)]
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
+EXPORT_CONTENT = {
+    kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("application/octet-stream", "text/plain")
+}
 
-def models_router(models: ModelService) -> APIRouter:
+
+class MarkdownResponse(PlainTextResponse):
+    """Text in Markdown."""
+
+    media_type = "text/markdown"
+
+
+def models_router(models: ModelService, exports: ExportService) -> APIRouter:
     """Return the routes of models."""
     router = APIRouter(prefix="/models", tags=["models"], route_class=JsonRoute)
 
@@ -90,6 +103,32 @@ def models_router(models: ModelService) -> APIRouter:
     def applied_points(model_id: str, limit: Limit = 20, cursor: CursorText = None) -> Page[OperatingPoint]:
         """List the operating points that were applied to a model, newest first. Without any the trained one decides."""
         return models.applied_points(model_id, cursor, limit)
+
+    @router.get(
+        "/{model_id}/export",
+        operation_id="exportModel",
+        response_class=StreamingResponse,
+        responses={200: {"content": EXPORT_CONTENT}, **problems(404, 422)},
+    )
+    def export(model_id: str, form: FormatParameter = "safetensors") -> StreamingResponse:
+        """Download a model with the threshold in use.
+
+        `safetensors`: the model file, which `solver.model_file` reads. `libsvm`: a model for LIBSVM's `svm-predict`,
+        whose label 1 is the positive class; it takes the model's features (scaled and encoded), not raw columns.
+        """
+        found = exports.export(model_id, form)
+        headers = {"Content-Disposition": f'attachment; filename="{found.file_name}"', **found.headers}
+        return StreamingResponse(found.pieces, media_type=found.media_type, headers=headers)
+
+    @router.get(
+        "/{model_id}/card",
+        operation_id="getModelCard",
+        response_class=MarkdownResponse,
+        responses=problems(404, 422),
+    )
+    def card(model_id: str) -> str:
+        """Show the model card: what was asked, what was reached, controls, data, warnings; Markdown for people."""
+        return exports.card(model_id)
 
     @router.delete("/{model_id}", operation_id="deleteModel", status_code=204, responses=problems(404, 409, 422))
     def delete(model_id: str) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import ScalarSelect, Select, delete, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.orm import Session
 
-from service.db.tables import AliasChangeRow, AliasRow, ModelChunkRow, ModelRow, OperatingPointRow
+from service.db.tables import AliasChangeRow, AliasRow, DatasetRow, JobRow, ModelChunkRow, ModelRow, OperatingPointRow
 from service.identifiers import is_id
 from service.paging import Cursor, page_of
 from service.schemas import is_alias
@@ -46,6 +46,15 @@ class ModelFile:
     """The one that was applied last; None: that in the file."""
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The request of the job and the data set of a model; None for what was deleted."""
+
+    request: dict[str, Any] | None
+    dataset_name: str | None
+    dataset_sha256: str | None
+
+
 class ModelRepository:
     """Models, in the transaction of `session`."""
 
@@ -69,6 +78,17 @@ class ModelRepository:
         """Return the whole report of a model, and the operating point that was applied to it last, if any."""
         found = self._session.execute(select(ModelRow.report, _APPLIED).where(ModelRow.id == model_id)).one_or_none()
         return None if found is None else (found[0], found[1])
+
+    def origin(self, model_id: str) -> Origin:
+        """Return what a model was made from, as far as it still exists."""
+        statement = (
+            select(JobRow.request, DatasetRow.name, DatasetRow.sha256)
+            .select_from(ModelRow)
+            .outerjoin(JobRow, JobRow.id == ModelRow.job_id)
+            .outerjoin(DatasetRow, DatasetRow.id == ModelRow.dataset_id)
+        )
+        found = self._session.execute(statement.where(ModelRow.id == model_id)).one_or_none()
+        return Origin(None, None, None) if found is None else Origin(*found)
 
     def apply(self, point: OperatingPointRow) -> bool:
         """Make an operating point the newest of its model; False if there is no such model.

@@ -1,0 +1,130 @@
+"""The model card: what a model is, what it was asked for, and what it reached, as Markdown for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from service.models.repository import Origin
+from service.models.schemas import Estimate, Measures, Model
+
+MEASURES = ("precision", "recall", "f1", "cost")
+
+
+def model_card(model: Model, origin: Origin) -> str:
+    """Return the card of a model."""
+    return "\n".join((*_head(model), *_asked(model), *_reached(model), *_data(model, origin), *_notes(model))) + "\n"
+
+
+def _head(model: Model) -> Iterator[str]:
+    report = model.report
+    yield f"# Model {model.id}"
+    yield ""
+    names = f", known as {', '.join(map(_code, model.aliases))}" if model.aliases else ""
+    yield f"Tells {_text(report.classes.positive)} from {_text(report.classes.negative)}{names}. "
+    yield f"Made {model.created_at:%Y-%m-%d %H:%M} UTC with {_code(model.algorithm)}."
+    yield ""
+    yield f"A row is {_text(report.classes.positive)} when its score is above {model.threshold:.6g}."
+
+
+def _asked(model: Model) -> Iterator[str]:
+    yield from ("", "## What it was asked for", "")
+    yield f"* Trained for {_objective(model.report.objective)}: {_status(model.report)}"
+    point = model.operating_point
+    if point is not None and point.created_at is not None:
+        since = f"{point.created_at:%Y-%m-%d %H:%M}"
+        yield f"* Since {since} UTC it decides for {_objective(point.objective)}: {_status(point)}"
+
+
+def _reached(model: Model) -> Iterator[str]:
+    report, point = model.report, model.operating_point
+    rows: list[tuple[str, float | None, Measures | None]] = []
+    if point is not None:
+        rows.append(("now, calibration rows", point.threshold, point.calibration))
+    rows.append(("as trained, calibration rows", report.threshold, report.calibration))
+    rows.append(("as trained, test rows", report.threshold, report.test))
+    for name, control in report.controls.items():
+        rows.append((f"control {name}, calibration rows", control.threshold, control.calibration))
+        rows.append((f"control {name}, test rows", control.threshold, control.test))
+    known = [(name, threshold, measured) for name, threshold, measured in rows if measured is not None]
+    yield from ("", "## What it reached", "")
+    yield "With intervals in brackets. The threshold was chosen on the calibration rows, so their figures are a little"
+    yield "optimistic; nothing was fitted to the test rows. The controls are simpler methods on the same rows."
+    yield ""
+    shown = [name for name in MEASURES if any(getattr(measured, name) is not None for *_, measured in known)]
+    body = [
+        [_text(name), "" if threshold is None else f"{threshold:.4g}", str(measured.n)]
+        + [_estimate(getattr(measured, measure)) for measure in shown]
+        for name, threshold, measured in known
+    ]
+    yield from _table(["", "threshold", "rows", *shown], body)
+    if report.test is None:
+        yield from ("", "There were no test rows.")
+
+
+def _data(model: Model, origin: Origin) -> Iterator[str]:
+    request: Mapping[str, Any] = origin.request or {}
+    yield from ("", "## Data", "")
+    if origin.dataset_name is None:
+        yield "* The data set was deleted."
+    else:
+        yield f"* {_text(origin.dataset_name)} ({model.dataset_id}, SHA-256 {_code(origin.dataset_sha256 or '')})"
+    yield "* Rows: " + ", ".join(f"{count:,} {_text(name)}" for name, count in model.report.rows.items())
+    if "target" in request:
+        yield f"* Labels from the column {_text(str(request['target']))}"
+    features = request.get("features") or {}
+    for word, names in (
+        ("Only these columns", features.get("include")),
+        ("Without the columns", features.get("exclude")),
+    ):
+        if names:
+            shown = ", ".join(map(_text, names[:20])) + (", …" if len(names) > 20 else "")
+            yield f"* {word}: {shown}"
+    if "seed" in request:
+        yield f"* Seed {request['seed']}, test fraction {request.get('test_fraction', 0):g}"
+    if model.report.params:
+        yield "* Parameters: " + ", ".join(
+            f"{_text(name)} = {_text(str(value))}" for name, value in model.report.params.items()
+        )
+
+
+def _notes(model: Model) -> Iterator[str]:
+    if model.report.warnings:
+        yield from ("", "## Warnings", "")
+        yield from (f"* {_text(warning)}" for warning in model.report.warnings)
+    yield from ("", "## Bytes", "", f"{model.bytes:,} bytes, SHA-256 {_code(model.sha256)}")
+
+
+def _objective(objective: Mapping[str, Any]) -> str:
+    kind = str(objective.get("kind"))
+    parts = [f"{_text(name)} {value:g}" for name, value in objective.items() if isinstance(value, int | float)]
+    return f"**{_text(kind)}**" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _status(point: Any) -> str:
+    reason = f". {_text(point.status_reason)}" if point.status_reason else ""
+    return f"{_code(point.status)}{reason}"
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "undefined"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield "|" + " --- |" * len(head)
+    for row in body:
+        yield f"| {' | '.join(row)} |"
+
+
+def _text(text: str) -> str:
+    """A text from outside as plain text: on one line, and without a meaning in Markdown or HTML."""
+    line = "".join(character if character.isprintable() else " " for character in text[:500])
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$-])", r"\\\1", line)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"

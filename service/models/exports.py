@@ -1,0 +1,78 @@
+"""Models to take away: the file itself, LIBSVM's format, and the model card."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Literal
+
+from service.db.session import Database
+from service.identifiers import is_id
+from service.models.card import model_card
+from service.models.errors import DamagedModel, ModelNotFound
+from service.models.files import ModelFiles
+from service.models.repository import ModelFile, ModelRepository
+from service.models.service import ModelService
+from solver.export import libsvm_text, with_threshold
+from solver.tensor_file import TensorFileError
+
+ExportFormat = Literal["safetensors", "libsvm"]
+
+
+@dataclass(frozen=True)
+class Export:
+    """What is sent."""
+
+    media_type: str
+    file_name: str
+    pieces: Iterator[bytes]
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class ExportService:
+    """Hands out models."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._files = ModelFiles(database)
+        self._models = ModelService(database)
+
+    def export(self, model_id: str, form: ExportFormat) -> Export:
+        """Open a model for download, with the threshold that was applied last.
+
+        Raises
+        ------
+        ModelNotFound
+            If there is none of this id.
+        DamagedModel
+            If the stored bytes are not those that were written. Of a large file this is known only at its end, which is
+            then not sent.
+        """
+        if not is_id(model_id, "mdl"):
+            raise ModelNotFound("no model has this id")
+        file = self._files.find(model_id)
+        if form == "libsvm":
+            lines = libsvm_text(self._files.read(file).decision)
+            return Export("text/plain; charset=utf-8", f"{model_id}.libsvm", (line.encode() for line in lines))
+        pieces = self._files.stream(file)
+        if file.threshold is not None:
+            return _safetensors(file, with_threshold(pieces, file.threshold), {})
+        digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
+        return _safetensors(file, pieces, {"Content-Length": str(file.bytes), "Repr-Digest": f"sha-256=:{digest}:"})
+
+    def card(self, model_id: str) -> str:
+        """Return the model card as Markdown; raises `ModelNotFound`."""
+        model = self._models.get(model_id)
+        with self._database.transaction() as session:
+            return model_card(model, ModelRepository(session).origin(model_id))
+
+
+def _safetensors(file: ModelFile, pieces: Iterator[bytes], headers: dict[str, str]) -> Export:
+    # What is wrong at the start must be known before the status line is sent.
+    try:
+        first = next(pieces)
+    except TensorFileError:
+        raise DamagedModel("the stored bytes of this model are not those that were written") from None
+    return Export("application/octet-stream", f"{file.model_id}.safetensors", chain((first,), pieces), headers)

@@ -1,0 +1,163 @@
+"""Models to take away, from the real application: the file, LIBSVM's format, the model card; and probabilities."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+
+import httpx
+import numpy as np
+import pytest
+from api_support import api_client, report, store_dataset, store_model, tiny_model
+from sqlalchemy import text
+
+from service.db.tables import JobRow
+from service.identifiers import new_id
+from solver.evaluation import Sigmoid
+from solver.model_file import read_model
+
+ROWS = [{"age": 20, "job": "clerk"}, {"age": 50.5, "job": "cook"}]
+
+
+@pytest.fixture
+def client(settings):
+    with api_client(settings) as client:
+        yield client
+
+
+def problem(response, status: int, kind: str) -> dict:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"] == f"urn:prefsvm:problem:{kind}"
+    return response.json()
+
+
+def apply(client, model):
+    answer = client.post(f"/models/{model}/operating-points", json={"objective": {"kind": "recall", "target": 1.0}})
+    point = client.post(
+        f"/models/{model}/operating-points", json={"objective": {"kind": "precision", "target": 0.4}, "apply": True}
+    )
+    assert (answer.status_code, point.status_code) == (200, 200)
+    return point.json()["threshold"]
+
+
+def test_the_model_file(client, database, tmp_path):
+    made = tiny_model(threshold=0.75)
+    model = store_model(database, tmp_path, made)
+    answer = client.get(f"/models/{model}/export")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{model}.safetensors"'
+    assert answer.headers["content-length"] == str(len(answer.content))
+    digest = base64.b64encode(hashlib.sha256(answer.content).digest()).decode()
+    assert answer.headers["repr-digest"] == f"sha-256=:{digest}:"
+    loaded = read_model(answer.content)
+    assert loaded.manifest == made.manifest
+    threshold = apply(client, model)
+    assert threshold != 0.75
+    now = client.get(f"/models/{model}/export", params={"format": "safetensors"})
+    assert read_model(now.content).decision.threshold == threshold
+    data, _ = made.parse_rows(ROWS)
+    assert np.array_equal(read_model(now.content).predict(data).scores, made.predict(data).scores)
+
+
+def test_libsvm_format(client, database, tmp_path):
+    made = tiny_model()
+    model = store_model(database, tmp_path, made)
+    threshold = apply(client, model)
+    answer = client.get(f"/models/{model}/export", params={"format": "libsvm"})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    lines = answer.text.splitlines()
+    assert lines[:4] == ["svm_type c_svc", "kernel_type linear", "nr_class 2", "total_sv 4"]
+    assert lines[4] == f"rho {threshold!r}"
+    assert len(lines) == 8 + 4
+
+
+def test_what_cannot_be_exported(client, database, tmp_path):
+    model = store_model(database, tmp_path)
+    for unknown in ("mdl_" + "0" * 32, "x"):
+        for path in ("export", "export?format=libsvm", "card"):
+            problem(client.get(f"/models/{unknown}/{path}"), 404, "model-not-found")
+    problem(client.get(f"/models/{model}/export", params={"format": "pickle"}), 422, "invalid-request")
+
+
+def test_damage_is_never_exported_whole(client, database, tmp_path):
+    large = tiny_model()
+    vectors = np.random.default_rng(0).normal(size=(300, large.decision.support_vectors.shape[1]))
+    decision = dataclasses.replace(large.decision, support_vectors=vectors, dual_coef=np.ones(300))
+    model = store_model(database, tmp_path, dataclasses.replace(large, decision=decision))
+    with database.transaction() as session:
+        session.execute(text("UPDATE model_chunks SET data = set_byte(data, 9, get_byte(data, 9) # 1) WHERE seq = 3"))
+    with pytest.raises(httpx.RemoteProtocolError):
+        client.get(f"/models/{model}/export")
+    problem(client.get(f"/models/{model}/export", params={"format": "libsvm"}), 500, "damaged-model")
+    apply(client, model)
+    with pytest.raises(httpx.RemoteProtocolError):
+        client.get(f"/models/{model}/export")
+    with database.transaction() as session:
+        session.execute(text("UPDATE model_chunks SET data = set_byte(data, 9, 1) WHERE seq = 0"))
+    problem(client.get(f"/models/{model}/export"), 500, "damaged-model")
+    with database.transaction() as session:
+        session.execute(text("DELETE FROM model_chunks"))
+    problem(client.get(f"/models/{model}/export"), 404, "model-not-found")
+
+
+def test_model_card(client, database, tmp_path):
+    dataset = store_dataset(database, name="<b>mails</b>|`x`.csv")
+    job = new_id("job")
+    request = {"target": "la\nbel", "features": {"include": None, "exclude": ["id_*"]}, "seed": 7, "test_fraction": 0.1}
+    with database.transaction() as session:
+        session.add(JobRow(id=job, max_attempts=3, max_seconds=1, request=request, dataset_id=dataset["id"]))
+    model = store_model(database, tmp_path, job_id=job)
+    changed = report() | {
+        "status": "preference_unmet",
+        "status_reason": "The calibration rows reach only 0.8.",
+        "objective": {"kind": "precision", "target": 0.9},
+        "warnings": ["3 columns\n# left out <script>"],
+    }
+    changed["calibration"]["precision"] = None
+    with database.transaction() as session:
+        session.execute(
+            text("UPDATE models SET report = CAST(:report AS jsonb), dataset_id = :dataset"),
+            {"report": json.dumps(changed), "dataset": dataset["id"]},
+        )
+    answer = client.get(f"/models/{model}/card")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
+    card = answer.text
+    assert card.startswith(f"# Model {model}\n")
+    assert "Trained for **precision** (target 0.9): `preference_unmet`. The calibration rows reach only 0.8." in card
+    assert (
+        "| as trained, calibration rows | 0.25 | 10 | undefined | 1.000 [0.900, 1.000] | 0.890 [0.790, 0.890] |" in card
+    )
+    assert "| control plain\\_svm, calibration rows | 0 | 10 | 0.800 [0.700, 0.800] |" in card
+    assert "There were no test rows." in card
+    assert "\\<b\\>mails\\</b\\>\\|\\`x\\`.csv" in card
+    assert "Labels from the column la bel\n" in card
+    assert "* Without the columns: id\\_\\*" in card
+    assert "* 3 columns \\# left out \\<script\\>" in card
+    threshold = apply(client, model)
+    now = client.get(f"/models/{model}/card").text
+    assert f"is above {threshold:.6g}." in now
+    assert "| now, calibration rows |" in now
+    with database.transaction() as session:
+        session.execute(text("DELETE FROM jobs"))
+        session.execute(text("DELETE FROM datasets"))
+    assert "* The data set was deleted." in client.get(f"/models/{model}/card").text
+
+
+def test_probabilities_are_shown_and_never_decide(client, database, tmp_path):
+    made = tiny_model()
+    contrary = dataclasses.replace(made.decision, probability=Sigmoid(2.0, -50.0))
+    model = store_model(database, tmp_path, dataclasses.replace(made, decision=contrary))
+    body = client.post("/predict", json={"model": model, "rows": ROWS}).json()
+    for prediction in body["predictions"]:
+        assert prediction["probability"] == pytest.approx(1 / (1 + np.exp(50 - 2 * prediction["score"])), rel=1e-12)
+        assert (prediction["label"] == "spam") == (prediction["score"] > body["threshold"])
+    assert any((p["label"] == "spam") != (p["probability"] > 0.5) for p in body["predictions"])
+    plain = store_model(database, tmp_path)
+    answer = client.post("/predict", json={"model": plain, "rows": ROWS}).json()
+    assert [p["probability"] for p in answer["predictions"]] == [None, None]
