@@ -14,8 +14,8 @@ from numba import njit
 from solver.simd import exp2_nonpositive, popcount
 
 __all__ = [
-    "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "dense_block",
-    "dense_rows", "gather_rows", "sparse_block", "sparse_rows",
+    "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "count_not_below",
+    "dense_block", "dense_rows", "gather_rows", "sparse_block", "sparse_rows",
 ]  # fmt: skip
 
 # what turns the tile's matrix product into kernel values
@@ -342,10 +342,11 @@ def accumulate_cached(starts: Any, coef: Any, cache: Any, F: Any, begin: int, en
     Parameters
     ----------
     starts : (k,) uint64
-        Where column 0 of each row lies in the flat float32 cache.
-    coef : (k,) float32
+        Where column 0 of each row lies in the cache.
+    coef : (k,) of the cache's type
+    cache : flat float32 or float64
     """
-    c = np.zeros(8, np.float32)
+    c = np.zeros(8, cache.dtype)
     o = np.zeros(8, np.uint64)
     for s in range(begin, end, 4096):
         e = min(end, s + 4096)
@@ -355,7 +356,7 @@ def accumulate_cached(starts: Any, coef: Any, cache: Any, F: Any, begin: int, en
                     c[j] = coef[i + j]
                     o[j] = starts[i + j]
                 else:
-                    c[j] = np.float32(0)
+                    c[j] = 0
                     o[j] = starts[i]
             _fold_eight(c, o, cache, F, np.uint64(s), np.uint64(e - s))
 
@@ -370,3 +371,13 @@ def gather_rows(cache: Any, starts: Any, columns: Any, rows: Any, out: Any, begi
         start = starts[i]
         for j in range(_0, q):
             flat[o + j] = cache[start + columns[j]]
+
+
+@njit(cache=True, nogil=True)
+def count_not_below(values: Any, limit: float) -> int:
+    """Count the flat values whose magnitude is not below a limit; NaN counts."""
+    n = np.uint64(values.size)
+    bad = 0
+    for t in range(_0, n):
+        bad += not (abs(values[t]) < limit)
+    return bad

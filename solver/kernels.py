@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from solver import kernel_tiles as tiles
 from solver.kernel_pools import (
     BinaryPool,
     DensePool,
@@ -397,7 +398,7 @@ class PrecomputedKernel(_BlockedProducts):
         if K.dtype not in (np.float32, np.float64):
             K = K.astype(np.float64)
         for s in range(0, len(K), 1024):
-            if not (np.abs(K[s : s + 1024]) < 1e30).all():
+            if tiles.count_not_below(np.ascontiguousarray(K[s : s + 1024]).reshape(-1), 1e30):
                 raise ValueError(f"K holds NaN, infinity or values above 1e30 in rows {s} … {s + 1023}")
         self.K: FloatArray = K
         self.n_samples: int = len(K)
