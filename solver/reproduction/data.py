@@ -34,7 +34,8 @@ def read(directory: Path, name: str) -> dict[str, NDArray[Any]]:
     """
     path = directory / f"{name}.npz"
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # opened here: numpy leaves a damaged file open
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
     except FileNotFoundError:
         raise DataError(f"{path} does not exist; --data must name the folder with the papers' data sets") from None

@@ -115,7 +115,7 @@ class Sizes:
 
 
 FULL: Final = Sizes(seeds=5, slow_seeds=2, unlabelled=4000, test=6000)
-QUICK: Final = Sizes(seeds=2, slow_seeds=1, unlabelled=1000, test=3000)
+QUICK: Final = Sizes(seeds=2, slow_seeds=1, unlabelled=500, test=2000)
 
 
 @dataclass(frozen=True)
