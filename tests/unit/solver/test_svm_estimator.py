@@ -254,6 +254,17 @@ def test_limits_are_reported_and_never_called_converged(tumours):
     assert np.isfinite(hurried.decision_function(X)).all()
 
 
+def test_progress_goes_on_from_fold_to_fold(tumours):
+    X, y = tumours
+    seen = []
+    SVM(callback=lambda fraction, info: seen.append((fraction, info)), random_state=0).fit(X, y)
+    folds = [(fraction, info["fold"]) for fraction, info in seen if "fold" in info]
+    assert [fold for _, fold in folds] == [1, 2, 3, 4, 5]
+    fractions = [fraction for fraction, _ in seen]
+    assert fractions == sorted(fractions)
+    assert 0 < folds[0][0] < folds[-1][0] < 1
+
+
 def test_callback_stops_and_what_is_there_can_be_used(tumours):
     X, y = tumours
     svm = SVM(callback=lambda *_: True, random_state=0).fit(X, y)
