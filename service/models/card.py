@@ -9,6 +9,7 @@ from typing import Any
 from service.models.repository import Origin
 from service.models.schemas import Estimate, Measures, Model
 
+ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
 MEASURES = ("precision", "recall", "f1", "cost")
 
 
@@ -22,7 +23,7 @@ def _head(model: Model) -> Iterator[str]:
     yield f"# Model {model.id}"
     yield ""
     names = f", known as {', '.join(map(_code, model.aliases))}" if model.aliases else ""
-    yield f"Tells {_text(report.classes.positive)} from {_text(report.classes.negative)}{names}. "
+    yield f"Tells {_text(report.classes.positive)} from {_text(report.classes.negative)}{names}."
     yield f"Made {model.created_at:%Y-%m-%d %H:%M} UTC with {_code(model.algorithm)}."
     yield ""
     yield f"A row is {_text(report.classes.positive)} when its score is above {model.threshold:.6g}."
@@ -55,10 +56,13 @@ def _reached(model: Model) -> Iterator[str]:
     shown = [name for name in MEASURES if any(getattr(measured, name) is not None for *_, measured in known)]
     body = [
         [_text(name), "" if threshold is None else f"{threshold:.4g}", str(measured.n)]
-        + [_estimate(getattr(measured, measure)) for measure in shown]
+        + [_estimate(measured, measure) for measure in shown]
         for name, threshold, measured in known
     ]
     yield from _table(["", "threshold", "rows", *shown], body)
+    comparison = (report.model_extra or {}).get("comparison") or {}
+    if comparison.get("returned") == "no_unlabelled":
+        yield from ("", "The unlabelled rows did not help enough here: this is the model without them.")
     if report.test is None:
         yield from ("", "There were no test rows.")
 
@@ -70,7 +74,8 @@ def _data(model: Model, origin: Origin) -> Iterator[str]:
         yield "* The data set was deleted."
     else:
         yield f"* {_text(origin.dataset_name)} ({model.dataset_id}, SHA-256 {_code(origin.dataset_sha256 or '')})"
-    yield "* Rows: " + ", ".join(f"{count:,} {_text(name)}" for name, count in model.report.rows.items())
+    counted = model.report.rows
+    yield "* Rows: " + ", ".join(f"{counted[name]:,} {name}" for name in ROWS if name in counted)
     if "target" in request:
         yield f"* Labels from the column {_text(str(request['target']))}"
     features = request.get("features") or {}
@@ -85,7 +90,7 @@ def _data(model: Model, origin: Origin) -> Iterator[str]:
         yield f"* Seed {request['seed']}, test fraction {request.get('test_fraction', 0):g}"
     if model.report.params:
         yield "* Parameters: " + ", ".join(
-            f"{_text(name)} = {_text(str(value))}" for name, value in model.report.params.items()
+            f"{_text(name)} = {_text(str(value))}" for name, value in sorted(model.report.params.items())
         )
 
 
@@ -107,9 +112,10 @@ def _status(point: Any) -> str:
     return f"{_code(point.status)}{reason}"
 
 
-def _estimate(estimate: Estimate | None) -> str:
+def _estimate(measured: Measures, name: str) -> str:
+    estimate: Estimate | None = getattr(measured, name)
     if estimate is None:
-        return "undefined"
+        return "" if name == "cost" else "undefined"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
@@ -123,7 +129,7 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:
 def _text(text: str) -> str:
     """A text from outside as plain text: on one line, and without a meaning in Markdown or HTML."""
     line = "".join(character if character.isprintable() else " " for character in text[:500])
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$-])", r"\\\1", line)
+    return re.sub(r"([\\`*_{}\[\]<>()#!|~&$])", r"\\\1", line)
 
 
 def _code(text: str) -> str:

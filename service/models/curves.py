@@ -22,7 +22,7 @@ AnyCurve = PrecisionRecallCurve | RocCurve | CostCurve
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs for the cost curve; None: that of the objective, else 1."""
+    """Costs for the cost curve; None: that of the objective in use, else that of the training, else 1."""
 
     false_negative: float | None = None
     false_positive: float | None = None
@@ -52,8 +52,9 @@ def curve_of(report: dict[str, Any], kind: CurveName, point: OperatingPoint, cos
             for at, hits, alarms in _points(counts)
         ]
         return RocCurve(**about, points=roc)
-    missed = costs.false_negative or point.objective.get("false_negative") or 1.0
-    alarmed = costs.false_positive or point.objective.get("false_positive") or 1.0
+    asked = {"false_negative": 1.0, "false_positive": 1.0} | report["objective"] | point.objective
+    missed = costs.false_negative or asked["false_negative"]
+    alarmed = costs.false_positive or asked["false_positive"]
     rows = positives + negatives
     cost = [
         CostPoint(

@@ -29,6 +29,8 @@ class Chosen:
     x: Estimate | None
     y: Estimate | None
     text: str
+    level: float
+    """Of the intervals."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def _precision_recall(curve: PrecisionRecallCurve) -> Plot:
     if measured is not None and measured.precision is not None and measured.recall is not None:
         precision, recall = measured.precision, measured.recall
         text = f"precision {precision.value:.3f}, recall {recall.value:.3f}"
-        chosen = Chosen((recall.value, precision.value), recall, precision, text)
+        chosen = Chosen((recall.value, precision.value), recall, precision, text, measured.confidence)
     return Plot("Precision and recall", "recall", "precision", 1.0, points, chosen, list(_targets(curve)))
 
 
@@ -95,7 +97,7 @@ def _roc(curve: RocCurve) -> Plot:
     if measured is not None and measured.recall is not None and _negatives(measured):
         rate = measured.false_positives / _negatives(measured)
         text = f"true positive rate {measured.recall.value:.3f}, false positive rate {rate:.3f}"
-        chosen = Chosen((rate, measured.recall.value), None, measured.recall, text)
+        chosen = Chosen((rate, measured.recall.value), None, measured.recall, text, measured.confidence)
     guessing = [((0.0, 0.0), (1.0, 1.0))]
     return Plot(
         "Receiver operating characteristic",
@@ -118,7 +120,8 @@ def _cost(curve: CostCurve) -> Plot:
     if measured is not None and measured.n:
         share = (measured.true_positives + measured.false_positives) / measured.n
         errors = curve.false_negative * measured.false_negatives + curve.false_positive * measured.false_positives
-        chosen = Chosen((share, errors / measured.n), None, None, f"mean cost {errors / measured.n:.4g}")
+        mean = errors / measured.n
+        chosen = Chosen((share, mean), None, None, f"mean cost {mean:.4g}", measured.confidence)
     highest = max((point.cost for point in curve.points), default=1.0) or 1.0
     return Plot(
         "Mean cost of a row",
@@ -182,7 +185,8 @@ def _mark(plot: Plot, chosen: Chosen) -> Iterator[str]:
         yield _line(_place(plot, (chosen.at[0], chosen.y.low)), _place(plot, (chosen.at[0], chosen.y.high)), "interval")
     yield f'<circle class="chosen" cx="{x:.1f}" cy="{y:.1f}" r="7"><title>{escape(chosen.text)}</title></circle>'
     yield f'<circle class="chosen" cx="{LEFT + 7}" cy="75" r="7"/>'
-    yield _text(LEFT + 22, 80, f"in use: {chosen.text}{' (lines: intervals)' if chosen.y or chosen.x else ''}")
+    lines = f" (lines: {chosen.level:.0%} intervals)" if chosen.x or chosen.y else ""
+    yield _text(LEFT + 22, 80, f"in use: {chosen.text}{lines}")
 
 
 def _place(plot: Plot, point: Point) -> Point:

@@ -143,6 +143,11 @@ def test_model_card(client, database, tmp_path):
     now = client.get(f"/models/{model}/card").text
     assert f"is above {threshold:.6g}." in now
     assert "| now, calibration rows |" in now
+    assert "the model without them" not in now
+    with database.transaction() as session:
+        returned = '{"comparison": {"returned": "no_unlabelled"}}'
+        session.execute(text("UPDATE models SET report = report || CAST(:more AS jsonb)"), {"more": returned})
+    assert "did not help enough here: this is the model without them." in client.get(f"/models/{model}/card").text
     with database.transaction() as session:
         session.execute(text("DELETE FROM jobs"))
         session.execute(text("DELETE FROM datasets"))

@@ -165,7 +165,7 @@ def test_errors(client, database, tmp_path, rng):
     problem(client.get(f"/models/{bare}/curves/pr"), 404, "no-curve")
 
 
-def test_curves_as_numbers(client, database, tmp_path):
+def test_curves_as_numbers(client, database, tmp_path, rng):
     model = store_model(database, tmp_path)
     pr = client.get(f"/models/{model}/curves/pr").json()
     assert (pr["kind"], pr["threshold"], pr["positive"]) == ("pr", 0.25, "spam")
@@ -186,6 +186,12 @@ def test_curves_as_numbers(client, database, tmp_path):
     ]
     dear = client.get(f"/models/{model}/curves/cost", params={"false_negative": 10, "false_positive": 2}).json()
     assert [point["cost"] for point in dear["points"]] == [4.0, 0.2, 1.2]
+    weighted, _, _ = calibrated(
+        database, tmp_path, rng, objective={"kind": "cost", "false_negative": 7, "false_positive": 3}
+    )
+    client.post(f"/models/{weighted}/operating-points", json={"objective": {"kind": "f1"}, "apply": True})
+    kept = client.get(f"/models/{weighted}/curves/cost").json()
+    assert (kept["objective"], kept["false_negative"], kept["false_positive"]) == ({"kind": "f1"}, 7, 3)
     problem(client.get(f"/models/{model}/curves/cost", params={"false_negative": 0}), 422, "invalid-request")
     problem(client.get(f"/models/{model}/curves/cost", params={"false_negative": "nan"}), 422, "invalid-request")
     problem(client.get(f"/models/{model}/curves/magic"), 422, "invalid-request")
