@@ -39,7 +39,11 @@ def main() -> int:
     # Before Celery waits for its tasks: the supervisors hand their jobs back and return.
     worker_shutting_down.connect(shut_down, weak=False)
     database = Database(
-        settings.database_url, pool_size=2 * settings.worker_slots + 1, application_name="prefsvm-worker"
+        settings.database_url,
+        pool_size=2 * settings.worker_slots + 1,
+        application_name="prefsvm-worker",
+        # A worker that is frozen while it writes must not keep its job from those who would recover it.
+        idle_transaction_seconds=settings.lease_seconds / 2,
     )
     scratch = Scratch(settings.data_dir.absolute() / "scratch")
     spares = SparePool(os.environ.get(RUNNER_VARIABLE, DEFAULT_RUNNER), settings.worker_slots)

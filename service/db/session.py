@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import create_engine, text
-from sqlalchemy.engine import Engine
+from psycopg.errors import IdleInTransactionSessionTimeout
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.engine import Engine, ExceptionContext
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
@@ -26,9 +28,19 @@ class Database:
         Connections kept open at most; further ones are opened for bursts of as many again.
     application_name : str
         What ``pg_stat_activity`` shows.
+    idle_transaction_seconds : float, default=30
+        The server ends a transaction in which nothing was asked for this long. If this process is frozen or its machine
+        lost in the middle of one, the rows that it locked are free again after that.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 8, application_name: str = "prefsvm") -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        pool_size: int = 8,
+        application_name: str = "prefsvm",
+        idle_transaction_seconds: float = 30.0,
+    ) -> None:
         self.engine: Engine = create_engine(
             url,
             pool_size=pool_size,
@@ -49,6 +61,19 @@ class Database:
                 "tcp_user_timeout": 20_000,
             },
         )
+        milliseconds = max(1, int(idle_transaction_seconds * 1000))
+
+        # Not among the options of the connection: those of the address would be lost.
+        @event.listens_for(self.engine, "connect")
+        def limit_idle_transactions(connection: Any, _: object) -> None:
+            connection.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
+            connection.commit()
+
+        @event.listens_for(self.engine, "handle_error")
+        def name_the_end_of_an_idle_transaction(context: ExceptionContext) -> None:
+            # psycopg takes it for a defect of the server; to the caller it is a lost connection like any other.
+            if isinstance(context.original_exception, IdleInTransactionSessionTimeout):
+                raise OperationalError(context.statement, None, context.original_exception, hide_parameters=True)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:

@@ -266,11 +266,6 @@ class JobLifecycle:
             If size or SHA-256 of the file are not those announced.
         """
         started = time.monotonic()
-        # If this process is frozen halfway, the server must not keep the row locked against those who would recover it.
-        session.execute(
-            text("SELECT set_config('idle_in_transaction_session_timeout', :limit, true)"),
-            {"limit": f"{max(1000, int(self.lease_seconds * 1000))}ms"},
-        )
         row = session.execute(
             self._held(claim)
             .values(status="succeeded", finished_at=self.now, lease_until=None, progress=1.0)

@@ -1,0 +1,38 @@
+"""A process that is frozen in the middle of a transaction must not keep its rows from everybody else."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from sqlalchemy import text, update
+from worker_bench import JobTable
+
+from service.db.session import AWAY, Database
+from service.db.tables import JobRow
+from service.jobs.lease import JobLifecycle
+
+
+def test_rows_of_a_frozen_process_are_free_again(database: Database, database_url: str) -> None:
+    """What the frozen worker of this test holds: the row of its job, by a heartbeat without its COMMIT."""
+    job_id = JobTable(database).enqueue("nothing")
+    jobs = JobLifecycle(1.0, 15)
+    with database.transaction() as session:
+        claim = jobs.claim(session, job_id)
+    assert claim is not None
+    frozen = Database(database_url, idle_transaction_seconds=0.5)
+    with pytest.raises(AWAY), frozen.transaction() as session:  # noqa: PT012
+        assert jobs.heartbeat(session, claim) is not None
+        time.sleep(1.2)
+        with database.transaction() as other:
+            assert jobs.requeue_expired(other).requeued == [job_id]
+        session.execute(update(JobRow).values(progress=1.0))
+    assert JobTable(database).row(job_id).progress == 0.0
+    with frozen.transaction() as session:  # nor is the pool the worse for it
+        assert session.scalar(text("SELECT 1")) == 1
+    frozen.close()
+
+
+def test_the_limit_is_there_by_default(database: Database) -> None:
+    with database.transaction() as session:
+        assert session.scalar(text("SHOW idle_in_transaction_session_timeout")) == "30s"
