@@ -31,6 +31,8 @@ ALL_POSITIVE: Final = "all positive"
 
 _C1, _C2 = 1.0, 0.1  # the paper's
 _SIGNIFICANCE: Final = 0.05
+# with fewer splits nearly everything is a tie
+_FEWEST_SPLITS: Final = 5
 # what a zero mean cost counts as in a logarithm: less than half an error in 30 splits
 _SMALLEST_COST: Final = 0.01
 
@@ -326,9 +328,9 @@ def _costs(found: Sequence[dict[str, Any]], name: str, method: str, cost: float 
 
 
 def outcome(ours: Sequence[float], other: Sequence[float]) -> str:
-    """`W`, `T` or `L` of CS4VM by the paired t-test at 95 % on the splits that both have; empty with fewer than two."""
+    """`W`, `T` or `L` of CS4VM by the paired t-test at 95 % on the splits that both have; empty with fewer than 5."""
     n = min(len(ours), len(other))
-    if n < 2:
+    if n < _FEWEST_SPLITS:
         return ""
     difference = np.subtract(ours[:n], other[:n])
     if np.ptp(difference) <= 1e-12 * np.abs(difference).max():
@@ -390,7 +392,8 @@ def _wins_table(found: Sequence[dict[str, Any]], quick: bool) -> Table:
         for method in (SUPERVISED, LAPLACIAN, TRANSDUCTIVE, GROUND_TRUTH, ALL_POSITIVE, IMPROVED):
             if cost is None and method == IMPROVED:
                 continue
-            ours = "/".join(map(str, _wins(found, method, cost)))
+            wins = _wins(found, method, cost)
+            ours = "/".join(map(str, wins)) if any(wins) else "-"
             by = LOST if method in COLUMNS[:3] else "-"
             rows.append(("random" if cost is None else str(cost), method, printed.get(method, by), ours))
     return Table(

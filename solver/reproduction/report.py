@@ -100,7 +100,9 @@ class Reproduction:
     notes: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
+        """JSON form; the measurements as columns and rows, numbers to 6 decimals."""
+        columns = list(dict.fromkeys(name for entry in self.measurements for name in entry))
+        rows = [[_rounded(entry.get(name)) for name in columns] for entry in self.measurements]
         return {
             "paper": self.paper,
             "title": self.title,
@@ -108,7 +110,7 @@ class Reproduction:
             "patterns": [vars(pattern) for pattern in self.patterns],
             "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in self.tables],
             "notes": self.notes,
-            "measurements": self.measurements,
+            "measurements": {"columns": columns, "rows": rows},
             "seconds": self.seconds,
         }
 
@@ -132,13 +134,17 @@ class Reproduction:
     def write(self, directory: Path, name: str) -> list[Path]:
         """Write `name`.json and `name`.md into a folder, which is made if it is absent; returns their paths."""
         directory.mkdir(parents=True, exist_ok=True)
-        texts = {"json": json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n", "md": self.to_markdown()}
+        texts = {"json": json.dumps(self.to_dict(), allow_nan=False) + "\n", "md": self.to_markdown()}
         paths = []
         for suffix, text in texts.items():
             path = directory / f"{name}.{suffix}"
             path.write_text(text, encoding="utf-8")
             paths.append(path)
         return paths
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def mean_sd(values: Sequence[float], digits: int = 3) -> str:
