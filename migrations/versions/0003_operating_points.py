@@ -25,7 +25,10 @@ def upgrade() -> None:
         sa.Column("status_reason", sa.Text(), nullable=False),
         sa.Column("calibration", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column(
-            "created_at", postgresql.TIMESTAMP(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
+            "created_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
         ),
         sa.ForeignKeyConstraint(
             ["model_id"], ["models.id"], name=op.f("fk_operating_points_model_id_models"), ondelete="CASCADE"

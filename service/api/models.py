@@ -96,7 +96,11 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         responses=problems(404, 413, 415, 422),
     )
     def choose(model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
-        """Choose the threshold for another objective without training. With `apply` the model decides by it at once."""
+        """Choose the threshold for another objective without training. With `apply` the model decides by it at once.
+
+        What a `confidence` promises holds for an objective that was not chosen by looking at the model's curves, and
+        only models that were trained with a confidence can promise anything (or `svm` with `labeled_split: part`).
+        """
         return models.choose(model_id, body)
 
     @router.get("/{model_id}/operating-points", operation_id="listOperatingPoints", responses=problems(404, 422))

@@ -88,8 +88,19 @@ def test_mutated_requests(settings, database, tmp_path, cases):
             ("POST", "/predict", {"model": model, "rows": [{"age": 30, "job": "cook"}, {"age": None, "job": "clerk"}]}),
             ("PUT", "/aliases/now", {"model": model}),
             ("POST", f"/jobs/job_{'0' * 32}/cancel", {"keep_best": True}),
+            *(
+                ("POST", f"/models/{model}/operating-points", {"objective": objective, "apply": True})
+                for objective in (
+                    {"kind": "recall", "target": 0.9, "confidence": 0.95},
+                    {"kind": "cost", "false_negative": 5, "false_positive": 1},
+                )
+            ),
         ]
         queries = ["/jobs?limit={}", "/jobs?cursor={}", "/jobs?status={}", "/models?cursor={}", "/aliases?cursor={}"]
+        queries += [
+            f"/models/{model}/{query}={{}}"
+            for query in ("export?format", "operating-points?cursor", "curves/cost?false_negative")
+        ]
         places = ["/jobs/{}", "/jobs/{}/events", "/models/{}", "/models/{}/curves/pr", "/datasets/{}"]
         statuses: dict[int, int] = {}
         for _ in range(cases):
