@@ -75,13 +75,9 @@ class Part:
         """Whether the main process has not ended."""
         return self._process is not None and self._process.poll() is None
 
-    def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the main process."""
-        self._process.send_signal(number)
-
-    def wait(self, seconds: float) -> int:
-        """Wait for the end of the main process and return its status."""
-        return int(self._process.wait(seconds))
+    def terminate(self) -> None:
+        """SIGTERM to the main process; does not wait."""
+        self._process.terminate()
 
     def kill(self, *, with_children: bool) -> None:
         """SIGKILL, and wait for the end. Without `with_children` they must end by themselves."""

@@ -1,0 +1,160 @@
+"""One part away at a time: the broker emptied, full, frozen or closed; keys sent five times while the API is killed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from statistics import median, quantiles
+
+import httpx
+import pytest
+import redis
+from chaos_load import training
+from chaos_stack import ChaosStack
+from test_recovery import send, upload, wait_for
+
+from service.jobs.doorbell import QUEUE
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def stack(short_dir: Path) -> Iterator[ChaosStack]:
+    stack = ChaosStack(short_dir)
+    yield stack
+    stack.close()
+
+
+def open_jobs(stack: ChaosStack) -> int:
+    return int(stack.query("SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')")[0][0])
+
+
+def test_a_key_sent_five_times_makes_one_job_though_the_api_is_killed(
+    stack: ChaosStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys, times = 300, 5
+    stack.start_servers()
+    stack.api.start()
+    stack.wait_until_ready(worker=False)
+    dataset = upload(stack)
+    refused = 0
+
+    def post(number: int) -> tuple[int, str]:
+        nonlocal refused
+        deadline = time.monotonic() + 120
+        with stack.client() as client:
+            while time.monotonic() < deadline:
+                with suppress(httpx.HTTPError):
+                    headers = {"Idempotency-Key": str(number)}
+                    answer = client.post("/train", json=training(dataset, number), headers=headers)
+                    if answer.status_code == 202:
+                        return number, answer.text
+                    assert answer.status_code == 503, answer.text
+                refused += 1
+                time.sleep(0.2)
+        raise AssertionError("not accepted in time")
+
+    order = [number for number in range(keys) for _ in range(times)]
+    with ThreadPoolExecutor(10) as clients:
+        sent = [clients.submit(post, number) for number in order]
+        for share in (3, 2):  # after a third, after a half
+            wait_for(lambda share=share: sum(one.done() for one in sent) >= len(sent) // share, 240)  # type: ignore[misc]
+            stack.api.kill(with_children=False)
+            stack.api.start()
+        answers = [one.result() for one in sent]
+    rows = stack.query("SELECT id FROM jobs")
+    with capsys.disabled():
+        print(f"\n{keys} keys, each sent {times} times, API killed twice: {len(rows)} jobs, {refused} sent again")
+    assert len(rows) == keys
+    # Every copy got the same answer, byte for byte.
+    assert len(set(answers)) == keys
+    assert refused > 0, "the API was killed while nobody asked"
+    with stack.client() as client:
+        other = client.post("/train", json=training(dataset, 1), headers={"Idempotency-Key": "0"})
+    assert other.status_code == 409
+
+
+def test_the_broker_emptied_full_frozen_and_back(stack: ChaosStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """200 trainings wait; the API never notices what becomes of the broker, and afterwards all of them are run."""
+    stack.start()
+    dataset = upload(stack)
+    broker = redis.Redis(unix_socket_path=str(stack.folder / "redis.sock"))
+    number = 0
+
+    def send_some(count: int) -> list[float]:
+        nonlocal number
+        seconds = []
+        with stack.client() as client:
+            for _ in range(count):
+                number += 1
+                began = time.monotonic()
+                assert client.post("/train", json=training(dataset, number)).status_code == 202
+                seconds.append(time.monotonic() - began)
+        return seconds
+
+    def show(what: str, seconds: list[float]) -> None:
+        with capsys.disabled():
+            print(
+                f"\nPOST /train, {what}: median {median(seconds) * 1000:.0f} ms, "
+                f"p95 {quantiles(seconds, n=20)[-1] * 1000:.0f} ms",
+                end="",
+            )
+
+    for worker in stack.workers:
+        worker.freeze(with_children=False)
+    well = send_some(50)
+    show("broker well", well)
+    wait_for(lambda: broker.llen(QUEUE) > 0, 20)
+    broker.flushall()
+    send_some(10)
+
+    # Full, and told to throw away what it likes.
+    broker.config_set("maxmemory-policy", "allkeys-lru")
+    broker.config_set("maxmemory", "1mb")
+    full = send_some(40)
+    show("full", full)
+    broker.config_set("maxmemory", "0")
+    broker.config_set("maxmemory-policy", "noeviction")
+
+    stack.redis.freeze(with_children=False)
+    began = time.monotonic()
+    frozen = send_some(50)
+    show("frozen", frozen)
+    with stack.client() as client:
+        assert client.get("/readyz").status_code == 503
+    time.sleep(max(0.0, 15 - (time.monotonic() - began)))
+    stack.redis.thaw()
+
+    stack.redis.kill(with_children=False)
+    away = send_some(50)
+    show("away", away)
+    stack.redis.start()
+    for worker in stack.workers:
+        worker.thaw()
+    wait_for(lambda: open_jobs(stack) == 0, 180)
+    assert stack.query("SELECT status, count(*) FROM jobs GROUP BY status") == [("succeeded", number)]
+    assert median(full + frozen + away) <= 2 * median(well) + 0.05
+
+
+def test_a_forged_doorbell_changes_nothing(stack: ChaosStack) -> None:
+    """1,000 random messages in the queue of a running stack."""
+    stack.start()
+    dataset = upload(stack)
+    done = send(stack, dataset, 1)
+    wait_for(lambda: open_jobs(stack) == 0, 30)
+    before = stack.query("SELECT * FROM jobs")
+    chance = random.Random(1)  # noqa: S311 (a seed is the point)
+    with redis.Redis(unix_socket_path=str(stack.folder / "redis.sock")) as broker:
+        for _ in range(1000):
+            length = chance.choice([0, 1, 10, 300, 5000])
+            broker.lpush(QUEUE, chance.choice([chance.randbytes(length), done.encode(), b'["' + done.encode() + b'"]']))
+        wait_for(lambda: broker.llen(QUEUE) == 0, 60)
+    assert stack.query("SELECT * FROM jobs") == before
+    again = send(stack, dataset, 2)
+    wait_for(lambda: open_jobs(stack) == 0, 30)
+    assert stack.query("SELECT status, attempt FROM jobs WHERE id = %s", again) == [("succeeded", 1)]
+    assert all(worker.starts == 1 and worker.runs for worker in stack.workers)

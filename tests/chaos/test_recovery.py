@@ -1,0 +1,125 @@
+"""How soon the work goes on after a worker ends, with the lease of production; and jobs that are poison."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from chaos_load import ROWS, training
+from chaos_stack import ChaosStack
+
+KILLS_ITSELF, EATS_MEMORY, LOOPS_IN_C = range(2**31, 2**31 + 3)
+"""Seeds that `chaos_jobs` knows."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def open_stack(short_dir: Path) -> Iterator[Callable[..., ChaosStack]]:
+    opened: list[ChaosStack] = []
+
+    def run(**changes: object) -> ChaosStack:
+        opened.append(ChaosStack(short_dir, **changes))  # type: ignore[arg-type]
+        opened[-1].start()
+        return opened[-1]
+
+    yield run
+    for stack in opened:
+        stack.close()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen within {seconds:g} s"
+        time.sleep(0.1)
+
+
+def upload(stack: ChaosStack) -> str:
+    with stack.client(60) as client:
+        answer = client.post("/datasets", files={"file": ("rows.csv", ROWS.encode())})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def send(stack: ChaosStack, dataset: str, number: int, **fields: object) -> str:
+    with stack.client() as client:
+        answer = client.post("/train", json={**training(dataset, number), **fields})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def job(stack: ChaosStack, job_id: str) -> dict[str, object]:
+    with stack.client() as client:
+        return dict(client.get(f"/jobs/{job_id}").json())
+
+
+def holder(stack: ChaosStack, job_id: str) -> int:
+    """Return the index of the worker whose log says that it has begun on a job."""
+    for index, worker in enumerate(stack.workers):
+        if any(True for _ in stack.log_lines(worker.name, f"{job_id}: attempt")):
+            return index
+    raise AssertionError("no worker has begun on it")
+
+
+@pytest.mark.parametrize(("how", "limit"), [("SIGKILL", 45.0), ("SIGTERM", 2.0)])
+def test_a_lost_worker_costs_at_most_45_seconds_and_a_stopped_one_2(
+    open_stack: Callable[..., ChaosStack], capsys: pytest.CaptureFixture[str], how: str, limit: float
+) -> None:
+    stack = open_stack(lease_seconds=30.0, CHAOS_LONG_SECONDS="60", PREFSVM_REDISPATCH_SECONDS="15")
+    job_id = send(stack, upload(stack), 25)
+    wait_for(lambda: job(stack, job_id)["status"] == "running", 30)
+    first = stack.workers[holder(stack, job_id)]
+    time.sleep(11.0)  # past a heartbeat: the lease is as long as it gets
+    ended = time.monotonic()
+    if how == "SIGKILL":
+        first.kill(with_children=False)
+    else:
+        first.terminate()
+    wait_for(lambda: job(stack, job_id)["attempt"] == 2, limit)
+    with capsys.disabled():
+        print(f"\n{how}: claimed by another worker after {time.monotonic() - ended:.1f} s (limit {limit:g} s)")
+    assert job(stack, job_id)["status"] == "running"
+
+
+def test_poison_fails_with_its_reason_and_blocks_nobody(
+    open_stack: Callable[..., ChaosStack], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = open_stack(
+        workers=1, PREFSVM_MAX_ATTEMPTS="3", PREFSVM_REDISPATCH_SECONDS="2", PREFSVM_STOP_GRACE_SECONDS="1",
+        PREFSVM_JOB_MEMORY_BYTES=str(256 << 20),
+    )  # fmt: skip
+    dataset = upload(stack)
+
+    def seconds_for_good_jobs() -> list[float]:
+        waits = []
+        for number in range(8):
+            sent = time.monotonic()
+            job_id = send(stack, dataset, number)
+            wait_for(lambda job_id=job_id: job(stack, job_id)["status"] == "succeeded", 60)  # type: ignore[misc]
+            waits.append(time.monotonic() - sent)
+        return sorted(waits)
+
+    alone = seconds_for_good_jobs()
+    poison = {
+        "process_killed": send(stack, dataset, KILLS_ITSELF),
+        "out_of_memory": send(stack, dataset, EATS_MEMORY),
+        "time_limit": send(stack, dataset, LOOPS_IN_C, max_seconds=1.0),
+    }
+    beside = seconds_for_good_jobs()
+    for job_id in poison.values():
+        wait_for(lambda job_id=job_id: job(stack, job_id)["status"] == "failed", 60)  # type: ignore[misc]
+    for code, job_id in poison.items():
+        found = job(stack, job_id)
+        assert found["error"]["code"] == code, found  # type: ignore[index]
+        # To run out of time again would not help; the others may have had bad luck.
+        assert found["attempt"] == (1 if code == "time_limit" else 3)
+    after = seconds_for_good_jobs()
+    with capsys.disabled():
+        print(f"\ngood jobs took {alone[4]:.2f} s alone, {beside[4]:.2f} s beside poison, {after[4]:.2f} s afterwards")
+    assert stack.workers[0].starts == 1
+    assert stack.workers[0].runs
+    # At worst one waits for the loop's two seconds; the middle one must not notice. A busy machine gets half a second.
+    assert beside[4] <= 2 * alone[4] + 0.5
