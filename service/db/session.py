@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from psycopg.errors import IdleInTransactionSessionTimeout
+from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Engine, ExceptionContext
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -15,6 +15,9 @@ from sqlalchemy.orm import Session
 
 AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError, PoolTimeoutError)
 """What a call raises while Postgres is away, or has no connection to spare: the same call may work a moment later."""
+ALSO_AWAY = (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
+"""psycopg takes these for defects. The first ends a transaction that stood still; the second comes from a replica, or
+while the server's owner lets nobody write."""
 
 
 class Database:
@@ -70,9 +73,8 @@ class Database:
             connection.commit()
 
         @event.listens_for(self.engine, "handle_error")
-        def name_the_end_of_an_idle_transaction(context: ExceptionContext) -> None:
-            # psycopg takes it for a defect of the server; to the caller it is a lost connection like any other.
-            if isinstance(context.original_exception, IdleInTransactionSessionTimeout):
+        def say_away(context: ExceptionContext) -> None:
+            if isinstance(context.original_exception, ALSO_AWAY):
                 raise OperationalError(context.statement, None, context.original_exception, hide_parameters=True)
 
     @contextmanager

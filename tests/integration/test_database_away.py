@@ -1,4 +1,4 @@
-"""A process that is frozen in the middle of a transaction must not keep its rows from everybody else."""
+"""Postgres that ends what stood still, or lets nobody write: like any other time in which it is away."""
 
 from __future__ import annotations
 
@@ -36,3 +36,11 @@ def test_rows_of_a_frozen_process_are_free_again(database: Database, database_ur
 def test_the_limit_is_there_by_default(database: Database) -> None:
     with database.transaction() as session:
         assert session.scalar(text("SHOW idle_in_transaction_session_timeout")) == "30s"
+
+
+def test_a_replica_counts_as_away(database: Database) -> None:
+    job_id = JobTable(database).enqueue("nothing")
+    with pytest.raises(AWAY), database.transaction() as session:  # noqa: PT012
+        session.execute(text("SET TRANSACTION READ ONLY"))
+        session.execute(update(JobRow).values(progress=1.0))
+    assert JobTable(database).row(job_id).progress == 0.0
