@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,3 +139,27 @@ def training(dataset: str, number: int) -> dict[str, Any]:
         "dataset": dataset, "target": "label", "positive": "spam", "objective": {"kind": "recall", "target": 0.9},
         "algorithm": "svm", "seed": number,
     }  # fmt: skip
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait for something that must come true within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen within {seconds:g} s"
+        time.sleep(0.1)
+
+
+def upload(stack: ChaosStack) -> str:
+    """Upload the rows and return the id of the data set."""
+    with stack.client(60) as client:
+        answer = client.post("/datasets", files={"file": ("rows.csv", ROWS.encode())})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def send(stack: ChaosStack, dataset: str, number: int, **fields: object) -> str:
+    """Send one training, which must be accepted at once, and return the id of its job."""
+    with stack.client() as client:
+        answer = client.post("/train", json={**training(dataset, number), **fields})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])

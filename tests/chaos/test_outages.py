@@ -13,9 +13,8 @@ from statistics import median, quantiles
 import httpx
 import pytest
 import redis
-from chaos_load import training
+from chaos_load import send, training, upload, wait_for
 from chaos_stack import ChaosStack
-from test_recovery import send, upload, wait_for
 
 from service.jobs.doorbell import QUEUE
 

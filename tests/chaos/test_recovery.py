@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from chaos_load import ROWS, training
+from chaos_load import send, upload, wait_for
 from chaos_stack import ChaosStack
 
 KILLS_ITSELF, EATS_MEMORY, LOOPS_IN_C = range(2**31, 2**31 + 3)
@@ -28,27 +28,6 @@ def open_stack(short_dir: Path) -> Iterator[Callable[..., ChaosStack]]:
     yield run
     for stack in opened:
         stack.close()
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not happen within {seconds:g} s"
-        time.sleep(0.1)
-
-
-def upload(stack: ChaosStack) -> str:
-    with stack.client(60) as client:
-        answer = client.post("/datasets", files={"file": ("rows.csv", ROWS.encode())})
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
-
-
-def send(stack: ChaosStack, dataset: str, number: int, **fields: object) -> str:
-    with stack.client() as client:
-        answer = client.post("/train", json={**training(dataset, number), **fields})
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["id"])
 
 
 def job(stack: ChaosStack, job_id: str) -> dict[str, object]:
