@@ -24,6 +24,8 @@ from service.ingest.table import check_columns, forced_kinds, store_table
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
 BLOCK_BYTES_A_COLUMN = 2 << 10
+OTHER_DELIMITERS = ";|,"
+"""Looked for in a header of one name. A tab is refused there as a control character."""
 MIXED_SHARE = 0.5
 """A text column is worth a word when at least this share of its first rows would have been numbers."""
 
@@ -93,9 +95,19 @@ class _Reader:
         for record in self._records():
             check_columns(len(record.values), self._limits, line=record.line)
             if self._options.header:
+                self._remark_on_delimiter(record.values)
                 return checked_names(record.values, self._warnings, line=record.line)
             return [f"f{position}" for position in range(len(record.values))]
         raise IngestError("empty", "the file is empty; expected column names and rows")
+
+    def _remark_on_delimiter(self, header: list[str]) -> None:
+        """Say so if a header of one name looks like several names with another delimiter, as spreadsheets write it."""
+        found = [each for each in OTHER_DELIMITERS if each in header[0]] if len(header) == 1 else []
+        if found:
+            self._warnings.append(
+                f"the header is a single column whose name holds {found[0]!r}; if that separates columns, upload again "
+                "with option delimiter"
+            )
 
     def _batches(self) -> Iterator[list[pa.Array]]:
         count = len(self._names)

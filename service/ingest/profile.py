@@ -29,6 +29,8 @@ class ColumnProfile:
         One value in all rows ("missing" counts as a value).
     leading_zeros : bool
         Text of digits only that begins with a zero occurs, so the column would not survive as numbers.
+    plus_minus_one : bool, optional
+        True for text of which each value is ``-1`` or ``+1``: labels that need no word on what is positive.
     count, nonzeros : int, optional
         Of a feature matrix: its width and its stored entries.
     """
@@ -41,6 +43,7 @@ class ColumnProfile:
     max: float | None = None
     constant: bool | None = None
     leading_zeros: bool | None = None
+    plus_minus_one: bool | None = None
     count: int | None = None
     nonzeros: int | None = None
 

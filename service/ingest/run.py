@@ -45,6 +45,7 @@ class _Column(_Strict):
     max: Finite | None = None
     constant: bool | None = None
     leading_zeros: bool | None = None
+    plus_minus_one: bool | None = None
     count: Count | None = None
     nonzeros: Count | None = None
 

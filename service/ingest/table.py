@@ -190,4 +190,8 @@ class ColumnStatistics:
             max=self._max if has_bounds else None,
             constant=self._distinct + (self._missing > 0) <= 1,
             leading_zeros=self._leading_zeros if self.kind == "text" else None,
+            plus_minus_one=True if self._is_plus_minus_one() else None,
         )
+
+    def _is_plus_minus_one(self) -> bool:
+        return self.kind == "text" and self._values is not None and set(self._values.to_pylist()) == {"-1", "+1"}

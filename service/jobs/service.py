@@ -172,7 +172,7 @@ def _may_be_plain_labels(target: Mapping[str, Any], unlabeled: Sequence[str]) ->
     if target["kind"] == "number":
         return target.get("min") in (-1, 0) and target.get("max") == 1
     # Digits beside a mark for "not known", such as "?", make a column of text.
-    return bool(unlabeled)
+    return bool(unlabeled) or target.get("plus_minus_one", False)
 
 
 def _job(row: JobRow, model_id: str | None) -> Job:

@@ -95,7 +95,13 @@ def test_train_names_the_field_at_fault(client, database):
 
 
 def test_positive_is_known_where_labels_are_0_and_1_or_minus_1_and_1(client):
-    for low, high, known in (("0", "1", True), ("-1", "1", True), ("1", "2", False)):
+    for low, high, known in (
+        ("0", "1", True),
+        ("-1", "1", True),
+        ("-1", "+1", True),
+        ("1", "2", False),
+        ("a", "b", False),
+    ):
         rows = "".join(f"{i},{(low, high)[i % 2]}\n" for i in range(20))
         dataset = upload(client, f"x,label\n{rows}".encode())
         body = {name: value for name, value in train_body(dataset).items() if name != "positive"}

@@ -1,0 +1,29 @@
+"""What the reader says of labels and delimiters that users often get wrong."""
+
+from __future__ import annotations
+
+import pytest
+from ingest_helpers import Read
+
+
+def test_labels_plus_and_minus_one_are_recognised_as_written() -> None:
+    read = Read(b"x,y,z\n1,+1,+1\n2,-1,-1\n3,,0\n", "csv")
+    assert read.columns["y"]["kind"] == "text"
+    assert read.columns["y"]["plus_minus_one"] is True
+    assert read.labels("y") == ["+1", "-1", None]
+    assert "plus_minus_one" not in read.columns["x"]
+    assert "plus_minus_one" not in read.columns["z"]  # a third value
+
+
+@pytest.mark.parametrize("delimiter", [";", "|"])
+def test_a_header_with_another_delimiter_gets_a_warning(delimiter: str) -> None:
+    data = "x,y\n1,a\n2,b\n".replace(",", delimiter).encode()
+    (warning,) = Read(data, "csv").warnings
+    assert "option delimiter" in warning
+    assert repr(delimiter) in warning
+    assert Read(data, "csv", {"delimiter": delimiter}).warnings == []
+
+
+def test_one_column_and_names_with_semicolons_are_no_reason_to_warn() -> None:
+    assert Read(b"x\n1\n", "csv").warnings == []
+    assert Read(b"a;b,y\n1,2\n", "csv").warnings == []
