@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from service.db.tables import DatasetRow
@@ -27,6 +27,11 @@ class DatasetRepository:
     def get(self, dataset_id: str) -> DatasetRow | None:
         """Return a data set."""
         return self._session.get(DatasetRow, dataset_id)
+
+    def is_there_for_good(self, dataset_id: str) -> bool:
+        """Tell whether a data set is there, after any transaction has ended that might be about to commit it."""
+        self._session.execute(text("LOCK TABLE datasets IN SHARE MODE"))
+        return self._session.get(DatasetRow, dataset_id) is not None
 
     def lock_for_use(self, dataset_id: str) -> DatasetRow | None:
         """Return a data set that nobody can delete before this transaction ends."""

@@ -20,7 +20,7 @@ from service.datasets.errors import DatasetInUse, DatasetNotFound, StorageFull, 
 from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import Dataset
 from service.db import idempotency
-from service.db.session import Database
+from service.db.session import AWAY, Database
 from service.db.tables import DatasetRow
 from service.errors import IdempotencyConflict, InvalidRequest, Problem
 from service.identifiers import is_id, new_id
@@ -120,7 +120,7 @@ class DatasetService:
             If the client hung up.
         """
         upload_key, columnar_key = f"uploads/{new_id('blob')}", f"columnar/{new_id('blob')}"
-        kept = False
+        handed_over = False
         try:
             stored = await self._store(upload, upload_key)
             details = upload.details()
@@ -144,15 +144,14 @@ class DatasetService:
                 blob_key=upload_key,
                 columnar_key=columnar_key,
             )
-            saved = await self._run(self._save, row, idempotency_key, digest)
-            kept = saved.id == row.id
-            return saved
+            handed_over = True
+            return await self._run(self._save, row, idempotency_key, digest)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFull("there is no room for this upload", headers={"Retry-After": "60"}) from error
             raise
         finally:
-            if not kept:
+            if not handed_over:
                 await asyncio.shield(self._run(self._discard, upload_key, columnar_key))
 
     def get(self, dataset_id: str) -> Dataset:
@@ -254,14 +253,33 @@ class DatasetService:
             return None if made is None else _existing(DatasetRepository(session).get(made))
 
     def _save(self, row: DatasetRow, key: str | None, digest: str) -> Dataset:
-        """Insert the row, or return the data set that an equal request has made meanwhile."""
-        with self._database.transaction() as session:
-            datasets = DatasetRepository(session)
-            if key is not None:
-                made = idempotency.claim(session, OPERATION, key, digest, row.id)
+        """Insert the row, or return the data set that an equal request has made meanwhile.
+
+        The blobs of the row are deleted unless it is there. If the answer to the COMMIT is lost, it may be.
+        """
+        kept = inserted = False
+        try:
+            with self._database.transaction() as session:
+                datasets = DatasetRepository(session)
+                made = idempotency.claim(session, OPERATION, key, digest, row.id) if key is not None else row.id
                 if made != row.id:
                     return _existing(datasets.get(made))
-            return _dataset(datasets.add(row))
+                saved = _dataset(datasets.add(row))
+                inserted = True
+            kept = True
+            return saved
+        finally:
+            if not kept and not (inserted and self._may_be_there(row.id)):
+                self._discard(row.blob_key, row.columnar_key)
+
+    def _may_be_there(self, dataset_id: str) -> bool:
+        """Tell whether a data set was saved after all; True if the database cannot be asked."""
+        try:
+            with self._database.transaction() as session:
+                return DatasetRepository(session).is_there_for_good(dataset_id)
+        except AWAY:
+            logger.warning("blobs may be left behind", extra={"fields": {"dataset": dataset_id}})
+            return True
 
     def _discard(self, *keys: str) -> None:
         """Delete blobs that no row names. One that cannot be deleted costs space, but must not cost an error."""
