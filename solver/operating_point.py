@@ -57,7 +57,8 @@ class Objective:
     ----------
     kind : str
         `precision` or `recall` (reach `target` with the best F1), `precision_recall` (reach both `precision` and
-        `recall`), `f1`, `f_beta` (with `beta`), `cost` (lowest mean cost with `false_negative`, `false_positive`).
+        `recall`, also where the two are equal; the PSVM paper's "specify both to be 1" is `f1` here), `f1`, `f_beta`
+        (with `beta`), `cost` (lowest mean cost with `false_negative`, `false_positive`).
     confidence : float or None
         With a precision or recall target: the target shall hold on new rows with this probability.
     """
@@ -122,17 +123,17 @@ class Objective:
 
     @property
     def precision_target(self) -> float:
-        """Wanted precision p_g; 0 when none is wanted, or when equal preferences ask for F1."""
+        """Wanted precision p_g; 0 when none is wanted."""
         if self.kind == "precision":
             return self.target or 0.0
-        return 0.0 if self._prefers_f1 else (self.precision or 0.0)
+        return self.precision or 0.0
 
     @property
     def recall_target(self) -> float:
-        """Wanted recall r_g; 0 when none is wanted, or when equal preferences ask for F1."""
+        """Wanted recall r_g; 0 when none is wanted."""
         if self.kind == "recall":
             return self.target or 0.0
-        return 0.0 if self._prefers_f1 else (self.recall or 0.0)
+        return self.recall or 0.0
 
     @property
     def costs(self) -> tuple[float, float] | None:
@@ -140,11 +141,6 @@ class Objective:
         if self.false_negative is None or self.false_positive is None:
             return None
         return self.false_negative, self.false_positive
-
-    @property
-    def _prefers_f1(self) -> bool:
-        # the PSVM paper: equal preferences ("specify both to be 1") mean: maximise F1
-        return self.precision == self.recall
 
     def value(self, counts: ConfusionCounts) -> float:
         """What is maximised once the targets are met: F1, F_β or minus the mean cost."""

@@ -184,6 +184,8 @@ def test_recomputed_labels_end_also_when_they_cycle():
         ({"kind": "recall", "target": 0.9}, "met"),
         ({"kind": "precision_recall", "precision": 0.3, "recall": 0.7}, "met"),
         ({"kind": "precision_recall", "precision": 0.99, "recall": 0.98}, "preference_unmet"),
+        # equal targets are targets too: "met" would be untrue
+        ({"kind": "precision_recall", "precision": 0.99, "recall": 0.99}, "preference_unmet"),
         ({"kind": "f_beta", "beta": 2.0}, "met"),
         ({"kind": "cost", "false_negative": 5.0, "false_positive": 1.0}, "met"),
     ],
