@@ -25,8 +25,8 @@ from typing import Any
 import httpx
 import numpy as np
 import psutil
-from service.local.stack import Stack, local_stack
 
+from service.local.stack import Stack, local_stack
 from solver.examples import POSITIVE, TARGET, breast_tumours
 
 MB = 1_000_000
@@ -158,9 +158,8 @@ def main() -> None:
     def line(name: str, values: list[float], bar: float, unit: str) -> None:
         median = statistics.median(values)
         verdict = "met" if median < bar else "MISSED"
-        print(
-            f"{name:<52}{median:8.2f} {unit:<3}({min(values):.2f} to {max(values):.2f})  bar < {bar:g} {unit}: {verdict}"
-        )
+        spread = f"({min(values):.2f} to {max(values):.2f})"
+        print(f"{name:<52}{median:8.2f} {unit:<3}{spread}  bar < {bar:g} {unit}: {verdict}")
 
     line("serve, warm, to first job accepted", first, 4, "s")
     line("job overhead: created to finished minus fit", overhead, 1, "s")
