@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BackendUnavailableError", "available_memory", "cuda_available", "cupy", "resolve_backend"]
+__all__ = ["BackendUnavailableError", "available_memory", "cuda_available", "cupy", "require_memory", "resolve_backend"]
 
 
 class BackendUnavailableError(RuntimeError):
@@ -99,3 +99,22 @@ def available_memory() -> int:
     except ImportError:  # not a Unix system
         pass
     return max(0, min(candidates, default=2 << 30))
+
+
+def require_memory(needed: int, method: str, what: str, remedy: str) -> None:
+    """Refuse to start on arrays that would take more than half of the memory that is available.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes.
+    method, what, remedy : str
+        Who keeps what, and what would need less, as in ``RampTSVM``, ``a kernel matrix of all 90000 rows`` and
+        ``fewer unlabelled rows``.
+
+    Raises
+    ------
+    ValueError
+    """
+    if needed > available_memory() // 2:
+        raise ValueError(f"{method} keeps {what}, {needed >> 20} MB, which does not fit into memory; use {remedy}")

@@ -119,6 +119,11 @@ class TrainingRun:
         """Seconds since the run began."""
         return time.monotonic() - self.started
 
+    @property
+    def cache_bytes(self) -> int:
+        """Memory for kernel values."""
+        return default_cache_bytes() if self.limits.cache_bytes is None else self.limits.cache_bytes
+
     def solve(
         self,
         rows: NDArray[np.intp],
@@ -184,8 +189,7 @@ class TrainingRun:
         """Σ_j coefficients_j K(x_{rows_j}, x) for some columns x, from float32 kernel rows (exact if linear)."""
         if self.kernel_parameters.kind == "linear" or len(rows) == 0 or len(columns) == 0:
             return np.asarray(self.kernel.products(rows, coefficients, columns))
-        cache_bytes = default_cache_bytes() if self.limits.cache_bytes is None else self.limits.cache_bytes
-        pool = self.kernel.pool(np.concatenate([rows, columns]), cache_bytes)
+        pool = self.kernel.pool(np.concatenate([rows, columns]), self.cache_bytes)
         sums = np.zeros(pool.samples.size)
         pool.update(pool.columns(rows), coefficients, sums, np.ones(len(rows), dtype=bool))
         return np.asarray(sums[pool.columns(columns)])

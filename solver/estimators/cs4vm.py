@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from solver.arrays import require_memory
 from solver.estimators._base import SHARED_CONSTRAINTS
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._guard import Mode
@@ -339,6 +340,12 @@ def find_label_means(
     chosen = top_rows(run.scores(start, unlabelled), positives)
     labelled_matrix = None
     if run.kernel_parameters.kind != "linear":
+        require_memory(
+            8 * (n_labelled + 1) ** 2,
+            "the search for label means",
+            f"a kernel matrix of the {n_labelled} labelled rows",
+            "kernel='linear' or means='tsvm'",
+        )
         labelled_matrix = np.empty((n_labelled + 1, n_labelled + 1))
         labelled_matrix[:-1, :-1] = run.kernel.matrix(labelled, labelled)
     for _ in range(_MAX_ALTERNATIONS):

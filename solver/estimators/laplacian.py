@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils._param_validation import Interval
 
-from solver.arrays import available_memory
 from solver.estimators._base import SHARED_CONSTRAINTS
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
+from solver.estimators._deformation import Deformation, KernelDeformation, LinearDeformation, normalised_laplacian
 from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators._tuning import Tune
 from solver.kernels import PrecomputedKernel
 from solver.operating_point import Objective, ThresholdRule
-
-# up to this many rows the linear system is solved directly
-_DIRECT_ROWS: Final = 2000
-_CG_TOLERANCE: Final = 1e-6
-_CG_STEPS: Final = 1000
-_BLOCK_ROWS: Final = 512
 
 
 class LaplacianSVM(SemiSupervisedClassifier):
@@ -59,7 +52,9 @@ class LaplacianSVM(SemiSupervisedClassifier):
 
     Notes
     -----
-    A kernel matrix of all rows is kept in memory. Beyond 2000 rows the linear system is solved by conjugate gradients.
+    Memory grows with rows times labelled rows, beyond 2000 rows never with the square of all rows. With the linear
+    kernel the deformation takes a system of the size of the features. With the others each step of conjugate gradients
+    computes anew what `cache_size` cannot hold of the kernel matrix of all rows.
 
     References
     ----------
@@ -126,73 +121,28 @@ class LaplacianSVM(SemiSupervisedClassifier):
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         # graph and deformation do not look at labels, so all folds share them
         graph_rows = np.union1d(plan.training_rows, run.unlabelled)
-        if "deformed" not in run.memo:
-            run.memo["deformed"] = self._deform(run, graph_rows, plan.training_rows)
-        deformed, correction = run.memo["deformed"]
+        if "deformation" not in run.memo:
+            undeformed = self._train_svm(run, labelled)
+            run.memo["deformation"] = self._deform(run, graph_rows, plan.training_rows)
+            if run.is_exhausted():
+                run.ended = run.ended or "solver_limit"
+                return undeformed
+        deformation: Deformation = run.memo["deformation"]
         places = np.searchsorted(plan.training_rows, labelled)
         y = run.y[labelled]
-        solution = run.solve(places, y, self._labelled_cost * run.cost[labelled], kernel=PrecomputedKernel(deformed))
-        signed = y * solution.alpha
+        cost = self._labelled_cost * run.cost[labelled]
+        solution = run.solve(places, y, cost, kernel=PrecomputedKernel(deformation.kernel))
+        signed = np.zeros(len(plan.training_rows))
+        signed[places] = y * solution.alpha
         dense = np.zeros(len(run.y))
-        dense[graph_rows] = -correction[:, places] @ signed
-        dense[labelled] += signed
+        dense[graph_rows] = deformation.correction(signed)
+        dense[plan.training_rows] += signed
         used = np.flatnonzero(dense)
         return Expansion(used, dense[used], float(solution.b), solution)
 
-    def _deform(
-        self, run: TrainingRun, graph_rows: NDArray[np.intp], labelled: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The deformed kernel among the labelled rows, and Z = (I + M G)⁻¹ M K(graph, labelled)."""
-        n = len(graph_rows)
-        needed = 8 * n * n
-        if needed > available_memory() // 2:
-            raise ValueError(
-                f"LaplacianSVM keeps a kernel matrix of all {n} rows, {needed >> 20} MB, which does not fit into "
-                "memory; use fewer unlabelled rows"
-            )
-        neighbours = kneighbors_graph(run.X[graph_rows], min(int(self.n_neighbors), n - 1), mode="connectivity")
-        M = self.manifold_weight * normalised_laplacian(neighbours)
-        G = np.empty((n, n))
-        for start in range(0, n, _BLOCK_ROWS):
-            G[start : start + _BLOCK_ROWS] = run.kernel.matrix(graph_rows[start : start + _BLOCK_ROWS], graph_rows)
-        K = np.ascontiguousarray(G[:, np.searchsorted(graph_rows, labelled)])
-        direct = n <= _DIRECT_ROWS
-        correction = np.linalg.solve(np.eye(n) + M @ G, M @ K) if direct else solve_deformation(M, G, M @ K)
-        deformed = K[np.searchsorted(graph_rows, labelled)] - K.T @ correction
-        return (deformed + deformed.T) / 2, correction
-
-
-def normalised_laplacian(neighbours: sparse.csr_matrix) -> sparse.csr_matrix:
-    """I - D^(-1/2) A D^(-1/2) of the graph made symmetric, A = max(N, Nᵀ)."""
-    A = sparse.csr_matrix(neighbours.maximum(neighbours.T))
-    scale = sparse.diags(1 / np.sqrt(np.maximum(np.asarray(A.sum(axis=1)).ravel(), 1e-12)))
-    return sparse.csr_matrix(sparse.eye(A.shape[0]) - scale @ A @ scale)
-
-
-def solve_deformation(M: sparse.csr_matrix, G: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Solve (I + M G) Z = right for all columns at once.
-
-    I + M G is self-adjoint and positive in the inner product ⟨x, z⟩ = xᵀ G z, so conjugate gradients in that product
-    apply; each step takes one product with G for all columns.
-    """
-    Z = np.zeros_like(right)
-    residual = right.copy()
-    G_residual = G @ residual
-    direction, G_direction = residual.copy(), G_residual.copy()
-    squared = np.einsum("ij,ij->j", residual, G_residual)
-    enough = (_CG_TOLERANCE**2) * squared
-    for _ in range(_CG_STEPS):
-        if np.all(squared <= enough):
-            break
-        image = direction + M @ G_direction
-        curvature = np.einsum("ij,ij->j", G_direction, image)
-        step = np.divide(squared, curvature, out=np.zeros_like(squared), where=(curvature > 0) & (squared > enough))
-        Z += step * direction
-        residual -= step * image
-        G_residual = G @ residual
-        new = np.einsum("ij,ij->j", residual, G_residual)
-        ratio = np.divide(new, squared, out=np.zeros_like(new), where=squared > 0)
-        direction = residual + ratio * direction
-        G_direction = G_residual + ratio * G_direction
-        squared = new
-    return Z
+    def _deform(self, run: TrainingRun, graph_rows: NDArray[np.intp], labelled: NDArray[np.intp]) -> Deformation:
+        neighbours = min(int(self.n_neighbors), len(graph_rows) - 1)
+        graph = kneighbors_graph(run.X[graph_rows], neighbours, mode="connectivity")
+        M = self.manifold_weight * normalised_laplacian(graph)
+        kind = LinearDeformation if run.kernel_parameters.kind == "linear" else KernelDeformation
+        return kind(run, graph_rows, labelled, M)

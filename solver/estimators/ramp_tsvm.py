@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from solver.arrays import available_memory
+from solver.arrays import require_memory
 from solver.estimators._base import SHARED_CONSTRAINTS
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._guard import Mode
@@ -188,12 +188,12 @@ def _kernel_with_mean(run: TrainingRun) -> FeatureKernel | PrecomputedKernel:
     if run.kernel_parameters.kind == "linear":
         mean = np.asarray(run.X[unlabelled].mean(axis=0), dtype=np.float64).reshape(1, -1)
         return FeatureKernel(stack_rows(run.X, mean), kind="linear")
-    needed = 4 * (total + 1) ** 2
-    if needed > available_memory() // 2:
-        raise ValueError(
-            f"RampTSVM keeps a kernel matrix of all {total} rows, {needed >> 20} MB, which does not fit into memory; "
-            "use fewer unlabelled rows or kernel='linear'"
-        )
+    require_memory(
+        4 * (total + 1) ** 2,
+        "RampTSVM",
+        f"a kernel matrix of all {total} rows",
+        "fewer unlabelled rows or kernel='linear'",
+    )
     K = np.empty((total + 1, total + 1), dtype=np.float32)
     every = np.arange(total)
     for start in range(0, total, _BLOCK_ROWS):

@@ -12,7 +12,6 @@ from sklearn.svm import SVC
 
 from solver.estimators import CS4VM, PSVM, SVM, TSVM, LaplacianSVM, MeanS3VM, RampTSVM, SelfTraining
 from solver.estimators._run import Expansion, KernelParameters, SolverLimits, TrainingRun
-from solver.estimators.laplacian import normalised_laplacian, solve_deformation
 from solver.estimators.tsvm import switch_labels
 
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
@@ -176,24 +175,6 @@ def test_laplacian_equals_the_deformed_kernel_written_out():
     np.testing.assert_allclose(
         mine.decision_function(new), theirs.decision_function(deformed(new, X[known])), atol=1e-4
     )
-
-
-def test_conjugate_gradients_solve_the_deformation():
-    X, _ = make_moons(300, noise=0.1, random_state=0)
-    M = 3.0 * normalised_laplacian(kneighbors_graph(X, 6))
-    G = rbf_kernel(X, X, gamma=2.0)
-    right = M @ G[:, :20]
-    direct = np.linalg.solve(np.eye(300) + M @ G, right)
-    np.testing.assert_allclose(G @ solve_deformation(M, G, right), G @ direct, atol=1e-5)
-
-
-def test_laplacian_gives_the_same_beyond_the_direct_size(monkeypatch):
-    X, truth = make_moons(150, noise=0.1, random_state=0)
-    y = np.where(np.arange(150) < 10, truth, -1)
-    direct = LaplacianSVM(gamma=2.0, tol=1e-6, **ALONE).fit(X, y)
-    monkeypatch.setattr("solver.estimators.laplacian._DIRECT_ROWS", 10)
-    iterative = LaplacianSVM(gamma=2.0, tol=1e-6, **ALONE).fit(X, y)
-    np.testing.assert_allclose(iterative.decision_function(X), direct.decision_function(X), atol=1e-3)
 
 
 def test_without_manifold_the_laplacian_is_the_svm():
