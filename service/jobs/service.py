@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from service.db.session import Database
 from service.db.tables import DatasetRow, JobRow
 from service.errors import FieldError, IdempotencyConflict, InvalidRequest
 from service.identifiers import is_id, new_id
+from service.ingest.limits import MAX_EXACT_INTEGER
 from service.jobs.errors import JobFinished, JobNotFound
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, TrainRequest
@@ -129,7 +131,11 @@ class JobService:
             errors.append(FieldError("body.target", "the data set has no such column"))
         elif body.positive is None and not _may_be_plain_labels(targets[body.target], body.unlabeled):
             errors.append(FieldError("body.positive", "is required unless the labels are 0 and 1 or -1 and +1"))
-        if body.positive is not None and body.positive in body.unlabeled:
+        elif targets[body.target]["kind"] == "number":
+            # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0.
+            request["unlabeled"] = [_number_label(label) for label in body.unlabeled]
+            request["positive"] = None if body.positive is None else _number_label(body.positive)
+        if request["positive"] is not None and request["positive"] in request["unlabeled"]:
             errors.append(FieldError("body.positive", "is also listed in `unlabeled`"))
         errors += _column_errors(body, dataset)
         errors += _algorithm_errors(body, request)
@@ -173,6 +179,17 @@ def _may_be_plain_labels(target: Mapping[str, Any], unlabeled: Sequence[str]) ->
         return target.get("min") in (-1, 0) and target.get("max") == 1
     # Digits beside a mark for "not known", such as "?", make a column of text.
     return bool(unlabeled) or target.get("plus_minus_one", False)
+
+
+def _number_label(label: str) -> str:
+    """Spell a number as the labels of a column of numbers are spelt; leave anything else as it is."""
+    try:
+        value = float(label)
+    except ValueError:
+        return label
+    if not math.isfinite(value):
+        return label
+    return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
 
 
 def _job(row: JobRow, model_id: str | None) -> Job:

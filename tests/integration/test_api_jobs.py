@@ -227,3 +227,11 @@ def test_lists(client, database, tmp_path):
     assert fields(client.get("/jobs", params={"status": "lost"})) == ["query.status"]
     for bad in ("-1", "9" * 30, "9" * 5000, str(2**63), "x"):
         assert fields(client.get(f"/jobs/{made[0]}/events", params={"after": bad})) == ["query.after"]
+
+
+def test_numbers_in_positive_and_unlabeled_may_be_spelt_as_in_the_file(client):
+    dataset = upload(client, b"x,label\n" + b"1,0.0\n2,1.0\n3,-1.0\n" * 9)
+    body = train_body(dataset) | {"positive": "1.0", "unlabeled": ["-1.0", "0.50", "?"]}
+    request = client.post("/train", json=body).json()["request"]
+    assert (request["positive"], request["unlabeled"]) == ("1", ["-1", "0.5", "?"])
+    assert fields(client.post("/train", json=body | {"unlabeled": ["1"]})) == ["body.positive"]
