@@ -1,0 +1,161 @@
+"""Every algorithm through the service: what POST /train refuses by name, and a whole path from upload to prediction."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+
+import numpy as np
+import pytest
+from api_support import api_client, counts, store_dataset, train_body, upload
+from sqlalchemy import select
+
+from service.db.tables import DatasetRow, JobRow, ModelChunkRow, ModelRow
+from service.identifiers import new_id
+from solver.algorithms import ALGORITHMS
+from worker import fit
+from worker.protocol import MODEL_FILE, Job, JobError, Reporter
+
+WRONG = {"number": ["1", True, None, [], 1e300], "integer": [0.5, "1", True, [], 1e300], "choice": ["nope", 1, []]}
+COST = {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0}
+
+
+@pytest.fixture
+def client(settings):
+    with api_client(settings) as client:
+        yield client
+
+
+def refused(response) -> list[str]:
+    assert response.status_code == 422, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    return [error["field"] for error in response.json()["errors"]]
+
+
+def test_one_wrong_parameter_of_any_algorithm_is_named(client, database):
+    dataset = store_dataset(database)
+    for algorithm in ("auto", *ALGORITHMS):
+        body = train_body(dataset, algorithm=algorithm, params={})
+        assert client.post("/train?dry_run=true", json=body).status_code == 200
+        for parameter in ALGORITHMS["svm" if algorithm == "auto" else algorithm].parameters:
+            wrong = [value for value in WRONG[parameter.type] if not (value is None and parameter.nullable)]
+            if parameter.minimum is not None:
+                wrong.append(parameter.minimum - 1)
+            for value in wrong:
+                response = client.post("/train", json=body | {"params": {parameter.name: value}})
+                assert refused(response) == [f"body.params.{parameter.name}"], (algorithm, value, response.text)
+                assert parameter.name in response.json()["errors"][0]["message"]
+        assert refused(client.post("/train", json=body | {"params": {"Gamma": 1}})) == ["body.params.Gamma"]
+    assert counts(database, "jobs") == [0]
+
+
+def test_a_wrong_objective_of_any_algorithm_is_named(client, database):
+    wrong = [({"kind": "auc", "target": 0.9}, "body.objective")]
+    wrong += [
+        (COST | {name: cost}, f"body.objective.cost.{name}")
+        for cost in (0, -1)
+        for name in ("false_negative", "false_positive")
+    ]
+    for target in (0, -0.1, 1.01, None):
+        wrong += [
+            ({"kind": kind, "target": target}, f"body.objective.{kind}.target") for kind in ("precision", "recall")
+        ]
+        both = {"kind": "precision_recall", "precision": 0.9, "recall": target}
+        wrong.append((both, "body.objective.precision_recall.recall"))
+    dataset = store_dataset(database)
+    for algorithm in ALGORITHMS:
+        body = train_body(dataset, algorithm=algorithm, params={})
+        for objective, field in wrong:
+            response = client.post("/train", json=body | {"objective": objective})
+            assert refused(response) == [field], (objective, response.text)
+    assert counts(database, "jobs") == [0]
+
+
+def table(positive: int, negative: int, unlabelled: int) -> bytes:
+    """A CSV of rows with these labels; age and job tell the classes apart."""
+    rng = np.random.default_rng(0)
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(["age", "weight", "job", "label"])
+    labels = ["spam"] * positive + ["ham"] * negative + [""] * unlabelled
+    for number, label in enumerate(labels):
+        high = label == "spam" or (label == "" and number % 2 == 0)
+        rows.writerow([30 + 20 * high + 5 * rng.normal(), rng.normal(), ("cook", "clerk")[high], label])
+    return text.getvalue().encode()
+
+
+@pytest.fixture
+def trained_by_worker(client, database, settings, tmp_path):
+    """Uploads a table, enqueues a training of it through the API and does what a worker's child does with the job."""
+
+    def train(algorithm: str, content: bytes, **params):
+        body = train_body(upload(client, content), algorithm=algorithm, params=params, objective=COST)
+        response = client.post("/train", json=body)
+        assert response.status_code == 202, response.text
+        with database.transaction() as session:
+            row = session.get_one(JobRow, response.json()["id"])
+            dataset = session.scalars(select(DatasetRow).where(DatasetRow.id == row.dataset_id)).one()
+            job = Job(
+                job_id=row.id, attempt=1, request=row.request, layout=dataset.layout,
+                columnar_key=dataset.columnar_key, blob_location=settings.blob_location, scratch=str(tmp_path),
+            )  # fmt: skip
+        sink = os.open(os.devnull, os.O_WRONLY)
+        try:
+            result = fit.run(job, Reporter(sink))
+        finally:
+            os.close(sink)
+        raw = (tmp_path / MODEL_FILE).read_bytes()
+        model_id = new_id("mdl")
+        with database.transaction() as session:
+            session.add(
+                ModelRow(
+                    id=model_id, job_id=job.job_id, algorithm=result.algorithm, manifest=result.manifest,
+                    report=result.report, bytes=len(raw), sha256=hashlib.sha256(raw).hexdigest(),
+                )
+            )  # fmt: skip
+            session.flush()
+            session.add(ModelChunkRow(model_id=model_id, seq=0, data=raw))
+        return model_id
+
+    return train
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_cannot_be_learned_from_ends_as_a_clear_error(trained_by_worker, algorithm):
+    wrong = {
+        "too_few_labelled": table(1, 10, 10),
+        "one_class": table(10, 0, 10),
+    }
+    if ALGORITHMS[algorithm].uses_unlabelled:
+        wrong["no_unlabelled"] = table(10, 10, 0)
+    words = {"too_few_labelled": "1 of 'spam'", "one_class": "'spam'", "no_unlabelled": "unlabelled rows"}
+    for code, content in wrong.items():
+        with pytest.raises(JobError) as caught:
+            trained_by_worker(algorithm, content)
+        assert caught.value.code == code
+        assert words[code] in str(caught.value)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_from_a_tiny_table_to_a_report_curves_and_predictions(client, trained_by_worker, algorithm):
+    # the method's own model, not the one without unlabelled rows that so few rows would have put in its place
+    params = {"mode": "method"} if ALGORITHMS[algorithm].uses_unlabelled else {}
+    model = trained_by_worker(algorithm, table(10, 12, 20), **params)
+    answer = client.get(f"/models/{model}")
+    assert answer.status_code == 200, answer.text
+    report = answer.json()["report"]
+    assert report["algorithm"] == algorithm
+    assert report["rows"]["unlabelled"] == 20
+    assert {"no_unlabelled", "plain_svm", "all_positive", "all_negative"} <= report["controls"].keys()
+    assert all(control["calibration"]["n"] == 18 for control in report["controls"].values())
+    assert (report["comparison"] is not None) == ALGORITHMS[algorithm].uses_unlabelled
+    rows = [{"age": 50, "weight": 0, "job": "clerk"}, {"age": 30, "weight": 0, "job": "cook"}]
+    answer = client.post("/predict", json={"model": model, "rows": rows})
+    assert answer.status_code == 200, answer.text
+    assert [prediction["label"] for prediction in answer.json()["predictions"]] == ["spam", "ham"]
+    assert client.get(f"/models/{model}/curves/pr").status_code == 200
+    retuned = client.post(f"/models/{model}/operating-points", json={"objective": {"kind": "f1"}})
+    assert retuned.status_code == 200, retuned.text
+    assert 0 <= retuned.json()["calibration"]["f1"]["value"] <= 1
