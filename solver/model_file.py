@@ -524,6 +524,17 @@ class LoadedClassifier:
         labels: NDArray[Any] = self.classes_[(self.decision_function(X) > self.threshold_).astype(np.intp)]
         return labels
 
+    def predict_proba(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[np.float64]:
+        """Probabilities of the negative and the positive class, shape (rows, 2).
+
+        Raises
+        ------
+        ValueError
+            If the saved classifier had none.
+        """
+        positive = self.model.decision.probabilities(self.decision_function(X))
+        return np.column_stack([1 - positive, positive])
+
 
 def save_model(path: str | os.PathLike[str], estimator: BinaryEstimator) -> None:
     """Save a fitted estimator of `solver.estimators` for `load_model`.
@@ -543,7 +554,7 @@ def save_model(path: str | os.PathLike[str], estimator: BinaryEstimator) -> None
     if len(classes) != 2 or not all(isinstance(label, str | int | float | bool) for label in classes):
         raise TypeError("only classifiers of two classes, named by text or numbers, can be saved")
     params = {name: value for name, value in estimator.get_params(deep=False).items() if _is_plain(value)}
-    objective = params.pop("objective", {})
+    objective = params.pop("objective", None) or {}
     write_model(
         path,
         Model(

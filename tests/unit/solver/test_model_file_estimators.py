@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solver.estimators import PSVM, SVM
+from solver.estimators import CS4VM, PSVM, SVM, TSVM, LaplacianSVM, MeanS3VM, RampTSVM, SelfTraining
 from solver.model_file import ModelFileError, load_model, save_model
 
 RNG = np.random.default_rng(3)
@@ -51,13 +51,24 @@ def test_classes_come_back_as_they_were(tmp_path: Path, labels: tuple[Any, Any])
     assert "callback" not in loaded.model.params
 
 
-def test_psvm(tmp_path: Path) -> None:
-    y = np.where(RNG.random(N) < 0.6, -1, TRUTH)
-    psvm = PSVM(random_state=0).fit(X, y)
-    save_model(tmp_path / "psvm", psvm)
-    loaded = load_model(tmp_path / "psvm")
-    assert loaded.decision_function(X).tobytes() == psvm.decision_function(X).tobytes()
-    np.testing.assert_array_equal(loaded.predict(X), psvm.predict(X))
+@pytest.mark.parametrize("method", [PSVM, TSVM, RampTSVM, LaplacianSVM, SelfTraining, CS4VM, MeanS3VM])
+def test_semi_supervised(tmp_path: Path, method: Any) -> None:
+    y = np.where(np.arange(N) >= 36, -1, TRUTH)
+    fitted = method(random_state=0).fit(X, y)
+    save_model(tmp_path / "model", fitted)
+    loaded = load_model(tmp_path / "model")
+    assert loaded.decision_function(X).tobytes() == fitted.decision_function(X).tobytes()
+    assert loaded.predict_proba(X).tobytes() == fitted.predict_proba(X).tobytes()
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+
+
+def test_what_was_saved_without_probabilities_gives_none(tmp_path: Path) -> None:
+    save_model(tmp_path / "svm", SVM(labeled_split="full").fit(X, TRUTH))
+    with pytest.raises(ValueError, match="gives no probabilities"):
+        load_model(tmp_path / "svm").predict_proba(X)
+
+
+def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(ModelFileError, match="too short"):
         load_model(tmp_path / "empty")
