@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.algorithms import ALGORITHMS, AUTO, AlgorithmSpec, ParamError, Parameter, validate_params
+from solver.arrays import BackendUnavailableError
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, confusion, measures
 from solver.features import FeatureError, MatrixData, MatrixFeatures, Table, TableFeatures
@@ -164,7 +165,7 @@ def train(
     TrainingError
         For what the user can mend. Its codes: ``label_text``, ``no_labels``, ``one_class``, ``unknown_positive``,
         ``positive_needed``, ``too_few_labelled``, ``params``, ``objective``, ``no_unlabelled``, ``test_fraction``,
-        ``target_is_feature``, ``features``, ``not_trainable``.
+        ``target_is_feature``, ``features``, ``device``, ``not_trainable``.
     """
     watch = _Stopwatch(progress)
     if len(labels) != data.n_rows:
@@ -190,6 +191,8 @@ def train(
             estimator.fit(X, target.codes[train_rows])
         except ValueError as error:  # the estimators' word for input that they cannot learn from
             raise TrainingError("not_trainable", str(error)) from error
+        except BackendUnavailableError as error:
+            raise TrainingError("device", str(error)) from error
     with watch.phase("evaluating"):
         watch.report(_TRAINING_DONE)
         report: dict[str, Any] = dict(estimator.report_)

@@ -22,6 +22,7 @@ from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, Tr
 from service.paging import Cursor, next_cursor
 from service.schemas import Page
 from service.settings import Settings
+from solver.operating_point import Objective, ObjectiveError, check_rule
 from solver.training import ALGORITHMS, ParamError, validate_params
 
 AUTO = "auto"
@@ -170,6 +171,12 @@ def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[Field
         request["params"] = validate_params(body.algorithm, body.params)
     except ParamError as error:
         return [FieldError(f"body.params.{error.name}", str(error))]
+    try:
+        check_rule(request["params"]["threshold_rule"], Objective.parse(request["objective"]))
+    except ObjectiveError as error:
+        return [FieldError("body.objective", str(error))]
+    except ValueError as error:
+        return [FieldError("body.params.threshold_rule", str(error))]
     return []
 
 

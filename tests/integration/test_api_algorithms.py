@@ -73,6 +73,16 @@ def test_a_wrong_objective_of_any_algorithm_is_named(client, database):
     assert counts(database, "jobs") == [0]
 
 
+def test_a_threshold_rule_that_does_not_go_with_the_objective_is_named(client, database):
+    dataset = store_dataset(database)
+    for rule, objective in (("paper", COST), ("lcb", {"kind": "f1"}), ("fixed-sequence", COST)):
+        for algorithm in ("auto", *ALGORITHMS):
+            body = train_body(dataset, algorithm=algorithm, params={"threshold_rule": rule}, objective=objective)
+            assert refused(client.post("/train", json=body)) == ["body.params.threshold_rule"]
+    good = train_body(dataset, params={"threshold_rule": "lcb"}, objective={"kind": "recall", "target": 0.9})
+    assert client.post("/train", json=good).status_code == 202
+
+
 def table(positive: int, negative: int, unlabelled: int) -> bytes:
     """A CSV of rows with these labels; age and job tell the classes apart."""
     rng = np.random.default_rng(0)

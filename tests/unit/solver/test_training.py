@@ -249,6 +249,7 @@ def test_what_the_user_can_mend_is_a_training_error(labels: list[str | None], co
         ({"algorithm": "magic"}, "params"),
         ({"params": {"C": -1}}, "params"),
         ({"params": {"threshold_rule": "paper"}, "objective": {"kind": "f_beta", "beta": 2}}, "not_trainable"),
+        ({"params": {"device": "cuda"}}, "device"),
         ({"objective": {"kind": "precision"}}, "objective"),
         ({"exclude": ["nobody"]}, "features"),
         ({"exclude": ["x", "y", "c"]}, "features"),
