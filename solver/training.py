@@ -234,6 +234,7 @@ def train(
             *_plan_warnings(target, spec, test_rows, request),
             *warnings,
             *report.get("warnings", []),
+            *_one_sided(measured.get("") or report.get("calibration"), target.classes),
         ],
     }
     watch.report(1.0)
@@ -362,6 +363,16 @@ def _plan_warnings(
             if not np.any(target.codes[test_rows] == code)
         ]
     return warnings
+
+
+def _one_sided(block: Mapping[str, Any] | None, classes: tuple[str, str]) -> list[str]:
+    """A warning when every row of a block of measures is predicted alike; few measures would show it plainly."""
+    if not block or not block["n"]:
+        return []
+    predicted = block["true_positives"] + block["false_positives"]
+    if predicted not in (0, block["n"]):
+        return []
+    return [f"all {block['n']} rows that the model was measured on are predicted {classes[predicted > 0]!r}"]
 
 
 # -- features and measures ---------------------------------------------------------------------------------------------

@@ -294,6 +294,18 @@ def test_svm_says_that_it_leaves_unlabelled_rows_aside() -> None:
     assert "svm does not learn from the 20 unlabelled rows" in train(table, labels, request()).report["warnings"]
 
 
+def test_a_model_that_always_says_the_same_is_warned_about() -> None:
+    table, labels = blobs()
+    assert not any("are predicted" in warning for warning in train(table, labels, request()).report["warnings"])
+    # precision and recall of a model that finds nothing are easily read over
+    nothing = request(objective={"kind": "precision", "target": 1.0}, params={"C": 1e-6, "threshold_rule": "zero"})
+    few_positives = objects([None if label == "yes" and row > 6 else label for row, label in enumerate(labels)])
+    assert any(
+        warning.endswith("rows that the model was measured on are predicted 'no'")
+        for warning in train(table, few_positives, nothing).report["warnings"]
+    )
+
+
 # -- progress ----------------------------------------------------------------------------------------------------------
 
 
