@@ -47,7 +47,7 @@ imports: .venv/installed  ## the import rules between the folders
 check: lint types imports test  ## what CI runs
 
 benchmarks: .venv/installed  ## speed and memory of the service on this machine
-	@$(BIN)/python benchmarks/service.py $(ARGS)
+	@$(BIN)/python -P benchmarks/main_job.py $(ARGS)
 
 lock: ## renew requirements/*.lock from pyproject.toml (needs uv)
 	@scripts/lock.sh
