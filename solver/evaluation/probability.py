@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from scipy.special import expit
 
 
@@ -59,6 +58,9 @@ def fit_sigmoid(scores: ArrayLike, y: ArrayLike) -> Sigmoid:
         )
 
     start = np.array([1.0, np.log((positives + 1) / (negatives + 1))])
+    # here, not above: whoever only predicts (the API) starts without it
+    from scipy.optimize import minimize
+
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None), (None, None)])
     slope = float(found.x[0]) / (scale if scale > 0 else 1.0)
     return Sigmoid(slope, float(found.x[1]) - slope * float(centre))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom, norm
+from scipy.special import bdtr, ndtr
 
 from solver.evaluation.counts import ConfusionCounts
 
@@ -100,7 +100,7 @@ def mcnemar(y_true: ArrayLike, first: ArrayLike, second: ArrayLike) -> float:
     cells = _joint_counts(y_true, first, second)
     only_first = int(cells[1, 1, 0] + cells[0, 0, 1])
     only_second = int(cells[1, 0, 1] + cells[0, 1, 0])
-    return float(min(1.0, 2 * binom.cdf(min(only_first, only_second), only_first + only_second, 0.5)))
+    return float(min(1.0, 2 * bdtr(min(only_first, only_second), only_first + only_second, 0.5)))
 
 
 def unpaired_z_test(first_error: float, second_error: float, n: int) -> tuple[float, float]:
@@ -128,7 +128,7 @@ def unpaired_z_test(first_error: float, second_error: float, n: int) -> tuple[fl
     if difference == 0:
         return 0.0, 0.5
     z = difference / np.sqrt(variance) if variance > 0 else np.inf
-    return float(z), float(norm.sf(z))
+    return float(z), float(ndtr(-z))
 
 
 def _joint_counts(y_true: ArrayLike, first: ArrayLike, second: ArrayLike) -> NDArray[np.int64]:
