@@ -179,7 +179,7 @@ def show(results: dict[str, tuple[dict[str, Any], dict[str, Any]]], positives: i
     table = Table(title="What was reached (95 % intervals)", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for name in results:
-        table.add_column("psvm, labelled + unlabelled" if name == "psvm" else "plain svm, labelled rows only")
+        table.add_column("psvm" if name == "psvm" else "plain svm, labelled rows only")
     table.add_row("threshold on the score", *(f"{report['threshold']:.4f}" for report, _ in results.values()))
     for measure in ("recall", "precision", "f1"):
         table.add_row(
@@ -206,12 +206,17 @@ def show(results: dict[str, tuple[dict[str, Any], dict[str, Any]]], positives: i
         f"Recall of at least {RECALL}: {report['status'].replace('_', ' ')} on the calibration rows; "
         f"on the {positives} malignant test rows [bold]{verdict}[/bold] ({reached:.3f}). {report['status_reason']}"
     )
-    gained, control = report["calibration"], report["controls"]["no_unlabelled"]["calibration"]
+    comparison = report["comparison"]
     console.print(
-        f"What the unlabelled rows bought: F1 {gained['f1']['value']:.3f} on the calibration rows with them, "
-        f"{control['f1']['value']:.3f} for the same method without them.\n"
-        f"With {labelled} labelled rows such figures are rough: look at the intervals."
+        f"What the unlabelled rows bought on the calibration rows: F1 {comparison['gain']:+.3f} (standard error "
+        f"{comparison['standard_error']:.3f}). "
+        + (
+            "Too little to rely on: mode 'safe', the default, returned the same method without them."
+            if comparison["returned"] == "no_unlabelled"
+            else "The model with them was returned."
+        )
     )
+    console.print(f"With {labelled} labelled rows all figures are rough: look at the intervals.")
     for warning in report["warnings"]:
         console.print(f"Note: {warning}")
 
@@ -232,4 +237,7 @@ def costs(meter: Meter, reports: dict[str, dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("stopped; nothing is left running") from None
