@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
 code,pre{font:14px/1.45 ui-monospace,monospace;background:#f4f4f4}pre{padding:.7rem;overflow:auto}
@@ -20,6 +20,11 @@ POLICY = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inli
 def docs_router(describe: Callable[[], dict[str, Any]]) -> APIRouter:
     """Return the route of the page; `describe` gives the OpenAPI document."""
     router = APIRouter()
+
+    @router.get("/", include_in_schema=False)
+    def start() -> RedirectResponse:
+        # The address that `prefsvm serve` prints is what people open in a browser.
+        return RedirectResponse("/docs")
 
     @router.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:

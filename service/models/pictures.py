@@ -96,7 +96,7 @@ def _roc(curve: RocCurve) -> Plot:
     measured = curve.calibration
     if measured is not None and measured.recall is not None and _negatives(measured):
         rate = measured.false_positives / _negatives(measured)
-        text = f"true positive rate {measured.recall.value:.3f}, false positive rate {rate:.3f}"
+        text = f"true positives {measured.recall.value:.3f}, false positives {rate:.3f}"
         chosen = Chosen((rate, measured.recall.value), None, measured.recall, text, measured.confidence)
     guessing = [((0.0, 0.0), (1.0, 1.0))]
     return Plot(
@@ -185,7 +185,8 @@ def _mark(plot: Plot, chosen: Chosen) -> Iterator[str]:
         yield _line(_place(plot, (chosen.at[0], chosen.y.low)), _place(plot, (chosen.at[0], chosen.y.high)), "interval")
     yield f'<circle class="chosen" cx="{x:.1f}" cy="{y:.1f}" r="7"><title>{escape(chosen.text)}</title></circle>'
     yield f'<circle class="chosen" cx="{LEFT + 7}" cy="75" r="7"/>'
-    lines = f" (lines: {chosen.level:.0%} intervals)" if chosen.x or chosen.y else ""
+    drawn = (chosen.x is not None) + (chosen.y is not None)
+    lines = ("", f" (line: {chosen.level:.0%} interval)", f" (lines: {chosen.level:.0%} intervals)")[drawn]
     yield _text(LEFT + 22, 80, f"in use: {chosen.text}{lines}")
 
 

@@ -115,7 +115,6 @@ def test_content_types(client):
 def test_paths_methods_and_headers(client):
     for method, path, status in (
         ("GET", "/nope", 404),
-        ("GET", "/", 404),
         ("GET", "/jobs/", 404),
         ("GET", "/%00", 404),
         ("GET", "/datasets/..%2f..%2fetc%2fpasswd", 404),
@@ -130,6 +129,8 @@ def test_paths_methods_and_headers(client):
         assert response.headers["content-type"] == "application/problem+json"
         if status == 405:
             assert response.headers["allow"]
+    start = client.get("/")
+    assert (start.status_code, start.headers["location"]) == (307, "/docs")
     response = client.get("/healthz", headers={"x-request-id": "mine-1"})
     assert response.headers["x-request-id"] == "mine-1"
     for bad in ("x" * 129, "a b", "a\tb", "{}"):
