@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -243,7 +243,7 @@ def predict(
         if out is None:
             warnings = predict_csv(client, model, source, sys.stdout)
         else:
-            with out.open("w", encoding="utf-8", newline="") as sink:
+            with _published(out) as sink:
                 warnings = predict_csv(client, model, source, sink)
     for warning in warnings:
         print(f"note: {warning}", file=sys.stderr)
@@ -279,6 +279,31 @@ def _client(url: str) -> Iterator[Client]:
             yield client
     except ClientError as error:
         _fail(str(error))
+
+
+@contextmanager
+def _published(path: Path) -> Iterator[IO[str]]:
+    """Open a file that appears at `path` only once it is whole: until then what is there stays, and may be read."""
+    import os
+
+    if path.exists() and not path.is_file():  # a pipe or a device, which cannot be replaced; or a folder
+        part = None
+        opened = path
+    else:
+        path = path.resolve()  # a link stays a link
+        opened = part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with opened.open("w", encoding="utf-8", newline="") as sink:
+            yield sink
+        if part is not None:
+            if path.exists():
+                part.chmod(path.stat().st_mode & 0o7777)
+            part.replace(path)
+    except OSError as error:
+        _fail(f"{path} cannot be written: {error.strerror}")
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

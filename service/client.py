@@ -151,7 +151,8 @@ def parse_params(pairs: list[str]) -> dict[str, Any]:
 def predict_csv(client: Client, model: str, source: IO[str], sink: IO[str]) -> list[str]:
     """Predict the rows of a CSV file and write them with the columns ``prefsvm_label`` and ``prefsvm_score``.
 
-    Memory stays flat: the file is read in pieces of `PREDICT_ROWS` rows.
+    Memory stays flat: the file is read in pieces of `PREDICT_ROWS` rows. Nothing is written before the service has
+    answered for the first of them.
 
     Parameters
     ----------
@@ -172,14 +173,20 @@ def predict_csv(client: Client, model: str, source: IO[str], sink: IO[str]) -> l
         if not header:
             raise ClientError("the file is empty: the first line must name the columns")
         writer = csv.writer(sink, lineterminator="\n")
-        writer.writerow([*header, "prefsvm_label", "prefsvm_score"])
+        named = [*header, "prefsvm_label", "prefsvm_score"]
+        begun = False
         warnings: dict[str, None] = {}
         for lines in _pieces(_checked(reader, len(header))):
             rows = [{name: cell(text) for name, text in zip(header, line, strict=True)} for line in lines]
             answer = client.post("/predict", {"model": model, "rows": rows})
             warnings |= dict.fromkeys(map(str, answer["warnings"]))
+            if not begun:
+                writer.writerow(named)
+                begun = True
             for line, predicted in zip(lines, answer["predictions"], strict=True):
                 writer.writerow([*line, predicted["label"], repr(predicted["score"])])
+        if not begun:
+            writer.writerow(named)
     except csv.Error as error:
         raise ClientError(f"line {reader.line_num}: {error}") from None
     except UnicodeDecodeError as error:

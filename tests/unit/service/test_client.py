@@ -1,10 +1,20 @@
-"""What the command line makes of its arguments and of CSV files."""
+"""What the command line makes of its arguments, of CSV files, and of the answers of a service."""
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from service import client
+from service.cli import app
 from service.client import cell, parse_objective, parse_params
 from service.ingest import numbers
 
@@ -77,3 +87,117 @@ def test_cells(text, value):
 
 def test_numbers_are_what_they_are_to_an_upload():
     assert f"^{client.PLAIN_NUMBER.pattern}$" == numbers.PLAIN_NUMBER
+
+
+# --- against a stand-in that gives written answers -------------------------------------------------------------------
+
+
+class StandIn(ThreadingHTTPServer):
+    """Answers each call with what `answers` has for its method and path, a list's items one after the other."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), StandInHandler)
+        self.answers: dict[str, Any] = {}
+        self.bodies: list[bytes] = []
+
+
+class StandInHandler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert isinstance(self.server, StandIn)
+        self.server.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        answer = self.server.answers.get(f"{self.command} {self.path}", (404, {"title": "No", "detail": self.path}))
+        if callable(answer):
+            answer = answer(json.loads(self.server.bodies[-1]))
+        status, body = answer if isinstance(answer, tuple) else (200, answer)
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    with StandIn() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def prefsvm(stand_in: StandIn) -> Callable[..., Result]:
+    """Runs a command against the stand-in."""
+
+    def run(*arguments: object) -> Result:
+        url = f"http://127.0.0.1:{stand_in.server_port}"
+        return CliRunner().invoke(app, list(map(str, arguments)), env={"PREFSVM_URL": url})
+
+    return run
+
+
+def predicts(probability: float | None = None) -> Callable[[dict[str, Any]], Any]:
+    def answer(body: dict[str, Any]) -> Any:
+        if any(row["a"] == "bad" for row in body["rows"]):
+            return 422, {"title": "Invalid request", "detail": "no"}
+        one = {"label": "yes", "score": 0.5, "probability": probability}
+        return {"predictions": [one for _ in body["rows"]], "warnings": []}
+
+    return answer
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "in.csv"
+    path.write_text("a,b\n1,x\n2,y\n")
+    return path
+
+
+def test_predictions_may_replace_their_own_input(prefsvm, stand_in, table):
+    stand_in.answers["POST /predict"] = predicts()
+    assert prefsvm("predict", "m", table, "--out", table).exit_code == 0
+    assert table.read_text() == "a,b,prefsvm_label,prefsvm_score\n1,x,yes,0.5\n2,y,yes,0.5\n"
+    assert [path.name for path in table.parent.iterdir()] == ["in.csv"]
+
+
+@pytest.mark.parametrize("bad_row", [0, client.PREDICT_ROWS])
+def test_a_failed_prediction_leaves_the_old_file(prefsvm, stand_in, tmp_path, bad_row):
+    stand_in.answers["POST /predict"] = predicts()
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("a\n" + bad_row * "1\n" + "bad\n")
+    out.write_text("old")
+    failed = prefsvm("predict", "m", source, "--out", out)
+    assert failed.exit_code == 1
+    assert out.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+
+
+def test_no_header_before_the_first_answer(prefsvm, stand_in, table):
+    stand_in.answers["POST /predict"] = (422, {"title": "Invalid request", "detail": "no"})
+    failed = prefsvm("predict", "m", table)
+    assert failed.exit_code == 1
+    assert failed.stdout == ""
+    stand_in.answers["POST /predict"] = predicts()
+    assert prefsvm("predict", "m", table).stdout.startswith("a,b,prefsvm_label,prefsvm_score\n1,x,")
+
+
+def test_a_file_without_rows_has_a_header_still(prefsvm, table):
+    table.write_text("a,b\n")
+    assert prefsvm("predict", "m", table).stdout == "a,b,prefsvm_label,prefsvm_score\n"
+
+
+def test_a_place_that_cannot_be_written_is_named(prefsvm, stand_in, table, tmp_path):
+    stand_in.answers["POST /predict"] = predicts()
+    for place in (tmp_path, tmp_path / "none" / "out.csv"):
+        failed = prefsvm("predict", "m", table, "--out", place)
+        assert failed.exit_code == 1
+        assert f"{place} cannot be written" in failed.stderr
