@@ -2,7 +2,7 @@
 
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
-from solver.evaluation.intervals import clopper_pearson, clopper_pearson_lower, f1_bootstrap, wilson
+from solver.evaluation.intervals import clopper_pearson, clopper_pearson_lower, f1_bootstrap, f1_interval, wilson
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import Sigmoid, brier_score, fit_sigmoid, reliability_curve
 from solver.evaluation.significance import PairedDifference, mcnemar, paired_bootstrap, unpaired_z_test
@@ -18,6 +18,7 @@ __all__ = [
     "clopper_pearson_lower",
     "confusion",
     "f1_bootstrap",
+    "f1_interval",
     "fit_sigmoid",
     "mcnemar",
     "measures",

@@ -107,6 +107,33 @@ def cost_interval(counts: ConfusionCounts, costs: tuple[float, float], confidenc
     return max(0.0, mean - float(np.sqrt(below))), mean + float(np.sqrt(above))
 
 
+def f1_interval(counts: ConfusionCounts, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
+    """Interval of F1: the bootstrap, or where that has length zero, a Wilson interval.
+
+    Without an error, or without a true positive, all bootstrap samples are alike. F1 = 2s / (1 + s) grows with the
+    share s of true positives among the rows that are positive or predicted positive, so the Wilson interval of s
+    gives one of F1.
+
+    Parameters
+    ----------
+    counts : ConfusionCounts
+        At least one row that is positive or predicted positive, otherwise F1 is undefined.
+    confidence : float, default 0.95
+        Nominal coverage in (0, 1).
+    seed : int, default 0
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    (low, high) : tuple of float
+    """
+    errors = counts.false_positives + counts.false_negatives
+    if counts.true_positives and errors:
+        return f1_bootstrap(counts, confidence, seed=seed)
+    low, high = wilson(counts.true_positives, counts.true_positives + errors, confidence)
+    return 2 * low / (1 + low), 2 * high / (1 + high)
+
+
 def f1_bootstrap(
     counts: ConfusionCounts, confidence: float = 0.95, draws: int = BOOTSTRAP_DRAWS, seed: int = 0
 ) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from solver.evaluation.counts import ConfusionCounts
-from solver.evaluation.intervals import cost_interval, f1_bootstrap, wilson
+from solver.evaluation.intervals import cost_interval, f1_interval, wilson
 
 
 def measures(
@@ -18,7 +18,7 @@ def measures(
     counts : ConfusionCounts
         The decision's confusion matrix.
     confidence : float, default 0.95
-        Nominal coverage of the intervals: Wilson for precision and recall, bootstrap for F1, MOVER for the cost.
+        Nominal coverage of the intervals: Wilson for precision and recall, `f1_interval` for F1, MOVER for the cost.
     seed : int, default 0
         Seed of the bootstrap.
     costs : (false_negative, false_positive), optional
@@ -42,7 +42,7 @@ def measures(
         "confidence": confidence,
     }
     if counts.predicted_positives + counts.false_negatives > 0:
-        low, high = f1_bootstrap(counts, confidence, seed=seed)
+        low, high = f1_interval(counts, confidence, seed)
         block["f1"] = {"value": counts.f1, "low": low, "high": high}
     if costs is not None and counts.total > 0:
         low, high = cost_interval(counts, costs, confidence)

@@ -12,6 +12,7 @@ from solver.evaluation import (
     clopper_pearson_lower,
     confusion,
     f1_bootstrap,
+    f1_interval,
     measures,
     stratified_folds,
     stratified_halves,
@@ -65,6 +66,18 @@ def test_f1_interval_is_deterministic_and_covers():
         inside = f1_bootstrap(ConfusionCounts(*map(int, draw)), draws=300)
         covered += inside[0] <= 0.8 <= inside[1]
     assert covered >= 180
+
+
+def test_a_few_rows_without_an_error_prove_little():
+    low, high = f1_interval(ConfusionCounts(3, 0, 5, 0))
+    assert high == 1.0
+    assert low < 0.7
+    low, high = f1_interval(ConfusionCounts(0, 2, 5, 1))
+    assert low == 0.0
+    assert 0.5 < high < 0.9
+    # with many rows the two ways agree
+    assert f1_interval(ConfusionCounts(500, 0, 500, 0))[0] > 0.99
+    assert f1_interval(ConfusionCounts(40, 5, 50, 5)) == f1_bootstrap(ConfusionCounts(40, 5, 50, 5))
 
 
 def test_measures_show_what_is_undefined_as_none():
