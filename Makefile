@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help demo test test-slow chaos serve lint types imports check benchmarks lock clean
+.PHONY: help demo test test-slow chaos fuzz serve lint types imports check benchmarks lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ test: .venv/installed  ## all quick tests, with a real Postgres and a real Redis
 
 test-slow: .venv/installed  ## the tests that take minutes
 	@$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
+
+fuzz: .venv/installed  ## thousands of mutated requests against a running API
+	@$(BIN)/pytest -m fuzz --timeout 1800 $(ARGS)
 
 chaos: .venv/installed  ## kill, freeze and cut off the parts of a running stack (make chaos JOBS=1000 SEEDS=1,2,3)
 	@CHAOS_JOBS=$(or $(JOBS),1000) CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest -m chaos $(ARGS)
