@@ -216,17 +216,29 @@ def jobs(
 
 @app.command()
 def models(
-    model: Annotated[str | None, typer.Argument(help="Id of one model; without it, the newest models.")] = None,
+    model: Annotated[
+        str | None, typer.Argument(help="Id (mdl_…) or alias of one model; without it, the newest models.")
+    ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """List the newest models, or show one."""
     with _client(url) as client:
         if model is not None:
-            _print_model(client.get(f"/models/{model}"))
+            _print_model(client.get(_model_path(client, model)))
             return
         found = client.get("/models")["items"]
-    rows = [(m["id"], m["algorithm"], m["status"], m["created_at"][:19], ", ".join(m["aliases"])) for m in found]
-    _table("", ("model", "algorithm", "objective", "created", "aliases"), rows)
+    rows = [
+        (
+            m["id"],
+            m["algorithm"],
+            _objective_words(m["objective"]),
+            _status_words(m["objective"], m["status"]),
+            m["created_at"][:19],
+            ", ".join(m["aliases"]),
+        )
+        for m in found
+    ]
+    _table("", ("model", "algorithm", "objective", "status", "created", "aliases"), rows)
 
 
 @app.command()
@@ -314,7 +326,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]])
     for row in rows:
         table.add_row(*map(str, row))
     # Ids must stay whole where the output goes into a file or a pipe.
-    Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200).print(table)
+    Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200).print(table)
 
 
 def _wait_for(client: Client, job: dict[str, Any]) -> dict[str, Any]:
@@ -331,29 +343,120 @@ def _wait_for(client: Client, job: dict[str, Any]) -> dict[str, Any]:
             time.sleep(0.1)
             job = client.get(f"/jobs/{job['id']}")
             progress.update(bar, completed=job["progress"], description=job["phase"] or job["status"])
-        progress.update(bar, completed=1.0, description=job["status"])
+        done = 1.0 if job["status"] == "succeeded" else job["progress"]
+        progress.update(bar, completed=done, description=job["status"])
     return job
 
 
+def _model_path(client: Client, name: str) -> str:
+    """Return the path of a model that is named by its id or by an alias."""
+    from urllib.parse import quote
+
+    from service.client import ClientError
+
+    if name.startswith("mdl_"):
+        return f"/models/{quote(name, safe='')}"
+    cursor: str | None = ""
+    while cursor is not None:
+        page = client.get(f"/aliases?limit=100{cursor and f'&cursor={quote(cursor)}'}")
+        for alias in page["items"]:
+            if alias["name"] == name:
+                return f"/models/{alias['model_id']}"
+        cursor = page["next_cursor"]
+    raise ClientError(f"no alias is named {name!r}, and an id of a model starts with mdl_")
+
+
 def _print_model(model: dict[str, Any]) -> None:
-    report = model["report"]
-    objective = ", ".join(f"{name} {value}" for name, value in report["objective"].items() if value is not None)
-    print(f"{report['algorithm']}, objective: {objective}: {report['status']}. {report['status_reason']}".rstrip())
-    print(f"threshold {report['threshold']:.6g} on the score for {report['classes']['positive']!r}")
+    report, applied = model["report"], model["operating_point"]
+    # What decides now; the report always shows what the training chose.
+    point = applied or report
+    said = _objective_words(point["objective"])
+    outcome = _status_words(point["objective"], point["status"], (point["calibration"] or {}).get("n"))
+    print(": ".join(filter(None, (f"{report['algorithm']}, objective {said}", outcome))))
+    if point["status_reason"]:
+        print(point["status_reason"])
+    print(f"threshold {point['threshold']:.6g} on the score for {report['classes']['positive']!r}")
+    if applied:
+        trained = _objective_words(report["objective"])
+        print(f"applied {applied['created_at'][:19]}; trained for {trained}, threshold {report['threshold']:.6g}")
 
     def interval(estimate: dict[str, float] | None) -> str:
         if estimate is None:
             return "undefined"
         return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
 
-    rows = [
-        (name, measures["n"], *(interval(measures[measure]) for measure in ("precision", "recall", "f1")))
-        for name in ("calibration", "test")
-        if (measures := report[name]) is not None
+    measured = [
+        ("calibration", point["calibration"]),
+        # Nothing is known of the test rows at a threshold that was applied later.
+        ("test, as trained" if applied else "test", report["test"]),
     ]
-    _table("", ("rows", "n", "precision", "recall", "F1"), rows)
-    for warning in report["warnings"]:
-        print(f"note: {warning}")
+    known = [(name, measures) for name, measures in measured if measures is not None]
+    shown = {"precision": "precision", "recall": "recall", "f1": "F1"}
+    if any(measures.get("cost") is not None for _, measures in known):
+        shown["cost"] = "cost of a row"
+    rows = [(name, measures["n"], *(interval(measures.get(each)) for each in shown)) for name, measures in known]
+    _table("", ("rows", "n", *shown.values()), rows)
+    for note in (*_comparison_notes(report), *report["warnings"]):
+        print(f"note: {note}")
+
+
+def _objective_words(objective: dict[str, Any]) -> str:
+    match objective:
+        case {"kind": "precision" | "recall" as kind, "target": target}:
+            confidence = objective.get("confidence")
+            return f"{kind} {target:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
+        case {"kind": "precision_recall", "precision": precision, "recall": recall}:
+            return f"precision {precision:g} and recall {recall:g}"
+        case {"kind": "f1"}:
+            return "best F1"
+        case {"kind": "f_beta", "beta": beta}:
+            return f"best F-beta, beta {beta:g}"
+        case {"kind": "cost", "false_negative": negative, "false_positive": positive}:
+            return f"lowest cost, false negative {negative:g}, false positive {positive:g}"
+    return str(objective.get("kind"))
+
+
+def _status_words(objective: dict[str, Any], status: str, rows: int | None = None) -> str:
+    """Say what came out without promising more than was seen; empty where there was no target to reach."""
+    where = "the calibration rows" if rows is None else f"the {rows:,} calibration rows"
+    confidence = objective.get("confidence")
+    at = "" if confidence is None else f" at confidence {confidence:g}"
+    has_target = objective.get("kind") in ("precision", "recall", "precision_recall")
+    match status:
+        case "met" | "preference_unmet" if not has_target:
+            return ""
+        case "met":
+            return f"certified{at}" if at else f"met on {where}"
+        case "preference_unmet":
+            return f"target not reached on {where}"
+        case "cannot_certify":
+            return f"not certified{at}"
+        case "solver_limit":
+            return "the solver met its limit first"
+        case "stopped":
+            return "stopped early, the best so far"
+    return status
+
+
+def _comparison_notes(report: dict[str, Any]) -> Iterator[str]:
+    """Say when the guard (parameter `mode`) returned the model without the unlabelled rows."""
+    comparison = report.get("comparison") or {}
+    if comparison.get("returned") != "no_unlabelled":
+        return
+    gain = comparison["gain"]
+    match report["objective"].get("kind"):
+        case "f1":
+            measure = "F1"
+        case "f_beta":
+            measure = "F-beta"
+        case "cost":
+            measure, gain = "cost of a row", -gain
+        case _:
+            measure = "F1 less what is missing to the target"
+    yield (
+        f"the unlabelled rows did not help enough ({measure} {gain:+.3g}, standard error "
+        f"{comparison['standard_error']:.3g}): this is the same method without them (--param mode=method keeps it)"
+    )
 
 
 def main() -> None:

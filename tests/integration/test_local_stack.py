@@ -157,10 +157,11 @@ def test_the_main_job_from_the_command_line(prefsvm, tmp_path):
     job, model, *report = trained.stdout.split("\n")
     assert re.fullmatch("job_[0-9a-f]{32}", job)
     assert re.fullmatch("mdl_[0-9a-f]{32}", model)
-    assert "svm, objective: kind recall, target 0.95: met." in report[0]
+    assert re.fullmatch(r"svm, objective recall 0\.95: met on the [0-9]+ calibration rows", report[0])
     assert re.search(rf"{job} +succeeded +100% .*{model}", prefsvm("jobs").stdout)
-    assert re.search(rf"{model} +svm +met .*tumours", prefsvm("models").stdout)
-    assert "threshold" in prefsvm("models", model).stdout
+    assert re.search(rf"{model} +svm +recall 0\.95 +met on the calibration rows .*tumours", prefsvm("models").stdout)
+    assert prefsvm("models", model).stdout == "\n".join(report)
+    assert prefsvm("models", "tumours").stdout == "\n".join(report)
 
     predicted = prefsvm("predict", "tumours", training, "--out", out)
     assert predicted.exit_code == 0, predicted.output

@@ -201,3 +201,103 @@ def test_a_place_that_cannot_be_written_is_named(prefsvm, stand_in, table, tmp_p
         failed = prefsvm("predict", "m", table, "--out", place)
         assert failed.exit_code == 1
         assert f"{place} cannot be written" in failed.stderr
+
+
+MEASURES = {
+    "n": 40,
+    "precision": {"value": 0.9, "low": 0.8, "high": 0.95},
+    "recall": {"value": 0.7, "low": 0.6, "high": 0.8},
+    "f1": None,
+}
+
+
+def a_model(objective: dict[str, Any], status: str = "met", **report: Any) -> dict[str, Any]:
+    trained = {"objective": objective, "status": status, "status_reason": "", "threshold": 0.25}
+    trained |= {"algorithm": "psvm", "classes": {"negative": "no", "positive": "yes"}, "warnings": []}
+    return {"operating_point": None, "report": trained | {"calibration": MEASURES, "test": None} | report}
+
+
+@pytest.mark.parametrize(
+    ("objective", "status", "said"),
+    [
+        ("recall=0.9", "met", "psvm, objective recall 0.9: met on the 40 calibration rows"),
+        ("recall=0.9", "preference_unmet", "psvm, objective recall 0.9: target not reached on the 40 calibration rows"),
+        ("f1", "met", "psvm, objective best F1"),
+        ("f_beta=2", "met", "psvm, objective best F-beta, beta 2"),
+        ("cost=5:1", "met", "psvm, objective lowest cost, false negative 5, false positive 1"),
+        ("f1", "stopped", "psvm, objective best F1: stopped early, the best so far"),
+    ],
+)
+def test_what_a_model_reached_is_no_promise(prefsvm, stand_in, objective, status, said):
+    stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective(objective), status)
+    assert prefsvm("models", "mdl_1").stdout.splitlines()[0] == said
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [("met", "certified at confidence 0.95"), ("cannot_certify", "not certified at confidence 0.95")],
+)
+def test_a_certificate_is_called_one(prefsvm, stand_in, status, said):
+    stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective("recall=0.9", 0.95), status)
+    first = prefsvm("models", "mdl_1").stdout.splitlines()[0]
+    assert first == f"psvm, objective recall 0.9 with confidence 0.95: {said}"
+
+
+def test_a_cost_is_shown_where_it_was_the_objective(prefsvm, stand_in):
+    cost = {"cost": {"value": 0.3, "low": 0.2, "high": 0.4}}
+    stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective("cost=5:1"), calibration=MEASURES | cost)
+    shown = prefsvm("models", "mdl_1").stdout
+    assert "cost of a row" in shown
+    assert "0.300 (0.200 to 0.400)" in shown
+    stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective("f1"), calibration=MEASURES | {"cost": None})
+    assert "cost" not in prefsvm("models", "mdl_1").stdout
+
+
+def test_the_point_in_use_is_shown_and_an_alias_finds_it(prefsvm, stand_in):
+    model = a_model(parse_objective("recall=0.9"), test=MEASURES)
+    model["operating_point"] = {
+        "objective": parse_objective("precision=0.95"),
+        "threshold": 0.5,
+        "status": "preference_unmet",
+        "status_reason": "The calibration rows reach only precision 0.900.",
+        "calibration": MEASURES | {"n": 41},
+        "created_at": "2026-11-01T12:30:00Z",
+    }
+    stand_in.answers["GET /models/mdl_1"] = model
+    first = {"items": [{"name": "a", "model_id": "mdl_2"}], "next_cursor": "YQ"}
+    stand_in.answers["GET /aliases?limit=100"] = first
+    stand_in.answers["GET /aliases?limit=100&cursor=YQ"] = {
+        "items": [{"name": "spam", "model_id": "mdl_1"}],
+        "next_cursor": None,
+    }
+    lines = prefsvm("models", "spam").stdout.splitlines()
+    assert lines[:4] == [
+        "psvm, objective precision 0.95: target not reached on the 41 calibration rows",
+        "The calibration rows reach only precision 0.900.",
+        "threshold 0.5 on the score for 'yes'",
+        "applied 2026-11-01T12:30:00; trained for recall 0.9, threshold 0.25",
+    ]
+    assert any(line.startswith("test, as trained") for line in lines)
+    unknown = prefsvm("models", "none")
+    assert unknown.exit_code == 1
+    assert "no alias is named 'none'" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    ("objective", "measured"),
+    [
+        ("f1", "F1 +0.062"),
+        ("cost=5:1", "cost of a row -0.062"),
+        ("recall=0.9", "F1 less what is missing to the target"),
+    ],
+)
+def test_a_model_without_the_unlabelled_rows_says_so(prefsvm, stand_in, objective, measured):
+    comparison = {"mode": "safe", "returned": "no_unlabelled", "gain": 0.062, "standard_error": 0.05}
+    stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective(objective), comparison=comparison)
+    shown = prefsvm("models", "mdl_1").stdout
+    assert f"note: the unlabelled rows did not help enough ({measured}" in shown
+    assert "standard error 0.05): this is the same method without them (--param mode=method keeps it)" in shown
+    stand_in.answers["GET /models/mdl_1"] = a_model(
+        parse_objective(objective), comparison=comparison | {"returned": "method"}
+    )
+    assert "note:" not in prefsvm("models", "mdl_1").stdout
