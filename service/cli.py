@@ -25,6 +25,15 @@ app = typer.Typer(
 )
 
 Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        help="Character between the values of a csv or tsv file; \\t is a tab.", show_default="comma; tab for .tsv"
+    ),
+]
+Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
+ALGORITHM_NAMES = ("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training")
+"""Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
@@ -34,10 +43,12 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 @app.command()
 def serve(
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder for all data [default: $PREFSVM_DATA_DIR or prefsvm-data].")
+        Path | None, typer.Option(help="Folder for all data.", show_default="$PREFSVM_DATA_DIR or prefsvm-data")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Loopback address to listen on [default: 127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one [default: 8000].")] = None,
+    host: Annotated[str | None, typer.Option(help="Loopback address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default="8000")
+    ] = None,
 ) -> None:
     """Run everything on this machine until Ctrl-C: Postgres, Redis, dispatcher, worker, API."""
     from service.local.servers import ServerError
@@ -93,7 +104,7 @@ def reproduce(
     paper: Annotated[str, typer.Argument(help="psvm or cs4vm.")],
     data: Annotated[Path, typer.Option(help="Folder with the papers' data sets as .npz files.")],
     quick: Annotated[bool, typer.Option("--quick", help="A smaller run, minutes on two cores.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Random draws [default: by the paper].")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Random draws.", show_default="by the paper")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results (JSON, Markdown).")] = Path("benchmarks/results"),
 ) -> None:
     """Run a paper's experiments again, its tables beside ours; exit code 1 when a required pattern is missed."""
@@ -118,13 +129,20 @@ def reproduce(
 @app.command()
 def upload(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="The data.")],
-    name: Annotated[str | None, typer.Option(help="Name of the data set [default: of the file].")] = None,
-    format: Annotated[str | None, typer.Option(help="csv, tsv, parquet, svmlight, npz [default: by the file].")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the data set.", show_default="of the file")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="csv, tsv, parquet, svmlight, npz.", show_default="by the file")
+    ] = None,
+    delimiter: Delimiter = None,
+    missing: Missing = [],  # noqa: B006
+    encoding: Annotated[str | None, typer.Option(help="Encoding of a csv or tsv file.", show_default="utf-8")] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns."""
+    given = {"delimiter": delimiter, "missing": missing, "encoding": encoding}
+    options = {option: value for option, value in given.items() if value}
     with _client(url) as client:
-        dataset = client.upload(file, name=name, format=format)
+        dataset = client.upload(file, name=name, format=format, options=options)
     print(dataset["id"])
     rows = [(c["name"], c["kind"], c.get("missing", ""), c.get("distinct", "")) for c in dataset["columns"]]
     _table(f"{dataset['rows']:,} rows", ("column", "kind", "missing", "distinct"), rows)
@@ -143,16 +161,26 @@ def train(
             "and of a false positive)."
         ),
     ],
-    positive: Annotated[str | None, typer.Option(help="The class that the objective speaks of.")] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            help="The class that the objective speaks of.", show_default="1, where the labels are 0/1 or -1/+1"
+        ),
+    ] = None,
     confidence: Annotated[float | None, typer.Option(help="Probability with which the target shall hold.")] = None,
     unlabeled: Annotated[list[str], typer.Option(help="Label that means 'not known'; may be repeated.")] = [],  # noqa: B006
     exclude: Annotated[list[str], typer.Option(help="Column to leave out; may be repeated.")] = [],  # noqa: B006
-    algorithm: Annotated[str, typer.Option(help="Algorithm.")] = "auto",
+    algorithm: Annotated[str, typer.Option(help=f"auto, {', '.join(ALGORITHM_NAMES)}.")] = "auto",
     param: Annotated[list[str], typer.Option(help="Parameter of the algorithm, name=value; may be repeated.")] = [],  # noqa: B006
-    test_fraction: Annotated[float | None, typer.Option(help="Share of the labelled rows to hold out.")] = None,
+    test_fraction: Annotated[
+        float | None, typer.Option(help="Share of the labelled rows to hold out.", show_default="0.2")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     alias: Annotated[str | None, typer.Option(help="Name that shall point at the model.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Longest time of the training.")] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(help="Longest time of the training, in seconds.", show_default="the most that the service allows"),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -245,18 +273,26 @@ def models(
 def predict(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file with a header.")],
-    out: Annotated[Path | None, typer.Option(help="CSV file to write [default: standard output].")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write.", show_default="standard output")] = None,
+    delimiter: Delimiter = None,
+    missing: Missing = [],  # noqa: B006
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Predict the rows of a CSV file; writes them with two columns more, the label and the score."""
+    """Predict the rows of a CSV file; writes them with columns more: label, score, and probability if there is one."""
     from service.client import predict_csv
+
+    if delimiter is None:
+        delimiter = "\t" if file.suffix.lower() in (".tsv", ".tab") else ","
+    delimiter = "\t" if delimiter == "\\t" else delimiter
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise typer.BadParameter("--delimiter takes one character other than a quote")
 
     with _client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
         if out is None:
-            warnings = predict_csv(client, model, source, sys.stdout)
+            warnings = predict_csv(client, model, source, sys.stdout, delimiter=delimiter, missing=missing)
         else:
             with _published(out) as sink:
-                warnings = predict_csv(client, model, source, sink)
+                warnings = predict_csv(client, model, source, sink, delimiter=delimiter, missing=missing)
     for warning in warnings:
         print(f"note: {warning}", file=sys.stderr)
 

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -57,9 +57,19 @@ class Client:
         """POST a JSON document and return the JSON answer."""
         return self._call("POST", path, json=body)
 
-    def upload(self, file: Path, *, name: str | None = None, format: str | None = None) -> Any:
-        """Send a file as a new data set, without ever holding it in memory, and return the data set."""
-        fields = {"name": name, "format": format}
+    def upload(
+        self,
+        file: Path,
+        *,
+        name: str | None = None,
+        format: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Send a file as a new data set, without ever holding it in memory, and return the data set.
+
+        `options` are those of the format, such as ``{"delimiter": ";"}``.
+        """
+        fields = {"name": name, "format": format, "options": json.dumps(options) if options else None}
         with file.open("rb") as content:
             return self._call(
                 "POST",
@@ -86,14 +96,25 @@ class Client:
 
 
 def _problem(answer: httpx.Response) -> str:
-    """Say what a problem document says, field by field."""
+    """Say what a problem document says, each thing once: its fields where it has some, else its detail."""
     try:
         problem = answer.json()
-        lines = [f"{problem['title']}: {problem['detail']}"]
-        lines += [f"  {error['field']}: {error['message']}" for error in problem.get("errors", [])]
-    except (ValueError, KeyError, TypeError):
+        # The detail of a problem with fields is the first of them again.
+        said = [_field_problem(error["field"], error["message"]) for error in problem.get("errors", [])]
+        said = said or [problem["detail"]]
+        if problem.get("line") is not None and f"line {problem['line']}" not in said[0]:
+            said[0] = f"line {problem['line']}: {said[0]}"
+        return f"{problem['title']}: " + "\n  ".join(said)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return f"{answer.request.method} {answer.request.url.path}: HTTP status {answer.status_code}"
-    return "\n".join(lines)
+
+
+def _field_problem(field: str, message: str) -> str:
+    """Name a field without the part of the request that it is in, which the command line does not show."""
+    where, _, name = field.partition(".")
+    if where not in ("body", "form", "query", "path"):
+        name = field
+    return f"{name}: {message}" if name else message
 
 
 def parse_objective(text: str, confidence: float | None = None) -> dict[str, Any]:
@@ -148,8 +169,18 @@ def parse_params(pairs: list[str]) -> dict[str, Any]:
     return params
 
 
-def predict_csv(client: Client, model: str, source: IO[str], sink: IO[str]) -> list[str]:
+def predict_csv(
+    client: Client,
+    model: str,
+    source: IO[str],
+    sink: IO[str],
+    *,
+    delimiter: str = ",",
+    missing: Collection[str] = (),
+) -> list[str]:
     """Predict the rows of a CSV file and write them with the columns ``prefsvm_label`` and ``prefsvm_score``.
+
+    Where the model gives probabilities there is a third one, ``prefsvm_probability``.
 
     Memory stays flat: the file is read in pieces of `PREDICT_ROWS` rows. Nothing is written before the service has
     answered for the first of them.
@@ -161,6 +192,10 @@ def predict_csv(client: Client, model: str, source: IO[str], sink: IO[str]) -> l
         Id or alias.
     source, sink : text files
         Opened with ``newline=""``.
+    delimiter : str, default ","
+        One character, of both files.
+    missing : collection of str, default ()
+        Values that mean "missing", such as ``NA``. The empty one always does.
 
     Returns
     -------
@@ -168,25 +203,29 @@ def predict_csv(client: Client, model: str, source: IO[str], sink: IO[str]) -> l
         Warnings of the service, each once.
     """
     try:
-        reader = csv.reader(source, strict=True)
+        reader = csv.reader(source, strict=True, delimiter=delimiter)
         header = next(reader, None)
         if not header:
             raise ClientError("the file is empty: the first line must name the columns")
-        writer = csv.writer(sink, lineterminator="\n")
-        named = [*header, "prefsvm_label", "prefsvm_score"]
-        begun = False
+        writer = csv.writer(sink, lineterminator="\n", delimiter=delimiter)
+        added: list[str] = []
         warnings: dict[str, None] = {}
         for lines in _pieces(_checked(reader, len(header))):
-            rows = [{name: cell(text) for name, text in zip(header, line, strict=True)} for line in lines]
+            rows = [
+                {name: None if text in missing else cell(text) for name, text in zip(header, line, strict=True)}
+                for line in lines
+            ]
             answer = client.post("/predict", {"model": model, "rows": rows})
             warnings |= dict.fromkeys(map(str, answer["warnings"]))
-            if not begun:
-                writer.writerow(named)
-                begun = True
+            if not added:
+                # A model gives probabilities for all rows or for none.
+                added = ["label", "score"]
+                added += ["probability"] if answer["predictions"][0].get("probability") is not None else []
+                writer.writerow([*header, *(f"prefsvm_{name}" for name in added)])
             for line, predicted in zip(lines, answer["predictions"], strict=True):
-                writer.writerow([*line, predicted["label"], repr(predicted["score"])])
-        if not begun:
-            writer.writerow(named)
+                writer.writerow([*line, *(predicted[name] for name in added)])
+        if not added:
+            writer.writerow([*header, "prefsvm_label", "prefsvm_score"])
     except csv.Error as error:
         raise ClientError(f"line {reader.line_num}: {error}") from None
     except UnicodeDecodeError as error:

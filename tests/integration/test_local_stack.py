@@ -182,7 +182,14 @@ def test_refusals_are_said_in_the_words_of_the_service(prefsvm, tmp_path):
     assert unknown.stderr.startswith("prefsvm: No such model: ")
     wrong = prefsvm("train", "ds_" + 32 * "0", "--target", "y", "--objective", "recall=1.5")
     assert wrong.exit_code == 1
-    assert "body.objective" in wrong.stderr
+    assert re.fullmatch("prefsvm: Invalid request: objective\\.[^\n]+\n", wrong.stderr)
+    (tmp_path / "semicolons.csv").write_text("a;b\n1;NA\n")
+    uploaded = prefsvm("upload", tmp_path / "semicolons.csv", "--delimiter", ";", "--missing", "NA")
+    assert re.search(r"b +\w+ +1 +0", uploaded.stdout), uploaded.output
+    (tmp_path / "late.csv").write_text("a,b\n1,2\n3\n")
+    unreadable = prefsvm("upload", tmp_path / "late.csv")
+    assert unreadable.exit_code == 1
+    assert unreadable.stderr.count("line 3") == 1
     (tmp_path / "ragged.csv").write_text("a,b\n1\n")
     ragged = prefsvm("predict", "tumours", tmp_path / "ragged.csv")
     assert ragged.exit_code == 1

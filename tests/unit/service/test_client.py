@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +15,10 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from service import client
-from service.cli import app
+from service.cli import ALGORITHM_NAMES, app
 from service.client import cell, parse_objective, parse_params
 from service.ingest import numbers
+from solver.training import ALGORITHMS
 
 
 @pytest.mark.parametrize(
@@ -301,3 +303,64 @@ def test_a_model_without_the_unlabelled_rows_says_so(prefsvm, stand_in, objectiv
         parse_objective(objective), comparison=comparison | {"returned": "method"}
     )
     assert "note:" not in prefsvm("models", "mdl_1").stdout
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        ({"detail": "no model has this id"}, "Bad: no model has this id"),
+        (
+            {"detail": "body.seed: too large", "errors": [{"field": "body.seed", "message": "too large"}]},
+            "Bad: seed: too large",
+        ),
+        (
+            {
+                "detail": "body.seed: too large (and 1 more)",
+                "errors": [{"field": "body.seed", "message": "too large"}, {"field": "body", "message": "is bad"}],
+            },
+            "Bad: seed: too large\n  is bad",
+        ),
+        ({"detail": "too few values", "line": 7}, "Bad: line 7: too few values"),
+        ({"detail": "line 7 has too few values", "line": 7}, "Bad: line 7 has too few values"),
+    ],
+)
+def test_a_problem_is_said_once(prefsvm, stand_in, problem, said):
+    stand_in.answers["GET /models"] = (422, {"title": "Bad", **problem})
+    assert prefsvm("models").stderr == f"prefsvm: {said}\n"
+
+
+def test_options_of_an_upload(prefsvm, stand_in, table):
+    stand_in.answers["POST /datasets"] = {"id": "ds_1", "columns": [], "rows": 2, "warnings": []}
+    options = ("--delimiter", ";", "--missing", "NA", "--missing", "?", "--encoding", "cp1252")
+    assert prefsvm("upload", table, *options).exit_code == 0
+    assert b'{"delimiter": ";", "missing": ["NA", "?"], "encoding": "cp1252"}' in stand_in.bodies[0]
+    assert prefsvm("upload", table).exit_code == 0
+    assert b"options" not in stand_in.bodies[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "delimiter"), [("a.csv", (";",), ";"), ("a.csv", ("\\t",), "\t"), ("a.tsv", (), "\t")]
+)
+def test_predictions_of_other_delimiters_with_missing_values_and_a_probability(
+    prefsvm, stand_in, tmp_path, name, given, delimiter
+):
+    stand_in.answers["POST /predict"] = predicts(0.75)
+    source = tmp_path / name
+    source.write_text(f"a{delimiter}b\n1{delimiter}NA\n")
+    done = prefsvm("predict", "m", source, "--missing", "NA", *(("--delimiter", *given) if given else ()))
+    assert done.stdout.replace(delimiter, ",") == (
+        "a,b,prefsvm_label,prefsvm_score,prefsvm_probability\n1,NA,yes,0.5,0.75\n"
+    )
+    assert json.loads(stand_in.bodies[0])["rows"] == [{"a": 1, "b": None}]
+    assert prefsvm("predict", "m", source, "--delimiter", "ab").exit_code == 2
+
+
+def test_the_help_names_the_algorithms():
+    assert set(ALGORITHM_NAMES) == set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("command", ["serve", "upload", "train", "jobs", "models", "predict", "reproduce", "example"])
+def test_the_help_has_no_holes(command):
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    assert not re.search(r" \.\s", shown.stdout)
