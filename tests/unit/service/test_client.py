@@ -364,3 +364,19 @@ def test_the_help_has_no_holes(command):
     shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0
     assert not re.search(r" \.\s", shown.stdout)
+
+
+def test_the_bar_of_a_failed_job_is_not_full(prefsvm, stand_in):
+    stand_in.answers["POST /train"] = {"id": "job_1", "status": "queued"}
+    stand_in.answers["GET /jobs/job_1"] = {
+        "id": "job_1",
+        "status": "failed",
+        "progress": 0.3,
+        "phase": "training",
+        "error": {"code": "out_of_memory", "message": "there was not enough memory"},
+    }
+    failed = prefsvm("train", "ds_1", "--target", "y", "--objective", "f1", "--wait")
+    assert failed.exit_code == 1
+    assert "the job ended as failed: there was not enough memory" in failed.stderr
+    assert " 30 %" in failed.stderr
+    assert "100 %" not in failed.stderr
