@@ -13,7 +13,7 @@ lock base
 lock local --extra local
 lock gpu-cuda12 --extra gpu-cuda12
 lock gpu-cuda13 --extra gpu-cuda13
-lock dev --extra local --extra dev
+lock dev --extra local --extra otel --extra dev
 # what builds the wheel of the project itself (Dockerfile)
 "${PYTHON:-python3}" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' |
   compile - --output-file requirements/build.lock
