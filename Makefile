@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help demo test test-slow chaos fuzz serve lint types imports check benchmarks lock clean
+.PHONY: help demo test test-slow chaos fuzz serve lint types imports audit check benchmarks lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ types: .venv/installed  ## mypy, strict
 
 imports: .venv/installed  ## the import rules between the folders
 	@$(BIN)/lint-imports
+
+audit: .venv/installed  ## write the bill of materials and look for known vulnerabilities
+	@$(BIN)/python scripts/audit.py $(ARGS)
 
 check: lint types imports test  ## what CI runs
 
