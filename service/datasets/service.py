@@ -21,7 +21,7 @@ from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import Dataset
 from service.db import idempotency
 from service.db.session import AWAY, Database
-from service.db.tables import DatasetRow
+from service.db.tables import DEFAULT_PROJECT, DatasetRow
 from service.errors import IdempotencyConflict, InvalidRequest, Problem
 from service.identifiers import is_id, new_id
 from service.ingest.errors import IngestError
@@ -249,7 +249,7 @@ class DatasetService:
     def _find_earlier(self, key: str, digest: str) -> Dataset | None:
         """Return the data set that this key made before, so that its copy need not be read."""
         with self._database.transaction() as session:
-            made = idempotency.find(session, OPERATION, key, digest)
+            made = idempotency.find(session, DEFAULT_PROJECT, OPERATION, key, digest)
             return None if made is None else _existing(DatasetRepository(session).get(made))
 
     def _save(self, row: DatasetRow, key: str | None, digest: str) -> Dataset:
@@ -261,7 +261,11 @@ class DatasetService:
         try:
             with self._database.transaction() as session:
                 datasets = DatasetRepository(session)
-                made = idempotency.claim(session, OPERATION, key, digest, row.id) if key is not None else row.id
+                made = (
+                    idempotency.claim(session, DEFAULT_PROJECT, OPERATION, key, digest, row.id)
+                    if key is not None
+                    else row.id
+                )
                 if made != row.id:
                     return _existing(datasets.get(made))
                 saved = _dataset(datasets.add(row))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -10,7 +9,7 @@ from service.db.tables import IdempotencyKeyRow
 from service.errors import IdempotencyConflict
 
 
-def find(session: Session, operation: str, key: str, request_sha256: str) -> str | None:
+def find(session: Session, project_id: str, operation: str, key: str, request_sha256: str) -> str | None:
     """Return the id of the resource that this key made, or None if the key is new.
 
     Raises
@@ -18,11 +17,11 @@ def find(session: Session, operation: str, key: str, request_sha256: str) -> str
     IdempotencyConflict
         If the key was used with another request.
     """
-    row = session.get(IdempotencyKeyRow, (operation, key))
+    row = session.get(IdempotencyKeyRow, (project_id, operation, key))
     return None if row is None else _same_request(row, request_sha256)
 
 
-def claim(session: Session, operation: str, key: str, request_sha256: str, resource_id: str) -> str:
+def claim(session: Session, project_id: str, operation: str, key: str, request_sha256: str, resource_id: str) -> str:
     """Tie a key to the resource that this transaction is about to make, or find the one that it has made before.
 
     Call it first in the transaction that inserts the resource. Of two requests at once, the second waits at the
@@ -40,13 +39,15 @@ def claim(session: Session, operation: str, key: str, request_sha256: str, resou
     """
     made = session.execute(
         insert(IdempotencyKeyRow)
-        .values(operation=operation, key=key, request_sha256=request_sha256, resource_id=resource_id)
+        .values(
+            project_id=project_id, operation=operation, key=key, request_sha256=request_sha256, resource_id=resource_id
+        )
         .on_conflict_do_nothing()
         .returning(IdempotencyKeyRow.resource_id)
     ).scalar_one_or_none()
     if made is not None:
         return made
-    row = session.execute(select(IdempotencyKeyRow).filter_by(operation=operation, key=key)).scalar_one()
+    row = session.get_one(IdempotencyKeyRow, (project_id, operation, key))
     return _same_request(row, request_sha256)
 
 

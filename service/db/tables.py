@@ -5,7 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, LargeBinary, MetaData, Text, func, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    LargeBinary,
+    MetaData,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -30,12 +43,58 @@ class Base(DeclarativeBase):
     }
 
 
+DEFAULT_PROJECT = "prj_" + 32 * "0"
+"""The project that is there from the start. Without keys everything is in it; its admins run the installation."""
+
+
+def _project() -> Mapped[str]:
+    """Return the column that says whose row this is. Every query of the API names it."""
+    return mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"), server_default=DEFAULT_PROJECT)
+
+
+class ProjectRow(Base):
+    """Who owns data sets, jobs, models and aliases: nobody sees another project's."""
+
+    __tablename__ = "projects"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    limits: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    """``requests_per_second``, ``queued_jobs``, ``running_jobs``, ``stored_bytes``; what is absent is not limited."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ApiKeyRow(Base):
+    """A key that lets somebody act for a project. Its secret is not kept, only the SHA-256 of it."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    """The public part of the key."""
+    project_id: Mapped[str] = mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"))
+    name: Mapped[str]
+    secret_sha256: Mapped[bytes] = mapped_column(LargeBinary)
+    """Of 256 random bits, which no slow hash needs to protect."""
+    scopes: Mapped[list[Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    """To the minute."""
+
+    __table_args__ = (
+        Index(None, "project_id", "created_at", "id"),
+        CheckConstraint("octet_length(secret_sha256) = 32", name="secret"),
+    )
+
+
 class DatasetRow(Base):
     """An upload that was read without an error. Its bytes are in the blob store under the two keys."""
 
     __tablename__ = "datasets"
 
     id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str] = _project()
     name: Mapped[str]
     format: Mapped[str]
     """Format of the upload: ``csv``, ``parquet``, …"""
@@ -53,7 +112,7 @@ class DatasetRow(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (
-        Index(None, "created_at", "id"),
+        Index(None, "project_id", "created_at", "id"),
         CheckConstraint("layout IN ('table', 'matrix')", name="layout"),
     )
 
@@ -68,6 +127,7 @@ class JobRow(Base):
     __tablename__ = "jobs"
 
     id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str] = _project()
     status: Mapped[str] = mapped_column(server_default="queued")
     phase: Mapped[str | None]
     """What the running attempt does now: ``reading``, ``features``, ``training``, ``evaluating``, ``storing``."""
@@ -99,8 +159,11 @@ class JobRow(Base):
             "(status IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)", name="finished"
         ),
         CheckConstraint("attempt >= 0 AND progress >= 0 AND progress <= 1", name="ranges"),
-        Index(None, "created_at", "id"),
+        Index(None, "project_id", "created_at", "id"),
         Index("ix_jobs_open", "status", "created_at", postgresql_where=text("status IN ('queued', 'running')")),
+        Index(
+            "ix_jobs_open_of_project", "project_id", "status", postgresql_where=text("status IN ('queued', 'running')")
+        ),
     )
 
 
@@ -126,6 +189,7 @@ class ModelRow(Base):
     __tablename__ = "models"
 
     id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str] = _project()
     job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"), unique=True)
     """At most one model a job, whatever happens."""
     dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
@@ -138,7 +202,11 @@ class ModelRow(Base):
     """Over the bytes of all chunks in order."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
-    __table_args__ = (Index(None, "created_at", "id"),)
+    __table_args__ = (
+        Index(None, "project_id", "created_at", "id"),
+        # For the foreign keys that hold an alias and its model together in one project.
+        UniqueConstraint("project_id", "id"),
+    )
 
 
 class ModelChunkRow(Base):
@@ -175,11 +243,15 @@ class AliasRow(Base):
 
     __tablename__ = "aliases"
 
+    project_id: Mapped[str] = mapped_column(primary_key=True, server_default=DEFAULT_PROJECT)
     name: Mapped[str] = mapped_column(primary_key=True)
-    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="RESTRICT"))
+    model_id: Mapped[str]
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
-    __table_args__ = (Index(None, "model_id"),)
+    __table_args__ = (
+        Index(None, "model_id"),
+        ForeignKeyConstraint(["project_id", "model_id"], ["models.project_id", "models.id"], ondelete="RESTRICT"),
+    )
 
 
 class AliasChangeRow(Base):
@@ -188,13 +260,14 @@ class AliasChangeRow(Base):
     __tablename__ = "alias_changes"
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    project_id: Mapped[str] = _project()
     name: Mapped[str]
     model_id: Mapped[str]
     restores: Mapped[int | None] = mapped_column(BigInteger)
     """Set on a rollback: the earlier change that it went back to. The next rollback starts from there."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
-    __table_args__ = (Index(None, "name", "id"),)
+    __table_args__ = (Index(None, "project_id", "name", "id"),)
 
 
 class IdempotencyKeyRow(Base):
@@ -202,6 +275,9 @@ class IdempotencyKeyRow(Base):
 
     __tablename__ = "idempotency_keys"
 
+    project_id: Mapped[str] = mapped_column(
+        ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True, server_default=DEFAULT_PROJECT
+    )
     operation: Mapped[str] = mapped_column(primary_key=True)
     """Operation id of the create, so that one key can be used with each."""
     key: Mapped[str] = mapped_column(primary_key=True)

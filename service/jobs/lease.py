@@ -269,7 +269,7 @@ class JobLifecycle:
         row = session.execute(
             self._held(claim)
             .values(status="succeeded", finished_at=self.now, lease_until=None, progress=1.0)
-            .returning(JobRow.dataset_id)
+            .returning(JobRow.project_id, JobRow.dataset_id)
         ).one_or_none()
         if row is None:
             return self._ended(session, claim, "succeeded")
@@ -277,6 +277,7 @@ class JobLifecycle:
         session.execute(
             insert(ModelRow).values(
                 id=model.id,
+                project_id=row.project_id,
                 job_id=claim.job_id,
                 dataset_id=row.dataset_id,
                 algorithm=model.algorithm,
@@ -304,7 +305,7 @@ class JobLifecycle:
         )
         alias = claim.request.get("alias")
         if alias is not None:
-            AliasRepository(session).put(alias, model.id)
+            AliasRepository(session, row.project_id).put(alias, model.id)
         _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded", "model_id": model.id})
         _notify(session)
         fault("finish_before_commit")

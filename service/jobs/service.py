@@ -12,7 +12,7 @@ import orjson
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
-from service.db.tables import DatasetRow, JobRow
+from service.db.tables import DEFAULT_PROJECT, DatasetRow, JobRow
 from service.errors import FieldError, IdempotencyConflict, InvalidRequest
 from service.identifiers import is_id, new_id
 from service.ingest.limits import MAX_EXACT_INTEGER
@@ -52,7 +52,7 @@ class JobService:
             jobs = JobRepository(session)
             job_id = new_id("job")
             if idempotency_key is not None:
-                made = idempotency.claim(session, OPERATION, idempotency_key, digest, job_id)
+                made = idempotency.claim(session, DEFAULT_PROJECT, OPERATION, idempotency_key, digest, job_id)
                 if made != job_id:
                     return _as_accepted(jobs.get(made))
             # Locked, so that nobody deletes the data set between this check and the insert.

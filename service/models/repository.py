@@ -153,53 +153,55 @@ class ModelFileRepository:
 
 
 class AliasRepository:
-    """Aliases and their history, in the transaction of `session`.
+    """Aliases of one project and their history, in the transaction of `session`.
 
     Every move is kept in ``alias_changes``. A rollback is a move too; it says with ``restores`` which earlier move it
     went back to, so that a second rollback goes further back and not forth again.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, project_id: str) -> None:
         self._session = session
+        self._project_id = project_id
 
     def put(self, name: str, model_id: str, *, restores: int | None = None) -> AliasRow:
         """Point an alias at a model and note the move."""
-        statement = insert(AliasRow).values(name=name, model_id=model_id)
+        statement = insert(AliasRow).values(project_id=self._project_id, name=name, model_id=model_id)
         moved = statement.on_conflict_do_update(
-            index_elements=[AliasRow.name], set_={"model_id": model_id, "updated_at": func.now()}
+            index_elements=[AliasRow.project_id, AliasRow.name], set_={"model_id": model_id, "updated_at": func.now()}
         )
         row = self._session.scalars(moved.returning(AliasRow), execution_options={"populate_existing": True}).one()
-        self._session.add(AliasChangeRow(name=name, model_id=model_id, restores=restores))
+        self._session.add(AliasChangeRow(project_id=self._project_id, name=name, model_id=model_id, restores=restores))
         self._session.flush()
         return row
 
     def list(self, after: str | None, limit: int) -> Sequence[AliasRow]:
         """Return up to ``limit + 1`` aliases by name."""
-        statement = select(AliasRow).order_by(AliasRow.name).limit(limit + 1)
+        statement = (
+            select(AliasRow).where(AliasRow.project_id == self._project_id).order_by(AliasRow.name).limit(limit + 1)
+        )
         if after is not None:
             statement = statement.where(AliasRow.name > after)
         return self._session.scalars(statement).all()
 
     def lock(self, name: str) -> AliasRow | None:
         """Return an alias that nobody else can move before this transaction ends."""
-        return self._session.get(AliasRow, name, with_for_update=True)
+        return self._session.get(AliasRow, (self._project_id, name), with_for_update=True)
 
     def before_last_move(self, name: str) -> AliasChangeRow | None:
         """Return the newest earlier move to another model that still exists, or None.
 
         Rollbacks since are followed to the move that they restored.
         """
-        last = self._session.scalar(
-            select(AliasChangeRow).where(AliasChangeRow.name == name).order_by(AliasChangeRow.id.desc()).limit(1)
+        moves = (
+            select(AliasChangeRow)
+            .where(AliasChangeRow.project_id == self._project_id, AliasChangeRow.name == name)
+            .order_by(AliasChangeRow.id.desc())
+            .limit(1)
         )
+        last = self._session.scalar(moves)
         position, current = (None, None) if last is None else (last.restores or last.id, last.model_id)
         while position is not None:
-            earlier = self._session.scalar(
-                select(AliasChangeRow)
-                .where(AliasChangeRow.name == name, AliasChangeRow.id < position)
-                .order_by(AliasChangeRow.id.desc())
-                .limit(1)
-            )
+            earlier = self._session.scalar(moves.where(AliasChangeRow.id < position))
             if earlier is None:
                 return None
             if earlier.model_id != current and self._session.get(ModelRow, earlier.model_id) is not None:

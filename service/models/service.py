@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 import solver.operating_point
 from service.db.session import Database
-from service.db.tables import OperatingPointRow
+from service.db.tables import DEFAULT_PROJECT, OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
 from service.jobs.schemas import Objective
@@ -130,13 +130,13 @@ class AliasService:
         with self._database.transaction() as session:
             if not is_id(model_id, "mdl") or not ModelRepository(session).lock(model_id):
                 raise InvalidRequest.of("body.model", "there is no such model")
-            return Alias.model_validate(AliasRepository(session).put(name, model_id))
+            return Alias.model_validate(AliasRepository(session, DEFAULT_PROJECT).put(name, model_id))
 
     def list(self, cursor: str | None, limit: int) -> AliasPage:
         """Return a page of aliases, by name."""
         after = _decode_name(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = AliasRepository(session).list(after, limit)
+            rows = AliasRepository(session, DEFAULT_PROJECT).list(after, limit)
         return AliasPage(
             items=[Alias.model_validate(row) for row in rows[:limit]],
             next_cursor=_encode_name(rows[limit - 1].name) if len(rows) > limit else None,
@@ -153,7 +153,7 @@ class AliasService:
             If there was no model before, or none that still exists.
         """
         with self._database.transaction() as session:
-            aliases = AliasRepository(session)
+            aliases = AliasRepository(session, DEFAULT_PROJECT)
             if not is_alias(name) or aliases.lock(name) is None:
                 raise AliasNotFound("no alias has this name")
             target = aliases.before_last_move(name)

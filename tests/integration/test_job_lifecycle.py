@@ -13,7 +13,16 @@ import pytest
 from sqlalchemy import select, text, update
 
 from service.db.session import Database
-from service.db.tables import AliasChangeRow, AliasRow, DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow
+from service.db.tables import (
+    DEFAULT_PROJECT,
+    AliasChangeRow,
+    AliasRow,
+    DatasetRow,
+    JobEventRow,
+    JobRow,
+    ModelChunkRow,
+    ModelRow,
+)
 from service.identifiers import new_id
 from service.jobs.lease import (
     CHUNK_BYTES,
@@ -179,7 +188,7 @@ def test_a_model_is_stored_whole_with_its_alias(
         assert stored.report["status"] == "met"
         assert stored.report["timings"]["training"] == 1.0
         assert stored.report["timings"]["storing"] > 0
-        assert session.get_one(AliasRow, "spam-filter").model_id == model.id
+        assert session.get_one(AliasRow, (DEFAULT_PROJECT, "spam-filter")).model_id == model.id
         assert len(session.scalars(select(AliasChangeRow.model_id)).all()) == 2
         event = session.scalars(select(JobEventRow).where(JobEventRow.job_id == job_id, JobEventRow.kind == "finished"))
         assert event.one().data == {"status": "succeeded", "model_id": model.id}
