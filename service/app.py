@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import uvicorn
-from anyio import to_thread
+from anyio import create_task_group, to_thread
 from fastapi import FastAPI
 
 from service.api.context import RequestContext
@@ -30,6 +30,7 @@ from service.models.exports import ExportService
 from service.models.service import AliasService, ModelService
 from service.predictions.service import PredictionService
 from service.readiness import Readiness
+from service.retention import Keeper, sweep_forever
 from service.settings import Settings
 from solver.parallel import single_threaded_blas
 
@@ -61,7 +62,10 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await to_thread.run_sync(blobs.sweep, LEFTOVER_SECONDS)
-        yield
+        async with create_task_group() as background:
+            background.start_soon(sweep_forever, Keeper(settings, database, blobs), settings.retention_seconds)
+            yield
+            background.cancel_scope.cancel()
         database.close()
 
     app = FastAPI(

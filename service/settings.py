@@ -70,6 +70,19 @@ class Settings(BaseSettings):
     redispatch_seconds: float = 15.0
     """A queued job that was rung for this long ago without being claimed is rung for again."""
 
+    retain_events_days: Annotated[float, Field(ge=0)] | None = None
+    """Events of jobs that ended longer ago are deleted. Unset: they stay, as with all of these."""
+    retain_jobs_days: Annotated[float, Field(ge=0)] | None = None
+    """Jobs that ended longer ago are deleted with their events; their models stay."""
+    retain_models_days: Annotated[float, Field(ge=0)] | None = None
+    """Models that are older are deleted, unless an alias points at them."""
+    retain_datasets_days: Annotated[float, Field(ge=0)] | None = None
+    """Data sets are deleted when they are older and no job has used them for as long."""
+    retain_idempotency_keys_days: Annotated[float, Field(ge=1)] | None = 30
+    """How long a repeated create with the same Idempotency-Key is recognised."""
+    retention_seconds: Annotated[float, Field(gt=0)] = 3600.0
+    """How often the API looks for what is too old."""
+
     model_cache_bytes: int = MIB * 512
     """Decision functions kept ready for ``POST /predict``, in one API process."""
     max_predict_rows: int = 10_000

@@ -1,0 +1,120 @@
+"""Deletes what is older than its owner wants to keep. Nothing is deleted unless a setting says so.
+
+Every API process runs a `Keeper`; an advisory lock of Postgres lets one of them work at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any, cast
+
+from anyio import sleep, to_thread
+from sqlalchemy import CursorResult, text
+
+from service.blobs.store import BlobStore
+from service.db.session import AWAY, Database
+from service.settings import Settings
+
+log = logging.getLogger("prefsvm.retention")
+
+LOCK = text("SELECT pg_try_advisory_xact_lock(hashtext('prefsvm.retention'))")
+
+# What a statement returns are the keys of the blobs that go with its rows.
+EVENTS = text(
+    """
+    DELETE FROM job_events USING jobs
+     WHERE jobs.id = job_events.job_id AND jobs.finished_at < now() - CAST(:age AS interval)
+    """
+)
+MODELS = text(
+    """
+    DELETE FROM models
+     WHERE created_at < now() - CAST(:age AS interval)
+       AND NOT EXISTS (SELECT FROM aliases WHERE aliases.model_id = models.id)
+    """
+)
+JOBS = text("DELETE FROM jobs WHERE finished_at < now() - CAST(:age AS interval)")
+DATASETS = text(
+    """
+    DELETE FROM datasets
+     WHERE created_at < now() - CAST(:age AS interval)
+       AND NOT EXISTS (
+             SELECT FROM jobs
+              WHERE jobs.dataset_id = datasets.id
+                AND (jobs.finished_at IS NULL OR jobs.finished_at >= now() - CAST(:age AS interval)))
+    RETURNING blob_key, columnar_key
+    """
+)
+IDEMPOTENCY_KEYS = text("DELETE FROM idempotency_keys WHERE created_at < now() - CAST(:age AS interval)")
+
+
+class Keeper:
+    """Applies the ``retain_…_days`` of the settings.
+
+    Parameters
+    ----------
+    settings : Settings
+    database : Database
+    blobs : BlobStore
+        Where the bytes of data sets are.
+    """
+
+    def __init__(self, settings: Settings, database: Database, blobs: BlobStore) -> None:
+        self._settings = settings
+        self._database = database
+        self._blobs = blobs
+
+    def sweep(self) -> dict[str, int]:
+        """Delete what is too old, unless another process is at it or Postgres is away.
+
+        Returns
+        -------
+        dict
+            How many rows of each kind were deleted; kinds with none are left out.
+        """
+        settings = self._settings
+        rules = (  # models before the jobs that made them, data sets after the jobs that used them
+            ("events", EVENTS, settings.retain_events_days),
+            ("models", MODELS, settings.retain_models_days),
+            ("jobs", JOBS, settings.retain_jobs_days),
+            ("datasets", DATASETS, settings.retain_datasets_days),
+            ("idempotency_keys", IDEMPOTENCY_KEYS, settings.retain_idempotency_keys_days),
+        )
+        deleted: dict[str, int] = {}
+        blobs: list[str] = []
+        try:
+            with self._database.transaction() as session:
+                if not session.scalar(LOCK):
+                    return {}
+                for kind, statement, days in rules:
+                    if days is None:
+                        continue
+                    result = cast(CursorResult[Any], session.execute(statement, {"age": timedelta(days=days)}))
+                    gone = result.all() if result.returns_rows else []
+                    blobs += [key for row in gone for key in row]
+                    count = len(gone) if result.returns_rows else result.rowcount
+                    if count:
+                        deleted[kind] = count
+        except AWAY as error:
+            log.warning("the database does not answer (%s)", type(error).__name__)
+            return {}
+        # After the commit: bytes without a row cost space, a row without its bytes would be a lie.
+        for key in blobs:
+            try:
+                self._blobs.delete(key)
+            except Exception:
+                log.exception("a blob was left behind", extra={"fields": {"key": key}})
+        if deleted:
+            log.info("deleted what was too old", extra={"fields": deleted})
+        return deleted
+
+
+async def sweep_forever(keeper: Keeper, seconds: float) -> None:
+    """Sweep now and every `seconds`, until cancelled."""
+    while True:
+        try:
+            await to_thread.run_sync(keeper.sweep, abandon_on_cancel=True)
+        except Exception:
+            log.exception("nothing was deleted")  # a defect here must not end the API
+        await sleep(seconds)
