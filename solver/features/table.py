@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -237,10 +239,12 @@ class TableFeatures:
         self.columns: list[dict[str, str]] = [{"name": name, "kind": "number"} for name in number_names]
         self.columns += [{"name": name, "kind": "category"} for name in category_names]
         valued = scale > 0
-        self._valued_names = [name for name, used in zip(number_names, valued, strict=True) if used]
+        self._valued, self._indicated = np.flatnonzero(valued), np.flatnonzero(indicator)
+        self._valued_names = [number_names[j] for j in self._valued]
         self._valued_median, self._valued_mean, self._valued_scale = median[valued], mean[valued], scale[valued]
         self._surprising_if_missing = (indicator == 0)[valued]
-        self._indicator_names = [name for name, has in zip(number_names, indicator, strict=True) if has]
+        self._indicator_names = [number_names[j] for j in self._indicated]
+        self._reader = RowReader(self.columns)
         width = len(self._valued_names) + len(self._indicator_names)
         self._level_index: list[dict[str | None, int]] = []
         for column_levels, has_missing in zip(levels, missing_level, strict=True):
@@ -282,12 +286,47 @@ class TableFeatures:
                 raise FeatureError(
                     f"column {column.name!r}: the model knows it as {needed['kind']}, here it is {column.kind}"
                 )
+        numbers = np.empty((table.n_rows, len(self._number_names)))
+        for j, name in enumerate(self._number_names):
+            numbers[:, j] = table.columns[name].values
+        return self._assemble(numbers, [table.columns[name].values.tolist() for name in self._category_names])
+
+    def transform_rows(
+        self, rows: Sequence[Mapping[str, Any]]
+    ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts, list[str]]:
+        """Turn JSON rows into features: what `table_from_rows` and `transform` do, without a table in between.
+
+        Returns
+        -------
+        X, counts
+            As of `transform`.
+        extra : list of str
+            Names in the rows that are not needed, sorted.
+
+        Raises
+        ------
+        MissingColumns, BadValue
+            See `table_from_rows`.
+        """
+        numbers, categories, extra = self._reader.read(rows)
+        return *self._assemble(numbers, categories), extra
+
+    def _assemble(
+        self, numbers: NDArray[np.float64], categories: Sequence[list[str | None]]
+    ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
+        """Features of the values of the number columns, which may be written over, and of each category column."""
         counts = FeatureCounts()
-        n = table.n_rows
-        n_dense = len(self._valued_names) + len(self._indicator_names)
-        dense = np.zeros((n, n_dense if self.sparse else self.n_features))
-        self._fill_numbers(dense, table, counts)
-        codes = self._category_codes(table, counts)
+        n = len(numbers)
+        n_valued, n_dense = len(self._valued), len(self._valued) + len(self._indicated)
+        codes = self._category_codes(categories, counts)
+        if self.n_features == numbers.shape[1] == n_valued:
+            self._standardise(numbers, counts)
+            dense = numbers
+        else:
+            dense = np.zeros((n, n_dense if self.sparse else self.n_features))
+            dense[:, :n_valued] = numbers[:, self._valued]
+            self._standardise(dense[:, :n_valued], counts)
+            dense[:, n_valued:n_dense] = ~np.isfinite(numbers[:, self._indicated])
         if not self.sparse:
             for code in codes:
                 known = np.flatnonzero(code >= 0)
@@ -302,11 +341,8 @@ class TableFeatures:
         )
         return X, counts
 
-    def _fill_numbers(self, out: NDArray[np.float64], table: Table, counts: FeatureCounts) -> None:
-        n_valued = len(self._valued_names)
-        block = out[:, :n_valued]
-        for j, name in enumerate(self._valued_names):
-            block[:, j] = table.columns[name].values
+    def _standardise(self, block: NDArray[np.float64], counts: FeatureCounts) -> None:
+        """Fill and scale the values of the number columns in place."""
         finite = np.isfinite(block)
         if not finite.all():
             absent = ~finite
@@ -318,14 +354,11 @@ class TableFeatures:
             block /= self._valued_scale
         np.maximum(block, -LARGEST_SCORE, out=block)
         np.minimum(block, LARGEST_SCORE, out=block)
-        for j, name in enumerate(self._indicator_names, start=n_valued):
-            out[:, j] = ~np.isfinite(table.columns[name].values)
 
-    def _category_codes(self, table: Table, counts: FeatureCounts) -> list[NDArray[np.int64]]:
+    def _category_codes(self, categories: Sequence[list[str | None]], counts: FeatureCounts) -> list[NDArray[np.int64]]:
         """Per category column: which feature each row sets, -1 for none."""
         codes = []
-        for name, index in zip(self._category_names, self._level_index, strict=True):
-            values = table.columns[name].values.tolist()
+        for name, index, values in zip(self._category_names, self._level_index, categories, strict=True):
             column = np.fromiter(map(index.get, values, repeat(-1)), np.int64, len(values))
             unseen = int(np.count_nonzero(column < 0))
             if unseen:
@@ -439,42 +472,77 @@ def table_from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Mapping
     BadValue
         For the first value of a wrong type.
     """
-    numbers = [column["name"] for column in columns if column["kind"] == "number"]
-    categories = [column["name"] for column in columns if column["kind"] != "number"]
-    made: dict[str, Column] = {}
-    try:
-        if numbers:
-            block = _number_block([[row[name] for name in numbers] for row in rows], numbers)
-            made = {name: Column(name, "number", block[:, j]) for j, name in enumerate(numbers)}
-        for name in categories:
-            made[name] = Column(name, "category", _categories(name, [row[name] for row in rows]))
-    except KeyError:
-        names = [*numbers, *categories]
-        raise MissingColumns([name for name in names if any(name not in row for row in rows)]) from None
-    extra: set[str] = set()
-    for row in rows:
-        if len(row) > len(made):  # it has all of them, so only then can there be others
-            extra.update(row.keys() - made.keys())
-    return Table(made), sorted(extra)
+    reader = RowReader(columns)
+    numbers, categories, extra = reader.read(rows)
+    made = {name: Column(name, "number", numbers[:, j]) for j, name in enumerate(reader.numbers)}
+    for name, values in zip(reader.categories, categories, strict=True):
+        made[name] = Column(name, "category", np.array([*values, None], dtype=object)[:-1])
+    return Table(made), extra
 
 
-def _number_block(rows: list[list[Any]], names: list[str]) -> NDArray[np.float64]:
-    """Values of the number columns, shape (rows, columns), NaN for None; all at once, as one row must be quick."""
-    # NumPy alone would take the text "39" for a number, too
-    if _NUMBER_TYPES.issuperset(map(type, chain.from_iterable(rows))):
+class RowReader:
+    """Takes the columns that a model needs out of JSON rows; made once a model, so that one row is quick.
+
+    Parameters
+    ----------
+    columns : sequence of mappings
+        ``{"name", "kind"}`` each.
+    """
+
+    def __init__(self, columns: Sequence[Mapping[str, str]]) -> None:
+        self.numbers = [column["name"] for column in columns if column["kind"] == "number"]
+        self.categories = [column["name"] for column in columns if column["kind"] != "number"]
+        self._known = {*self.numbers, *self.categories}
+        self._pick: Callable[[Mapping[str, Any]], Sequence[Any]] = _picker(self.numbers)
+
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> tuple[NDArray[np.float64], list[list[str | None]], list[str]]:
+        """Return the number columns as one array, each category column as a list, and the names not needed.
+
+        Raises
+        ------
+        MissingColumns, BadValue
+            See `table_from_rows`.
+        """
         try:
-            block = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
-        except OverflowError:  # an int beyond float64
+            numbers = self._number_block(list(map(self._pick, rows)))
+            categories = [_categories(name, [row[name] for row in rows]) for name in self.categories]
+        except KeyError:
+            names = [*self.numbers, *self.categories]
+            raise MissingColumns([name for name in names if any(name not in row for row in rows)]) from None
+        extra: set[str] = set()
+        for row in rows:
+            if len(row) > len(self._known):  # it has all of them, so only then can there be others
+                extra.update(row.keys() - self._known)
+        return numbers, categories, sorted(extra)
+
+    def _number_block(self, rows: list[Sequence[Any]]) -> NDArray[np.float64]:
+        """Values of the number columns, shape (rows, columns), NaN for None."""
+        values = list(chain.from_iterable(rows))
+        try:
+            # All at once; an array of this type takes no text, which NumPy would read as a number.
+            try:
+                block = np.array(array("d", values))
+                missing = 0
+            except TypeError:
+                block = np.array(array("d", [math.nan if value is None else value for value in values]))
+                missing = values.count(None)
+        except (TypeError, OverflowError):
             pass
         else:
-            # a value that is not finite must come from None
-            if all(rows[i][j] is None for i, j in np.argwhere(~np.isfinite(block)).tolist()):
-                return block
-    for i, row in enumerate(rows):
-        for name, value in zip(names, row, strict=True):
-            if type(value) not in _NUMBER_TYPES or (value is not None and not _is_finite(value)):
-                raise BadValue(i, name, "a finite number or null")
-    raise AssertionError("unreachable: one of the values was refused")
+            if np.count_nonzero(np.isfinite(block)) == len(values) - missing:
+                return block.reshape(len(rows), len(self.numbers))
+        for i, row in enumerate(rows):
+            for name, value in zip(self.numbers, row, strict=True):
+                if type(value) not in _NUMBER_TYPES or (value is not None and not _is_finite(value)):
+                    raise BadValue(i, name, "a finite number or null")
+        raise AssertionError("unreachable: one of the values was refused")
+
+
+def _picker(names: list[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """Return what gives the values of these columns of a row, raising `KeyError` if it has not all of them."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda row: [row[name] for name in names]
 
 
 def _is_finite(value: float) -> bool:
@@ -484,15 +552,15 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _categories(name: str, values: list[Any]) -> NDArray[np.object_]:
-    array = np.empty(len(values), dtype=object)
+def _categories(name: str, values: list[Any]) -> list[str | None]:
+    texts = []
     for row, value in enumerate(values):
         if value is None or type(value) is str:
-            array[row] = value
+            texts.append(value)
         elif value is True or value is False:
-            array[row] = "true" if value else "false"
+            texts.append("true" if value else "false")
         elif type(value) is int and abs(value) < 10**40:  # turning a huge int into digits is slow
-            array[row] = str(value)
+            texts.append(str(value))
         else:
             raise BadValue(row, name, "text, a whole number, true, false or null")
-    return array
+    return texts

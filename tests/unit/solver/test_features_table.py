@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,6 +196,43 @@ def test_bad_categories_are_refused_by_place(value: object) -> None:
     with pytest.raises(BadValue) as caught:
         table_from_rows([{"age": 1, "job": "a"}, {"age": 1, "job": value}], COLUMNS)
     assert (caught.value.row, caught.value.column) == (1, "job")
+
+
+@pytest.mark.parametrize("kinds", ["numbers", "numbers and gaps", "categories", "all", "wide"])
+def test_rows_give_the_features_of_the_table_that_they_make(kinds: str) -> None:
+    generator = np.random.default_rng(0)
+    columns = {}
+    if kinds != "categories":
+        values = generator.normal(size=(300, 3))
+        if kinds != "numbers":
+            values[generator.random(values.shape) < 0.2] = np.nan
+        columns = {f"x{j}": Column(f"x{j}", "number", values[:, j]) for j in range(3)}
+    if kinds in ("categories", "all", "wide"):
+        levels = 750 if kinds == "wide" else 4
+        texts = [None if value % 5 == 0 else f"level {value % levels}" for value in range(1500)]
+        for name in columns:
+            columns[name] = Column(name, "number", np.resize(columns[name].values, len(texts)))
+        columns["job"] = Column("job", "category", np.array(texts, dtype=object))
+    table = Table(columns)
+    features = TableFeatures().fit(table)
+    assert features.sparse == (kinds == "wide")
+
+    def cell(value: Any) -> Any:
+        return None if value != value else value
+
+    lists = [column.values.tolist() for column in columns.values()]
+    rows = [dict(zip(columns, map(cell, values), strict=True)) for values in zip(*lists, strict=True)]
+    if "job" in columns:
+        rows[3]["job"] = "never seen"
+        table.columns["job"].values[3] = "never seen"
+    rows[1]["shoe"] = 43
+    X, counts, extra = features.transform_rows(rows)
+    expected, expected_counts = features.transform(table)
+    assert (counts, extra) == (expected_counts, ["shoe"])
+    as_dense = [made if isinstance(made, np.ndarray) else made.toarray() for made in (X, expected)]
+    np.testing.assert_array_equal(*as_dense)
+    one, _, _ = features.transform_rows(rows[:1])
+    np.testing.assert_array_equal(one if isinstance(one, np.ndarray) else one.toarray(), as_dense[0][:1])
 
 
 def test_rows_with_missing_columns_are_refused_by_name() -> None:
