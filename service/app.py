@@ -26,6 +26,7 @@ from service.blobs.store import BlobStore
 from service.datasets.service import DatasetService
 from service.db.session import Database
 from service.jobs.service import JobService
+from service.metrics import Metrics
 from service.models.exports import ExportService
 from service.models.service import AliasService, ModelService
 from service.predictions.service import PredictionService
@@ -78,18 +79,20 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     app.state.max_body_bytes = settings.max_body_bytes
+    predictions = PredictionService(database, settings)
+    metrics = Metrics(database, predictions.cache)
     for router in (
         datasets_router(DatasetService(database, blobs, settings)),
         jobs_router(JobService(database, settings)),
         models_router(ModelService(database), ExportService(database)),
         aliases_router(AliasService(database)),
-        predictions_router(PredictionService(database, settings)),
-        health_router(Readiness(database, settings.broker_url)),
+        predictions_router(predictions),
+        health_router(Readiness(database, settings.broker_url), metrics),
         docs_router(lambda: app.openapi()),
     ):
         app.include_router(router)
     add_handlers(app)
-    app.add_middleware(RequestContext)
+    app.add_middleware(RequestContext, observe=metrics.observe_request)
 
     @cache
     def openapi() -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Callable
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,10 +24,17 @@ class RequestContext:
 
     Sets ``X-Request-ID`` (the caller's, if it has a safe form), logs one line a request with the route and never with
     the path, query or body, and turns any exception that nothing else has handled into a 500 problem.
+
+    Parameters
+    ----------
+    app : ASGI application
+    observe : callable
+        Called after each request with its method, route (None if there is none), status and seconds.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, observe: Callable[[str, str | None, int, float], None]) -> None:
         self.app = app
+        self._observe = observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -56,12 +64,14 @@ class RequestContext:
                 problem = InternalError("the service failed; the log has the details under this request id")
                 await problem_response(problem)(scope, receive, send_with_headers)
         finally:
-            route = scope.get("route")
+            route = getattr(scope.get("route"), "path", None)
+            seconds = time.perf_counter() - started
             fields = {
                 "method": scope["method"] if scope["method"].isalpha() else "?",
-                "route": getattr(route, "path", None),
+                "route": route,
                 "status": status,
-                "seconds": round(time.perf_counter() - started, 4),
+                "seconds": round(seconds, 4),
             }
             logger.info("request", extra={"fields": fields})
+            self._observe(scope["method"], route, status, seconds)
             request_id.reset(token)

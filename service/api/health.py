@@ -1,12 +1,16 @@
-"""``/healthz`` and ``/readyz``."""
+"""``/healthz``, ``/readyz`` and ``/metrics``."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from anyio import to_thread
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as METRICS_TYPE
 from pydantic import BaseModel, Field
 
+from service.metrics import Metrics
 from service.readiness import Readiness
 
 
@@ -30,7 +34,7 @@ class Ready(BaseModel):
     checks: dict[str, CheckAnswer]
 
 
-def health_router(readiness: Readiness) -> APIRouter:
+def health_router(readiness: Readiness, metrics: Metrics) -> APIRouter:
     """Return the routes for those who watch the service."""
     router = APIRouter(tags=["health"])
 
@@ -51,5 +55,10 @@ def health_router(readiness: Readiness) -> APIRouter:
         response.status_code = 200 if ready else 503
         answers = {name: CheckAnswer(ok=check.ok, detail=check.detail) for name, check in checks.items()}
         return Ready(ready=ready, checks=answers)
+
+    @router.get("/metrics", operation_id="getMetrics", response_class=PlainTextResponse)
+    async def show_metrics() -> Response:
+        """Give the figures of this process, and of the jobs in Postgres, in the text format of Prometheus."""
+        return Response(await to_thread.run_sync(metrics.render), media_type=METRICS_TYPE)
 
     return router

@@ -36,6 +36,10 @@ class ByteCache(Generic[Value]):
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
         self._loading: dict[Hashable, asyncio.Task[Value]] = {}
         self.nbytes = 0
+        self.hits = 0
+        """Look-ups that found their value ready."""
+        self.misses = 0
+        """Look-ups that loaded it, or waited for a load."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -44,7 +48,9 @@ class ByteCache(Generic[Value]):
         """Return the value of `key`, loading it if need be. An error of `load` goes to all who wait; it is not kept."""
         if key in self._values:
             self._values.move_to_end(key)
+            self.hits += 1
             return self._values[key]
+        self.misses += 1
         task = self._loading.get(key)
         if task is None:
             task = self._loading[key] = asyncio.create_task(self._load(key, load))

@@ -41,7 +41,7 @@ class PredictionService:
     def __init__(self, database: Database, settings: Settings) -> None:
         self._files = ModelFiles(database)
         self._max_rows = settings.max_predict_rows
-        self._models: ByteCache[Model] = ByteCache(settings.model_cache_bytes)
+        self.cache: ByteCache[Model] = ByteCache(settings.model_cache_bytes)
         self._threads = CapacityLimiter(THREADS)
 
     async def predict(self, body: PredictRequest) -> Decisions:
@@ -60,7 +60,7 @@ class PredictionService:
             raise InvalidRequest.of("body.rows", f"may hold at most {self._max_rows} rows")
         file = await to_thread.run_sync(self._files.find, body.model)
         # All of it is the key: a model with another threshold is another one.
-        model = await self._models.get(file, lambda: self._load(file))
+        model = await self.cache.get(file, lambda: self._load(file))
         vectors, features = model.decision.support_vectors.shape
         if len(body.rows) <= QUICK_ROWS and len(body.rows) * vectors * features <= QUICK_WORK:
             return decide(file.model_id, model, body)
