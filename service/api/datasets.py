@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.api.uploads import open_upload
@@ -70,30 +71,30 @@ def datasets_router(datasets: DatasetService) -> APIRouter:
         responses=problems(400, 409, 413, 415, 422),
         openapi_extra=_UPLOAD,
     )
-    async def create(request: Request, response: Response, key: IdempotencyKey = None) -> Dataset:
+    async def create(request: Request, response: Response, caller: Writer, key: IdempotencyKey = None) -> Dataset:
         """Upload a file. It streams into the store and is read at once: what the answer names can be trained on."""
 
         async def gone() -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
 
-        dataset = await datasets.create(open_upload(request), key, gone)
+        dataset = await datasets.create(caller.project_id, open_upload(request), key, gone)
         response.headers["Location"] = f"/datasets/{dataset.id}"
         return dataset
 
     @router.get("", operation_id="listDatasets", responses=problems(422))
-    def list_(limit: Limit = 20, cursor: CursorText = None) -> Page[Dataset]:
+    def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[Dataset]:
         """List data sets, newest first."""
-        return datasets.list(cursor, limit)
+        return datasets.list(caller.project_id, cursor, limit)
 
     @router.get("/{dataset_id}", operation_id="getDataset", responses=problems(404, 422))
-    def get(dataset_id: str) -> Dataset:
+    def get(caller: Reader, dataset_id: str) -> Dataset:
         """Show a data set with what is known of its columns."""
-        return datasets.get(dataset_id)
+        return datasets.get(caller.project_id, dataset_id)
 
     @router.delete("/{dataset_id}", operation_id="deleteDataset", status_code=204, responses=problems(404, 409, 422))
-    def delete(dataset_id: str) -> None:
+    def delete(caller: Writer, dataset_id: str) -> None:
         """Delete a data set. Models that were trained on it stay."""
-        datasets.delete(dataset_id)
+        datasets.delete(caller.project_id, dataset_id)
 
     return router

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
+from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.negotiation import choose_form
 from service.api.parameters import CursorText, Limit, problems
@@ -54,14 +55,14 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
     router = APIRouter(prefix="/models", tags=["models"], route_class=JsonRoute)
 
     @router.get("", operation_id="listModels", responses=problems(422))
-    def list_(limit: Limit = 20, cursor: CursorText = None) -> Page[ModelSummary]:
+    def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[ModelSummary]:
         """List models, newest first."""
-        return models.list(cursor, limit)
+        return models.list(caller.project_id, cursor, limit)
 
     @router.get("/{model_id}", operation_id="getModel", responses=problems(404, 422))
-    def get(model_id: str) -> Model:
+    def get(caller: Reader, model_id: str) -> Model:
         """Show a model: what was asked, what it reached (with intervals), how, and what it cost."""
-        return models.get(model_id)
+        return models.get(caller.project_id, model_id)
 
     @router.get(
         "/{model_id}/curves/{kind}",
@@ -70,6 +71,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         responses={200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}, **problems(404, 406, 422)},
     )
     def curve(
+        caller: Reader,
         model_id: str,
         kind: CurveKind,
         response: Response,
@@ -83,7 +85,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         """
         form = choose_form(accept, ("application/json", "image/svg+xml"))
         response.headers["Vary"] = "Accept"
-        found = models.curve(model_id, kind, Costs(false_negative, false_positive))
+        found = models.curve(caller.project_id, model_id, kind, Costs(false_negative, false_positive))
         if form == "application/json":
             return found
         return Response(
@@ -95,18 +97,20 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         operation_id="chooseOperatingPoint",
         responses=problems(404, 413, 415, 422),
     )
-    def choose(model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
+    def choose(caller: Writer, model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
         """Choose the threshold for another objective without training. With `apply` the model decides by it at once.
 
         What a `confidence` promises holds for an objective that was not chosen by looking at the model's curves, and
         only models that were trained with a confidence can promise anything (or `svm` with `labeled_split: part`).
         """
-        return models.choose(model_id, body)
+        return models.choose(caller.project_id, model_id, body)
 
     @router.get("/{model_id}/operating-points", operation_id="listOperatingPoints", responses=problems(404, 422))
-    def applied_points(model_id: str, limit: Limit = 20, cursor: CursorText = None) -> Page[OperatingPoint]:
+    def applied_points(
+        caller: Reader, model_id: str, limit: Limit = 20, cursor: CursorText = None
+    ) -> Page[OperatingPoint]:
         """List the operating points that were applied to a model, newest first. Without any the trained one decides."""
-        return models.applied_points(model_id, cursor, limit)
+        return models.applied_points(caller.project_id, model_id, cursor, limit)
 
     @router.get(
         "/{model_id}/export",
@@ -114,13 +118,13 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         response_class=StreamingResponse,
         responses={200: {"content": EXPORT_CONTENT}, **problems(404, 422)},
     )
-    def export(model_id: str, form: FormatParameter = "safetensors") -> StreamingResponse:
+    def export(caller: Reader, model_id: str, form: FormatParameter = "safetensors") -> StreamingResponse:
         """Download a model with the threshold in use.
 
         `safetensors`: the model file, which `solver.model_file` reads. `libsvm`: a model for LIBSVM's `svm-predict`,
         whose label 1 is the positive class; it takes the model's features (scaled and encoded), not raw columns.
         """
-        found = exports.export(model_id, form)
+        found = exports.export(caller.project_id, model_id, form)
         headers = {"Content-Disposition": f'attachment; filename="{found.file_name}"', **found.headers}
         return StreamingResponse(found.pieces, media_type=found.media_type, headers=headers)
 
@@ -130,14 +134,14 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         response_class=MarkdownResponse,
         responses=problems(404, 422),
     )
-    def card(model_id: str) -> str:
+    def card(caller: Reader, model_id: str) -> str:
         """Show the model card: what was asked, what was reached, controls, data, warnings; Markdown for people."""
-        return exports.card(model_id)
+        return exports.card(caller.project_id, model_id)
 
     @router.delete("/{model_id}", operation_id="deleteModel", status_code=204, responses=problems(404, 409, 422))
-    def delete(model_id: str) -> None:
+    def delete(caller: Writer, model_id: str) -> None:
         """Delete a model that no alias points at."""
-        models.delete(model_id)
+        models.delete(caller.project_id, model_id)
 
     return router
 
@@ -147,18 +151,18 @@ def aliases_router(aliases: AliasService) -> APIRouter:
     router = APIRouter(prefix="/aliases", tags=["aliases"], route_class=JsonRoute)
 
     @router.get("", operation_id="listAliases", responses=problems(422))
-    def list_(limit: Limit = 20, cursor: CursorText = None) -> AliasPage:
+    def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> AliasPage:
         """List aliases by name."""
-        return aliases.list(cursor, limit)
+        return aliases.list(caller.project_id, cursor, limit)
 
     @router.put("/{name}", operation_id="putAlias", responses=problems(413, 415, 422))
-    def put(name: AliasName, body: PutAlias) -> Alias:
+    def put(caller: Writer, name: AliasName, body: PutAlias) -> Alias:
         """Point a name at a model. The history is kept."""
-        return aliases.put(name, body.model)
+        return aliases.put(caller.project_id, name, body.model)
 
     @router.post("/{name}/rollback", operation_id="rollbackAlias", responses=problems(404, 409, 422))
-    def roll_back(name: str) -> Alias:
+    def roll_back(caller: Writer, name: str) -> Alias:
         """Point a name at the model that it pointed at before; doing it again goes further back."""
-        return aliases.roll_back(name)
+        return aliases.roll_back(caller.project_id, name)
 
     return router

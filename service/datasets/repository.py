@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select, text
+from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
 
 from service.db.tables import DatasetRow
@@ -12,10 +12,11 @@ from service.paging import Cursor, page_of
 
 
 class DatasetRepository:
-    """Data sets, in the transaction of `session`."""
+    """Data sets of one project, in the transaction of `session`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, project_id: str) -> None:
         self._session = session
+        self._project_id = project_id
 
     def add(self, row: DatasetRow) -> DatasetRow:
         """Insert a data set."""
@@ -26,27 +27,31 @@ class DatasetRepository:
 
     def get(self, dataset_id: str) -> DatasetRow | None:
         """Return a data set."""
-        return self._session.get(DatasetRow, dataset_id)
+        return self._session.scalar(self._select(dataset_id))
 
     def is_there_for_good(self, dataset_id: str) -> bool:
         """Tell whether a data set is there, after any transaction has ended that might be about to commit it."""
         self._session.execute(text("LOCK TABLE datasets IN SHARE MODE"))
-        return self._session.get(DatasetRow, dataset_id) is not None
+        return self._session.scalar(self._select(dataset_id)) is not None
 
     def lock_for_use(self, dataset_id: str) -> DatasetRow | None:
         """Return a data set that nobody can delete before this transaction ends."""
-        return self._session.get(DatasetRow, dataset_id, with_for_update={"key_share": True, "read": True})
+        return self._session.scalar(self._select(dataset_id).with_for_update(key_share=True, read=True))
 
     def lock_for_delete(self, dataset_id: str) -> DatasetRow | None:
         """Return a data set that nobody can start to use before this transaction ends."""
-        return self._session.get(DatasetRow, dataset_id, with_for_update=True)
+        return self._session.scalar(self._select(dataset_id).with_for_update())
 
     def list(self, cursor: Cursor | None, limit: int) -> Sequence[DatasetRow]:
         """Return up to ``limit + 1`` data sets, newest first."""
-        statement = page_of(select(DatasetRow), DatasetRow.created_at, DatasetRow.id, cursor, limit)
-        return self._session.scalars(statement).all()
+        statement = select(DatasetRow).where(DatasetRow.project_id == self._project_id)
+        page = page_of(statement, DatasetRow.created_at, DatasetRow.id, cursor, limit)
+        return self._session.scalars(page).all()
 
     def delete(self, row: DatasetRow) -> None:
         """Delete a data set; jobs and models that came from it stay."""
         self._session.delete(row)
         self._session.flush()
+
+    def _select(self, dataset_id: str) -> Select[DatasetRow]:
+        return select(DatasetRow).where(DatasetRow.project_id == self._project_id, DatasetRow.id == dataset_id)

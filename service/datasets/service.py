@@ -21,7 +21,7 @@ from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import Dataset
 from service.db import idempotency
 from service.db.session import AWAY, Database
-from service.db.tables import DEFAULT_PROJECT, DatasetRow
+from service.db.tables import DatasetRow
 from service.errors import IdempotencyConflict, InvalidRequest, Problem
 from service.identifiers import is_id, new_id
 from service.ingest.errors import IngestError
@@ -93,11 +93,13 @@ class DatasetService:
         self._readers = asyncio.Semaphore(settings.ingest_slots)
         self._threads = CapacityLimiter(IO_THREADS)
 
-    async def create(self, upload: Upload, idempotency_key: str | None, gone: Gone) -> Dataset:
+    async def create(self, project_id: str, upload: Upload, idempotency_key: str | None, gone: Gone) -> Dataset:
         """Store an upload, read it and make it usable. Whatever goes wrong, nothing is left of it.
 
         Parameters
         ----------
+        project_id : str
+            Whose it will be.
         upload : Upload
             Stored as it arrives, with about 2 MiB of memory.
         idempotency_key : str or None
@@ -127,12 +129,13 @@ class DatasetService:
             name, format_ = _name(details), _format(details)
             digest = _digest(stored.sha256, name, format_, details.options)
             if idempotency_key is not None:
-                earlier = await self._run(self._find_earlier, idempotency_key, digest)
+                earlier = await self._run(self._find_earlier, project_id, idempotency_key, digest)
                 if earlier is not None:
                     return earlier
             result = await _unless_gone(self._read(stored, format_, details, columnar_key), gone)
             row = DatasetRow(
                 id=new_id("ds"),
+                project_id=project_id,
                 name=name,
                 format=format_,
                 layout=result.layout,
@@ -154,24 +157,24 @@ class DatasetService:
             if not handed_over:
                 await asyncio.shield(self._run(self._discard, upload_key, columnar_key))
 
-    def get(self, dataset_id: str) -> Dataset:
+    def get(self, project_id: str, dataset_id: str) -> Dataset:
         """Return a data set; raises `DatasetNotFound`."""
         with self._database.transaction() as session:
-            row = DatasetRepository(session).get(dataset_id) if is_id(dataset_id, "ds") else None
+            row = DatasetRepository(session, project_id).get(dataset_id) if is_id(dataset_id, "ds") else None
         if row is None:
             raise DatasetNotFound("no data set has this id")
         return _dataset(row)
 
-    def list(self, cursor: str | None, limit: int) -> Page[Dataset]:
+    def list(self, project_id: str, cursor: str | None, limit: int) -> Page[Dataset]:
         """Return a page of data sets, newest first."""
         position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = DatasetRepository(session).list(position, limit)
+            rows = DatasetRepository(session, project_id).list(position, limit)
         return Page(
             items=[_dataset(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
         )
 
-    def delete(self, dataset_id: str) -> None:
+    def delete(self, project_id: str, dataset_id: str) -> None:
         """Delete a data set and its bytes. Jobs and models that came from it stay.
 
         Raises
@@ -182,11 +185,11 @@ class DatasetService:
             If a job that has not ended reads it.
         """
         with self._database.transaction() as session:
-            datasets = DatasetRepository(session)
+            datasets = DatasetRepository(session, project_id)
             row = datasets.lock_for_delete(dataset_id) if is_id(dataset_id, "ds") else None
             if row is None:
                 raise DatasetNotFound("no data set has this id")
-            job = JobRepository(session).open_for_dataset(dataset_id)
+            job = JobRepository(session, project_id).open_for_dataset(dataset_id)
             if job is not None:
                 raise DatasetInUse(f"the job {job} has not ended; wait for it or cancel it")
             datasets.delete(row)
@@ -246,11 +249,11 @@ class DatasetService:
             finally:
                 await asyncio.shield(self._run(opened.close))
 
-    def _find_earlier(self, key: str, digest: str) -> Dataset | None:
+    def _find_earlier(self, project_id: str, key: str, digest: str) -> Dataset | None:
         """Return the data set that this key made before, so that its copy need not be read."""
         with self._database.transaction() as session:
-            made = idempotency.find(session, DEFAULT_PROJECT, OPERATION, key, digest)
-            return None if made is None else _existing(DatasetRepository(session).get(made))
+            made = idempotency.find(session, project_id, OPERATION, key, digest)
+            return None if made is None else _existing(DatasetRepository(session, project_id).get(made))
 
     def _save(self, row: DatasetRow, key: str | None, digest: str) -> Dataset:
         """Insert the row, or return the data set that an equal request has made meanwhile.
@@ -260,9 +263,9 @@ class DatasetService:
         kept = inserted = False
         try:
             with self._database.transaction() as session:
-                datasets = DatasetRepository(session)
+                datasets = DatasetRepository(session, row.project_id)
                 made = (
-                    idempotency.claim(session, DEFAULT_PROJECT, OPERATION, key, digest, row.id)
+                    idempotency.claim(session, row.project_id, OPERATION, key, digest, row.id)
                     if key is not None
                     else row.id
                 )
@@ -273,16 +276,16 @@ class DatasetService:
             kept = True
             return saved
         finally:
-            if not kept and not (inserted and self._may_be_there(row.id)):
+            if not kept and not (inserted and self._may_be_there(row)):
                 self._discard(row.blob_key, row.columnar_key)
 
-    def _may_be_there(self, dataset_id: str) -> bool:
+    def _may_be_there(self, row: DatasetRow) -> bool:
         """Tell whether a data set was saved after all; True if the database cannot be asked."""
         try:
             with self._database.transaction() as session:
-                return DatasetRepository(session).is_there_for_good(dataset_id)
+                return DatasetRepository(session, row.project_id).is_there_for_good(row.id)
         except AWAY:
-            logger.warning("blobs may be left behind", extra={"fields": {"dataset": dataset_id}})
+            logger.warning("blobs may be left behind", extra={"fields": {"dataset": row.id}})
             return True
 
     def _discard(self, *keys: str) -> None:

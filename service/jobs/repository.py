@@ -14,10 +14,11 @@ from service.paging import Cursor, page_of
 
 
 class JobRepository:
-    """Jobs, in the transaction of `session`."""
+    """Jobs of one project, in the transaction of `session`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, project_id: str) -> None:
         self._session = session
+        self._project_id = project_id
 
     def enqueue(self, job: JobRow) -> JobRow:
         """Insert a queued job with its first event, and wake the dispatcher when the transaction commits."""
@@ -30,12 +31,12 @@ class JobRepository:
 
     def get(self, job_id: str) -> tuple[JobRow, str | None] | None:
         """Return a job and the id of the model that it made."""
-        found = self._session.execute(_with_model().where(JobRow.id == job_id)).one_or_none()
+        found = self._session.execute(self._with_model().where(JobRow.id == job_id)).one_or_none()
         return None if found is None else (found[0], found[1])
 
     def list(self, status: str | None, cursor: Cursor | None, limit: int) -> Sequence[tuple[JobRow, str | None]]:
         """Return up to ``limit + 1`` jobs, newest first."""
-        statement = _with_model()
+        statement = self._with_model()
         if status is not None:
             statement = statement.where(JobRow.status == status)
         rows = self._session.execute(page_of(statement, JobRow.created_at, JobRow.id, cursor, limit))
@@ -43,23 +44,32 @@ class JobRepository:
 
     def events(self, job_id: str, after: int, limit: int) -> Sequence[JobEventRow]:
         """Return up to `limit` events with a larger id than `after`, oldest first."""
-        statement = select(JobEventRow).where(JobEventRow.job_id == job_id, JobEventRow.id > after)
+        statement = (
+            select(JobEventRow)
+            .join(JobRow, JobRow.id == JobEventRow.job_id)
+            .where(JobRow.project_id == self._project_id, JobRow.id == job_id, JobEventRow.id > after)
+        )
         return self._session.scalars(statement.order_by(JobEventRow.id).limit(limit)).all()
 
     def exists(self, job_id: str) -> bool:
         """Tell whether there is such a job."""
-        return self._session.scalar(select(JobRow.id).where(JobRow.id == job_id)) is not None
+        statement = select(JobRow.id).where(JobRow.project_id == self._project_id, JobRow.id == job_id)
+        return self._session.scalar(statement) is not None
 
     def open_for_dataset(self, dataset_id: str) -> str | None:
         """Return the id of a queued or running job that reads this data set, or None."""
-        statement = select(JobRow.id).where(JobRow.dataset_id == dataset_id, JobRow.status.in_(("queued", "running")))
+        statement = select(JobRow.id).where(
+            JobRow.project_id == self._project_id,
+            JobRow.dataset_id == dataset_id,
+            JobRow.status.in_(("queued", "running")),
+        )
         return self._session.scalar(statement.limit(1))
 
     def cancel_queued(self, job_id: str) -> bool:
         """End a job that no worker has; False if it is not in the queue."""
         return self._cancel(
             update(JobRow)
-            .where(JobRow.id == job_id, JobRow.status == "queued")
+            .where(JobRow.project_id == self._project_id, JobRow.id == job_id, JobRow.status == "queued")
             .values(status="cancelled", cancel_requested_at=func.now(), finished_at=func.now()),
             kind="finished",
             data={"status": "cancelled"},
@@ -72,7 +82,7 @@ class JobRepository:
         """
         return self._cancel(
             update(JobRow)
-            .where(JobRow.id == job_id, JobRow.status == "running")
+            .where(JobRow.project_id == self._project_id, JobRow.id == job_id, JobRow.status == "running")
             .values(
                 cancel_requested_at=func.coalesce(JobRow.cancel_requested_at, func.now()), cancel_keep_best=keep_best
             ),
@@ -88,6 +98,6 @@ class JobRepository:
         self._session.flush()
         return True
 
-
-def _with_model() -> Any:
-    return select(JobRow, ModelRow.id).outerjoin(ModelRow, ModelRow.job_id == JobRow.id)
+    def _with_model(self) -> Any:
+        statement = select(JobRow, ModelRow.id).outerjoin(ModelRow, ModelRow.job_id == JobRow.id)
+        return statement.where(JobRow.project_id == self._project_id)

@@ -12,7 +12,7 @@ import orjson
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
-from service.db.tables import DEFAULT_PROJECT, DatasetRow, JobRow
+from service.db.tables import DatasetRow, JobRow
 from service.errors import FieldError, IdempotencyConflict, InvalidRequest
 from service.identifiers import is_id, new_id
 from service.ingest.limits import MAX_EXACT_INTEGER
@@ -37,7 +37,7 @@ class JobService:
         self._database = database
         self._settings = settings
 
-    def train(self, body: TrainRequest, idempotency_key: str | None) -> Job:
+    def train(self, project_id: str, body: TrainRequest, idempotency_key: str | None) -> Job:
         """Put a training into the queue.
 
         Raises
@@ -49,18 +49,21 @@ class JobService:
         """
         digest = hashlib.sha256(orjson.dumps(body.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
         with self._database.transaction() as session:
-            jobs = JobRepository(session)
+            jobs = JobRepository(session, project_id)
             job_id = new_id("job")
             if idempotency_key is not None:
-                made = idempotency.claim(session, DEFAULT_PROJECT, OPERATION, idempotency_key, digest, job_id)
+                made = idempotency.claim(session, project_id, OPERATION, idempotency_key, digest, job_id)
                 if made != job_id:
                     return _as_accepted(jobs.get(made))
             # Locked, so that nobody deletes the data set between this check and the insert.
-            dataset = DatasetRepository(session).lock_for_use(body.dataset) if is_id(body.dataset, "ds") else None
+            dataset = (
+                DatasetRepository(session, project_id).lock_for_use(body.dataset) if is_id(body.dataset, "ds") else None
+            )
             request = self._checked(body, dataset)
             job = jobs.enqueue(
                 JobRow(
                     id=job_id,
+                    project_id=project_id,
                     max_attempts=self._settings.max_attempts,
                     request=request,
                     dataset_id=body.dataset,
@@ -69,33 +72,33 @@ class JobService:
             )
             return _job(job, None)
 
-    def dry_run(self, body: TrainRequest) -> DryRun:
+    def dry_run(self, project_id: str, body: TrainRequest) -> DryRun:
         """Check a training without starting it. Raises what `train` raises."""
         with self._database.transaction() as session:
-            dataset = DatasetRepository(session).get(body.dataset) if is_id(body.dataset, "ds") else None
+            dataset = DatasetRepository(session, project_id).get(body.dataset) if is_id(body.dataset, "ds") else None
             return DryRun(request=self._checked(body, dataset))
 
-    def get(self, job_id: str) -> Job:
+    def get(self, project_id: str, job_id: str) -> Job:
         """Return a job; raises `JobNotFound`."""
         with self._database.transaction() as session:
-            found = JobRepository(session).get(job_id) if is_id(job_id, "job") else None
+            found = JobRepository(session, project_id).get(job_id) if is_id(job_id, "job") else None
         if found is None:
             raise JobNotFound("no job has this id")
         return _job(*found)
 
-    def list(self, status: JobStatus | None, cursor: str | None, limit: int) -> Page[Job]:
+    def list(self, project_id: str, status: JobStatus | None, cursor: str | None, limit: int) -> Page[Job]:
         """Return a page of jobs, newest first."""
         position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = JobRepository(session).list(status, position, limit)
+            rows = JobRepository(session, project_id).list(status, position, limit)
         return Page(
             items=[_job(*row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row[0])
         )
 
-    def events(self, job_id: str, after: int, limit: int) -> JobEvents:
+    def events(self, project_id: str, job_id: str, after: int, limit: int) -> JobEvents:
         """Return the events of a job that came after one of them; raises `JobNotFound`."""
         with self._database.transaction() as session:
-            jobs = JobRepository(session)
+            jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
                 raise JobNotFound("no job has this id")
             rows = jobs.events(job_id, after, limit)
@@ -104,19 +107,19 @@ class JobService:
             next_after=rows[-1].id if rows else after,
         )
 
-    def cancel(self, job_id: str, keep_best: bool) -> Job:
+    def cancel(self, project_id: str, job_id: str, keep_best: bool) -> Job:
         """End a queued job at once, or ask the worker of a running one to stop.
 
         Asking twice is fine. Raises `JobNotFound`, or `JobFinished` if it ended in another way.
         """
         with self._database.transaction() as session:
-            jobs = JobRepository(session)
+            jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
                 raise JobNotFound("no job has this id")
             # Queued is asked twice: between the two looks a lost job may have come back into the queue.
             done = jobs.cancel_queued(job_id) or jobs.ask_running_to_cancel(job_id, keep_best)
             done = done or jobs.cancel_queued(job_id)
-        job = self.get(job_id)
+        job = self.get(project_id, job_id)
         if not done and job.status is not JobStatus.CANCELLED:
             raise JobFinished(f"the job has ended as {job.status}")
         return job

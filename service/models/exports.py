@@ -39,7 +39,7 @@ class ExportService:
         self._files = ModelFiles(database)
         self._models = ModelService(database)
 
-    def export(self, model_id: str, form: ExportFormat) -> Export:
+    def export(self, project_id: str, model_id: str, form: ExportFormat) -> Export:
         """Open a model for download, with the threshold that was applied last.
 
         Raises
@@ -52,7 +52,7 @@ class ExportService:
         """
         if not is_id(model_id, "mdl"):
             raise ModelNotFound("no model has this id")
-        file = self._files.find(model_id)
+        file = self._files.find(project_id, model_id)
         if form == "libsvm":
             lines = libsvm_text(self._files.read(file).decision)
             return Export("text/plain; charset=utf-8", f"{model_id}.libsvm", (line.encode() for line in lines))
@@ -62,11 +62,11 @@ class ExportService:
         digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
         return _safetensors(file, pieces, {"Content-Length": str(file.bytes), "Repr-Digest": f"sha-256=:{digest}:"})
 
-    def card(self, model_id: str) -> str:
+    def card(self, project_id: str, model_id: str) -> str:
         """Return the model card as Markdown; raises `ModelNotFound`."""
-        model = self._models.get(model_id)
+        model = self._models.get(project_id, model_id)
         with self._database.transaction() as session:
-            return model_card(model, ModelRepository(session).origin(model_id))
+            return model_card(model, ModelRepository(session, project_id).origin(model_id))
 
 
 def _safetensors(file: ModelFile, pieces: Iterator[bytes], headers: dict[str, str]) -> Export:

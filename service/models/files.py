@@ -22,10 +22,10 @@ class ModelFiles:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def find(self, name: str) -> ModelFile:
+    def find(self, project_id: str, name: str) -> ModelFile:
         """Return the file behind the id of a model or behind an alias; raises `ModelNotFound`."""
         with self._database.transaction() as session:
-            file = ModelFileRepository(session).find(name)
+            file = ModelFileRepository(session, project_id).find(name)
         if file is None:
             raise ModelNotFound("no model has this id, and no alias this name")
         return file
@@ -58,7 +58,7 @@ class ModelFiles:
         held: bytes | None = None
         for seq in itertools.count():
             with self._database.transaction() as session:
-                chunk = ModelFileRepository(session).chunk(file.model_id, seq)
+                chunk = ModelFileRepository(session, file.project_id).chunk(file.model_id, seq)
             if chunk is None:
                 break
             digest.update(chunk)

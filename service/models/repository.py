@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ScalarSelect, Select, delete, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, delete, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.orm import Session
 
@@ -39,6 +39,7 @@ class StoredModel:
 class ModelFile:
     """Which bytes a model consists of, and by which threshold it decides."""
 
+    project_id: str
     model_id: str
     sha256: str
     bytes: int
@@ -56,27 +57,28 @@ class Origin:
 
 
 class ModelRepository:
-    """Models, in the transaction of `session`."""
+    """Models of one project, in the transaction of `session`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, project_id: str) -> None:
         self._session = session
+        self._project_id = project_id
 
     def get(self, model_id: str) -> StoredModel | None:
         """Return a model."""
         report = ModelRow.report.op("-")("curve")
-        found = self._session.execute(_select_model(report).where(ModelRow.id == model_id)).mappings().one_or_none()
+        found = self._session.execute(_select_model(report).where(self._is(model_id))).mappings().one_or_none()
         return None if found is None else StoredModel(**found)
 
     def list(self, cursor: Cursor | None, limit: int) -> Sequence[StoredModel]:
         """Return up to ``limit + 1`` models, newest first."""
         parts = [part for name in ("objective", "status", "threshold") for part in (name, ModelRow.report[name])]
-        statement = _select_model(func.jsonb_build_object(*parts))
+        statement = _select_model(func.jsonb_build_object(*parts)).where(ModelRow.project_id == self._project_id)
         rows = self._session.execute(page_of(statement, ModelRow.created_at, ModelRow.id, cursor, limit))
         return [StoredModel(**row) for row in rows.mappings()]
 
     def report(self, model_id: str) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
         """Return the whole report of a model, and the operating point that was applied to it last, if any."""
-        found = self._session.execute(select(ModelRow.report, _APPLIED).where(ModelRow.id == model_id)).one_or_none()
+        found = self._session.execute(select(ModelRow.report, _APPLIED).where(self._is(model_id))).one_or_none()
         return None if found is None else (found[0], found[1])
 
     def origin(self, model_id: str) -> Origin:
@@ -87,7 +89,7 @@ class ModelRepository:
             .outerjoin(JobRow, JobRow.id == ModelRow.job_id)
             .outerjoin(DatasetRow, DatasetRow.id == ModelRow.dataset_id)
         )
-        found = self._session.execute(statement.where(ModelRow.id == model_id)).one_or_none()
+        found = self._session.execute(statement.where(self._is(model_id))).one_or_none()
         return Origin(None, None, None) if found is None else Origin(*found)
 
     def apply(self, point: OperatingPointRow) -> bool:
@@ -95,7 +97,7 @@ class ModelRepository:
 
         The lock makes points that are applied at once follow each other, so that the newest is the one that came last.
         """
-        locked = select(ModelRow.id).where(ModelRow.id == point.model_id).with_for_update(key_share=True)
+        locked = select(ModelRow.id).where(self._is(point.model_id)).with_for_update(key_share=True)
         if self._session.scalar(locked) is None:
             return False
         self._session.add(point)
@@ -105,43 +107,55 @@ class ModelRepository:
 
     def applied_points(self, model_id: str, cursor: Cursor | None, limit: int) -> Sequence[OperatingPointRow]:
         """Return up to ``limit + 1`` operating points that were applied to a model, newest first."""
-        statement = select(OperatingPointRow).where(OperatingPointRow.model_id == model_id)
+        statement = (
+            select(OperatingPointRow)
+            .join(ModelRow, ModelRow.id == OperatingPointRow.model_id)
+            .where(self._is(model_id))
+        )
         page = page_of(statement, OperatingPointRow.created_at, OperatingPointRow.id, cursor, limit)
         return self._session.scalars(page).all()
 
     def exists(self, model_id: str) -> bool:
         """Tell whether there is such a model."""
-        return self._session.scalar(select(ModelRow.id).where(ModelRow.id == model_id)) is not None
+        return self._session.scalar(select(ModelRow.id).where(self._is(model_id))) is not None
 
     def aliases_of(self, model_id: str) -> Sequence[str]:
         """Return the names that point at a model, and keep them from moving until the transaction ends."""
-        statement = select(AliasRow.name).where(AliasRow.model_id == model_id).order_by(AliasRow.name)
+        pointing = and_(AliasRow.project_id == self._project_id, AliasRow.model_id == model_id)
+        statement = select(AliasRow.name).where(pointing).order_by(AliasRow.name)
         return self._session.scalars(statement).all()
 
     def lock(self, model_id: str, *, for_delete: bool = False) -> bool:
         """Lock a model against deletion, or against everything that would need it; False if there is none."""
-        statement = select(ModelRow.id).where(ModelRow.id == model_id)
+        statement = select(ModelRow.id).where(self._is(model_id))
         locked = statement.with_for_update(read=not for_delete, key_share=not for_delete)
         return self._session.scalar(locked) is not None
 
     def delete(self, model_id: str) -> None:
         """Delete a model and its chunks."""
-        self._session.execute(delete(ModelRow).where(ModelRow.id == model_id))
+        self._session.execute(delete(ModelRow).where(self._is(model_id)))
+
+    def _is(self, model_id: str) -> ColumnElement[bool]:
+        return and_(ModelRow.project_id == self._project_id, ModelRow.id == model_id)
 
 
 class ModelFileRepository:
-    """Files of models, in the transaction of `session`."""
+    """Files of the models of one project, in the transaction of `session`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, project_id: str) -> None:
         self._session = session
+        self._project_id = project_id
 
     def find(self, name: str) -> ModelFile | None:
         """Return the file behind the id of a model or behind an alias."""
-        statement = select(ModelRow.id, ModelRow.sha256, ModelRow.bytes, _applied(OperatingPointRow.threshold))
+        threshold = _applied(OperatingPointRow.threshold)
+        statement = select(ModelRow.project_id, ModelRow.id, ModelRow.sha256, ModelRow.bytes, threshold)
+        statement = statement.where(ModelRow.project_id == self._project_id)
         if is_id(name, "mdl"):
             statement = statement.where(ModelRow.id == name)
         elif is_alias(name):
-            statement = statement.join(AliasRow, AliasRow.model_id == ModelRow.id).where(AliasRow.name == name)
+            alias = and_(AliasRow.project_id == self._project_id, AliasRow.name == name)
+            statement = statement.join(AliasRow, AliasRow.model_id == ModelRow.id).where(alias)
         else:
             return None
         found = self._session.execute(statement).one_or_none()
@@ -149,7 +163,12 @@ class ModelFileRepository:
 
     def chunk(self, model_id: str, seq: int) -> bytes | None:
         """Return one piece of a model, usually 1 MiB; None after the last one."""
-        return self._session.scalar(select(ModelChunkRow.data).filter_by(model_id=model_id, seq=seq))
+        statement = (
+            select(ModelChunkRow.data)
+            .join(ModelRow, ModelRow.id == ModelChunkRow.model_id)
+            .where(ModelRow.project_id == self._project_id, ModelRow.id == model_id, ModelChunkRow.seq == seq)
+        )
+        return self._session.scalar(statement)
 
 
 class AliasRepository:

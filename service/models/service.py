@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 import solver.operating_point
 from service.db.session import Database
-from service.db.tables import DEFAULT_PROJECT, OperatingPointRow
+from service.db.tables import OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
 from service.jobs.schemas import Objective
@@ -38,25 +38,25 @@ class ModelService:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def get(self, model_id: str) -> Model:
+    def get(self, project_id: str, model_id: str) -> Model:
         """Return a model with its report; raises `ModelNotFound`."""
         with self._database.transaction() as session:
-            row = ModelRepository(session).get(model_id) if is_id(model_id, "mdl") else None
+            row = ModelRepository(session, project_id).get(model_id) if is_id(model_id, "mdl") else None
         if row is None:
             raise ModelNotFound("no model has this id")
         return Model(**_summary(row), operating_point=row.applied, report=row.report)
 
-    def list(self, cursor: str | None, limit: int) -> Page[ModelSummary]:
+    def list(self, project_id: str, cursor: str | None, limit: int) -> Page[ModelSummary]:
         """Return a page of models, newest first."""
         position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = ModelRepository(session).list(position, limit)
+            rows = ModelRepository(session, project_id).list(position, limit)
         return Page(
             items=[ModelSummary(**_summary(row)) for row in rows[:limit]],
             next_cursor=next_cursor(rows, limit, key=lambda row: row),
         )
 
-    def delete(self, model_id: str) -> None:
+    def delete(self, project_id: str, model_id: str) -> None:
         """Delete a model.
 
         Raises
@@ -67,7 +67,7 @@ class ModelService:
             If an alias points at it.
         """
         with self._database.transaction() as session:
-            models = ModelRepository(session)
+            models = ModelRepository(session, project_id)
             if not is_id(model_id, "mdl") or not models.lock(model_id, for_delete=True):
                 raise ModelNotFound("no model has this id")
             names = models.aliases_of(model_id)
@@ -75,15 +75,15 @@ class ModelService:
                 raise ModelInUse(f"the alias {names[0]} points at this model; move it first")
             models.delete(model_id)
 
-    def curve(self, model_id: str, kind: CurveName, costs: Costs) -> AnyCurve:
+    def curve(self, project_id: str, model_id: str, kind: CurveName, costs: Costs) -> AnyCurve:
         """Return a curve of the calibration rows; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
-            report, applied = _report(session, model_id)
+            report, applied = _report(session, project_id, model_id)
         if not report.get("curve"):
             raise NoCurve("this model has no operating curve")
         return curve_of(report, kind, applied or _trained(report), costs)
 
-    def choose(self, model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
+    def choose(self, project_id: str, model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
         """Choose the threshold for another objective, and let the model decide by it if that is asked.
 
         Raises
@@ -94,22 +94,22 @@ class ModelService:
             If it was stored without what a threshold is chosen from.
         """
         with self._database.transaction() as session:
-            report, _ = _report(session, model_id)
+            report, _ = _report(session, project_id, model_id)
             point = _trained(report) if body.objective is None else _chosen(report, body.objective)
             if not body.apply:
                 return point
             row = OperatingPointRow(
                 id=new_id("op"), model_id=model_id, **point.model_dump(exclude={"created_at"}, mode="json")
             )
-            if not ModelRepository(session).apply(row):
+            if not ModelRepository(session, project_id).apply(row):
                 raise ModelNotFound("no model has this id")
             return OperatingPoint.model_validate(row)
 
-    def applied_points(self, model_id: str, cursor: str | None, limit: int) -> Page[OperatingPoint]:
+    def applied_points(self, project_id: str, model_id: str, cursor: str | None, limit: int) -> Page[OperatingPoint]:
         """Return a page of the operating points that were applied, newest first; raises `ModelNotFound`."""
         position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            models = ModelRepository(session)
+            models = ModelRepository(session, project_id)
             if not is_id(model_id, "mdl") or not models.exists(model_id):
                 raise ModelNotFound("no model has this id")
             rows = models.applied_points(model_id, position, limit)
@@ -125,24 +125,24 @@ class AliasService:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def put(self, name: str, model_id: str) -> Alias:
+    def put(self, project_id: str, name: str, model_id: str) -> Alias:
         """Point an alias at a model, making the alias if it is new."""
         with self._database.transaction() as session:
-            if not is_id(model_id, "mdl") or not ModelRepository(session).lock(model_id):
+            if not is_id(model_id, "mdl") or not ModelRepository(session, project_id).lock(model_id):
                 raise InvalidRequest.of("body.model", "there is no such model")
-            return Alias.model_validate(AliasRepository(session, DEFAULT_PROJECT).put(name, model_id))
+            return Alias.model_validate(AliasRepository(session, project_id).put(name, model_id))
 
-    def list(self, cursor: str | None, limit: int) -> AliasPage:
+    def list(self, project_id: str, cursor: str | None, limit: int) -> AliasPage:
         """Return a page of aliases, by name."""
         after = _decode_name(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = AliasRepository(session, DEFAULT_PROJECT).list(after, limit)
+            rows = AliasRepository(session, project_id).list(after, limit)
         return AliasPage(
             items=[Alias.model_validate(row) for row in rows[:limit]],
             next_cursor=_encode_name(rows[limit - 1].name) if len(rows) > limit else None,
         )
 
-    def roll_back(self, name: str) -> Alias:
+    def roll_back(self, project_id: str, name: str) -> Alias:
         """Point an alias at the model before; doing it again goes further back.
 
         Raises
@@ -153,11 +153,11 @@ class AliasService:
             If there was no model before, or none that still exists.
         """
         with self._database.transaction() as session:
-            aliases = AliasRepository(session, DEFAULT_PROJECT)
+            aliases = AliasRepository(session, project_id)
             if not is_alias(name) or aliases.lock(name) is None:
                 raise AliasNotFound("no alias has this name")
             target = aliases.before_last_move(name)
-            if target is None or not ModelRepository(session).lock(target.model_id):
+            if target is None or not ModelRepository(session, project_id).lock(target.model_id):
                 raise NothingToRollBack("the alias has pointed at no earlier model that still exists")
             restores = target.restores or target.id
             return Alias.model_validate(aliases.put(name, target.model_id, restores=restores))
@@ -169,9 +169,9 @@ def _summary(row: StoredModel) -> dict[str, Any]:
     return fields | {name: point[name] for name in ("objective", "status", "threshold")}
 
 
-def _report(session: Session, model_id: str) -> tuple[dict[str, Any], OperatingPoint | None]:
+def _report(session: Session, project_id: str, model_id: str) -> tuple[dict[str, Any], OperatingPoint | None]:
     """Return the whole report of a model and the operating point that was applied last; raises `ModelNotFound`."""
-    found = ModelRepository(session).report(model_id) if is_id(model_id, "mdl") else None
+    found = ModelRepository(session, project_id).report(model_id) if is_id(model_id, "mdl") else None
     if found is None:
         raise ModelNotFound("no model has this id")
     report, applied = found

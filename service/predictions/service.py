@@ -44,7 +44,7 @@ class PredictionService:
         self.cache: ByteCache[Model] = ByteCache(settings.model_cache_bytes)
         self._threads = CapacityLimiter(THREADS)
 
-    async def predict(self, body: PredictRequest) -> Decisions:
+    async def predict(self, project_id: str, body: PredictRequest) -> Decisions:
         """Decide on rows.
 
         Raises
@@ -58,7 +58,7 @@ class PredictionService:
         """
         if len(body.rows) > self._max_rows:
             raise InvalidRequest.of("body.rows", f"may hold at most {self._max_rows} rows")
-        file = await to_thread.run_sync(self._files.find, body.model)
+        file = await to_thread.run_sync(self._files.find, project_id, body.model)
         # All of it is the key: a model with another threshold is another one.
         model = await self.cache.get(file, lambda: self._load(file))
         vectors, features = model.decision.support_vectors.shape

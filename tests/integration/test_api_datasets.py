@@ -179,6 +179,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(settings, database):
         "from service.datasets import service\n"
         "from service.blobs.store import BlobStore\n"
         "from service.db.session import Database\n"
+        "from service.db.tables import DEFAULT_PROJECT\n"
         "from service.settings import Settings\n"
         "class Upload:\n"
         "    declared_bytes = None\n"
@@ -191,7 +192,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(settings, database):
         "errno.EDQUOT = errno.EFBIG\n"
         "database, blobs = Database(settings.database_url), BlobStore(settings.blob_location)\n"
         "datasets = service.DatasetService(database, blobs, settings)\n"
-        "try: asyncio.run(datasets.create(Upload(), None, never))\n"
+        "try: asyncio.run(datasets.create(DEFAULT_PROJECT, Upload(), None, never))\n"
         "except service.StorageFull as full: print(full.status, full.headers)\n"
     )
     environment = os.environ | {

@@ -51,7 +51,7 @@ def enqueue(database: Database) -> Callable[..., str]:
             session.flush()
             values = {"max_attempts": 3, "max_seconds": 60.0, "dataset_id": dataset.id, **columns}
             job = JobRow(id=new_id("job"), request=request or {}, **values)
-            return JobRepository(session).enqueue(job).id
+            return JobRepository(session, DEFAULT_PROJECT).enqueue(job).id
 
     return run
 
@@ -264,7 +264,7 @@ def test_cancel_requests_that_no_worker_can_answer_are_answered(
     lost = enqueue()
     claim(database, lost)
     with database.transaction() as session:
-        assert JobRepository(session).ask_running_to_cancel(lost, keep_best=True)
+        assert JobRepository(session, DEFAULT_PROJECT).ask_running_to_cancel(lost, keep_best=True)
         assert JOBS.requeue_expired(session).cancelled == []  # its worker still has the chance
     let_lease_expire(database, lost)
     with database.transaction() as session:
@@ -277,7 +277,7 @@ def test_signals_reach_the_worker(database: Database, enqueue: Callable[..., str
     found = claim(database, job_id)
     for keep_best in (True, False):
         with database.transaction() as session:
-            JobRepository(session).ask_running_to_cancel(job_id, keep_best=keep_best)
+            JobRepository(session, DEFAULT_PROJECT).ask_running_to_cancel(job_id, keep_best=keep_best)
         with database.transaction() as session:
             assert JOBS.signals(session, found) == JOBS.heartbeat(session, found) == Signals(True, keep_best)
 
@@ -304,7 +304,7 @@ def test_a_job_that_is_to_be_cancelled_is_not_requeued(
     job_id = enqueue()
     found = claim(database, job_id)
     with database.transaction() as session:
-        JobRepository(session).ask_running_to_cancel(job_id, keep_best=True)
+        JobRepository(session, DEFAULT_PROJECT).ask_running_to_cancel(job_id, keep_best=True)
     argument: Any = "why" if end == "release" else {"code": "c", "message": "m"}
     with database.transaction() as session:
         assert getattr(JOBS, end)(session, found, argument)

@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import TIMESTAMP
 from worker_bench import JobTable
 
 from service.db.session import Database
-from service.db.tables import JobEventRow, JobRow, ModelRow
+from service.db.tables import DEFAULT_PROJECT, JobEventRow, JobRow, ModelRow
 from service.identifiers import new_id
 from service.jobs.lease import Claim, Event, FinishedModel, JobLifecycle
 from service.jobs.repository import JobRepository
@@ -138,7 +138,7 @@ def machine(database: Database, model_path: Path) -> type[RuleBasedStateMachine]
         @rule(keep_best=st.booleans())
         def cancel(self, keep_best: bool) -> None:
             def ask(session: Any) -> bool:
-                jobs = JobRepository(session)
+                jobs = JobRepository(session, DEFAULT_PROJECT)
                 return jobs.cancel_queued(self.job_id) or jobs.ask_running_to_cancel(self.job_id, keep_best)
 
             assert self.do(ask)

@@ -16,7 +16,7 @@ import redis
 from sqlalchemy import select
 
 from service.db.session import Database
-from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelRow
+from service.db.tables import DEFAULT_PROJECT, DatasetRow, JobEventRow, JobRow, ModelRow
 from service.identifiers import new_id
 from service.jobs.repository import JobRepository
 from service.local.processes import spawn
@@ -56,7 +56,7 @@ class JobTable:
                 id=new_id("job"), request={"do": do, **request}, dataset_id=dataset_id or dataset.id,
                 max_seconds=max_seconds, max_attempts=max_attempts,
             )  # fmt: skip
-            return JobRepository(session).enqueue(job).id
+            return JobRepository(session, DEFAULT_PROJECT).enqueue(job).id
 
     def row(self, job_id: str) -> JobRow:
         with self.database.transaction() as session:
@@ -74,7 +74,7 @@ class JobTable:
 
     def cancel(self, job_id: str, *, keep_best: bool) -> None:
         with self.database.transaction() as session:
-            assert JobRepository(session).ask_running_to_cancel(job_id, keep_best)
+            assert JobRepository(session, DEFAULT_PROJECT).ask_running_to_cancel(job_id, keep_best)
 
 
 class Bench(JobTable):
