@@ -33,6 +33,7 @@ from service.predictions.service import PredictionService
 from service.readiness import Readiness
 from service.retention import Keeper, sweep_forever
 from service.settings import Settings
+from service.telemetry import telemetry
 from solver.parallel import single_threaded_blas
 
 LEFTOVER_SECONDS = 24 * 3600.0
@@ -59,6 +60,7 @@ def create_app(settings: Settings) -> FastAPI:
         raise ValueError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` starts a Postgres of its own and sets it")
     database = Database(settings.database_url, application_name="prefsvm-api")
     blobs = BlobStore(settings.blob_location)
+    spans = telemetry(settings.otlp_endpoint, "prefsvm-api")
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -67,6 +69,8 @@ def create_app(settings: Settings) -> FastAPI:
             background.start_soon(sweep_forever, Keeper(settings, database, blobs), settings.retention_seconds)
             yield
             background.cancel_scope.cancel()
+        if spans is not None:
+            await to_thread.run_sync(spans.close)
         database.close()
 
     app = FastAPI(
@@ -92,7 +96,7 @@ def create_app(settings: Settings) -> FastAPI:
     ):
         app.include_router(router)
     add_handlers(app)
-    app.add_middleware(RequestContext, observe=metrics.observe_request)
+    app.add_middleware(RequestContext, observe=metrics.observe_request, spans=spans)
 
     @cache
     def openapi() -> dict[str, Any]:

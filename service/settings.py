@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     retention_seconds: Annotated[float, Field(gt=0)] = 3600.0
     """How often the API looks for what is too old."""
 
+    otlp_endpoint: str | None = None
+    """Base address of an OpenTelemetry collector (OTLP over HTTP). Unset: no traces."""
+
     model_cache_bytes: int = MIB * 512
     """Decision functions kept ready for ``POST /predict``, in one API process."""
     max_predict_rows: int = 10_000

@@ -13,6 +13,7 @@ from celery.signals import worker_shutting_down
 
 from service.db.session import Database
 from service.settings import Settings
+from service.telemetry import telemetry, traced_job
 from worker.app import create_app
 from worker.scratch import Scratch
 from worker.spare import SparePool
@@ -48,7 +49,8 @@ def main() -> int:
     scratch = Scratch(settings.data_dir.absolute() / "scratch")
     spares = SparePool(os.environ.get(RUNNER_VARIABLE, DEFAULT_RUNNER), settings.worker_slots)
     supervisor = Supervisor(settings, database, spares, scratch, stopping)
-    app = create_app(settings, supervisor.run)
+    spans = telemetry(settings.otlp_endpoint, "prefsvm-worker")
+    app = create_app(settings, traced_job(spans, supervisor.run))
     try:
         worker = app.Worker(
             loglevel="INFO", without_gossip=True, without_mingle=True, without_heartbeat=True, quiet=True
@@ -60,6 +62,8 @@ def main() -> int:
         spares.close()
         scratch.close()
         database.close()
+        if spans is not None:
+            spans.close()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.logs import request_id
 from service.api.problem import InternalError, problem_response
+from service.telemetry import Telemetry
 
 logger = logging.getLogger("prefsvm.access")
 
@@ -30,17 +31,34 @@ class RequestContext:
     app : ASGI application
     observe : callable
         Called after each request with its method, route (None if there is none), status and seconds.
+    spans : Telemetry or None
+        Where traces go.
     """
 
-    def __init__(self, app: ASGIApp, observe: Callable[[str, str | None, int, float], None]) -> None:
+    def __init__(
+        self, app: ASGIApp, observe: Callable[[str, str | None, int, float], None], spans: Telemetry | None
+    ) -> None:
         self.app = app
         self._observe = observe
+        self._spans = spans
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-            return
+        elif self._spans is None:
+            await self._serve(scope, receive, send)
+        else:
+            with self._spans.span("request", Headers(scope=scope)) as span:
+                status = await self._serve(scope, receive, send)
+                route = getattr(scope.get("route"), "path", "")
+                span.update_name(f"{scope['method']} {route}".strip())
+                span.set_attribute("http.request.method", scope["method"])
+                span.set_attribute("http.route", route)
+                span.set_attribute("http.response.status_code", status)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Serve one request; returns the status of the answer."""
         given = Headers(scope=scope).get("x-request-id", "")
         token = request_id.set(given if _GIVEN_ID.fullmatch(given) else uuid4().hex)
         started = time.perf_counter()
@@ -75,3 +93,4 @@ class RequestContext:
             logger.info("request", extra={"fields": fields})
             self._observe(scope["method"], route, status, seconds)
             request_id.reset(token)
+        return status
