@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from solver.evaluation.probability import Sigmoid
 from solver.kernels import KernelColumns
@@ -92,6 +93,19 @@ class DecisionState:
     def predict_positive(self, X: Matrix) -> NDArray[np.bool_]:
         """Which rows are decided positive: score strictly above the threshold."""
         return self.decision_function(X) > self.threshold
+
+    def scores_like(self, other: DecisionState) -> bool:
+        """Whether the scores of all rows are the same as those of `other`, a decision of the same fit."""
+        same = (
+            (self.kind, self.gamma, self.degree, self.coef0, self.intercept, self.sign)
+            == (other.kind, other.gamma, other.degree, other.coef0, other.intercept, other.sign)
+            and self.support_vectors.shape == other.support_vectors.shape
+            and np.array_equal(self.dual_coef, other.dual_coef)
+        )
+        if not same:
+            return False
+        difference = self.support_vectors - other.support_vectors
+        return bool(difference.count_nonzero() == 0 if sparse.issparse(difference) else not np.any(difference))
 
     def with_threshold(self, threshold: float) -> DecisionState:
         """The same scores with another threshold."""

@@ -43,6 +43,10 @@ MAX_LABEL_CHARACTERS: Final = 256
 FEWEST_OF_A_CLASS: Final = 2
 """Labelled rows of each class that must stay for training."""
 
+_HURRIED_SECONDS: Final = 1.0
+_HURRIED_ROWS: Final = 1024
+"""What measuring on the test rows may take of a training that was told to stop, and how many rows are taken at once."""
+
 _FEATURES_DONE: Final = 0.05
 _TRAINING_DONE: Final = 0.95
 _POSITIVE: Final = 1
@@ -207,7 +211,7 @@ def train(
             curve=None if curve is None else OperatingCurve.from_dict(curve),
         )
         measured = _measure_on_test(
-            model, data.take(test_rows), target.codes[test_rows], estimator.control_states_, request.seed
+            model, data, test_rows, target, estimator.control_states_, request.seed, in_a_hurry=watch.stopped
         )
     report |= {
         "algorithm": spec.name,
@@ -234,6 +238,7 @@ def train(
             *_plan_warnings(target, spec, test_rows, request),
             *warnings,
             *report.get("warnings", []),
+            *_partly_measured(measured.get(""), test_rows),
             *_one_sided(measured.get("") or report.get("calibration"), target.classes),
         ],
     }
@@ -365,6 +370,12 @@ def _plan_warnings(
     return warnings
 
 
+def _partly_measured(block: Mapping[str, Any] | None, test_rows: NDArray[np.intp]) -> list[str]:
+    if block is None or block["n"] == len(test_rows):
+        return []
+    return [f"the training was stopped: {block['n']} of the {len(test_rows)} test rows were measured on"]
+
+
 def _one_sided(block: Mapping[str, Any] | None, classes: tuple[str, str]) -> list[str]:
     """A warning when every row of a block of measures is predicted alike; few measures would show it plainly."""
     if not block or not block["n"]:
@@ -399,16 +410,44 @@ def _fit_features(
 
 
 def _measure_on_test(
-    model: Model, data: Table | MatrixData, codes: NDArray[np.int8], controls: Mapping[str, DecisionState], seed: int
+    model: Model,
+    data: Table | MatrixData,
+    test_rows: NDArray[np.intp],
+    target: _Target,
+    controls: Mapping[str, DecisionState],
+    seed: int,
+    *,
+    in_a_hurry: bool,
 ) -> dict[str, Any]:
-    """Measures on the test rows, of the model (under ``""``) and of each control; empty without test rows."""
-    if len(codes) == 0:
+    """Measures on the test rows, of the model (under ``""``) and of each control; empty without test rows.
+
+    In a hurry, on as many of them, drawn at random, as take about a second.
+    """
+    if len(test_rows) == 0:
         return {}
-    X, _ = model.feature_matrix(data)
+    if in_a_hurry:
+        test_rows = np.random.default_rng(seed).permutation(test_rows)
+    codes = target.codes[test_rows]
+    states = {"": model.decision, **controls}
     costs = Objective.parse(model.objective).costs
+    positive: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in states}
+    give_up = time.monotonic() + _HURRIED_SECONDS
+    measured = 0
+    step = _HURRIED_ROWS if in_a_hurry else len(test_rows)
+    while measured < len(test_rows) and (measured == 0 or time.monotonic() < give_up):
+        X, _ = model.feature_matrix(data.take(test_rows[measured : measured + step]))
+        scored: list[tuple[DecisionState, NDArray[np.float64]]] = []
+        for name, state in states.items():
+            # a control often is the same expansion with another threshold
+            scores = next((values for other, values in scored if state.scores_like(other)), None)
+            if scores is None:
+                scores = state.decision_function(X)
+                scored.append((state, scores))
+            positive[name].append(scores > state.threshold)
+        measured += X.shape[0]
     return {
-        name: measures(confusion(codes, state.predict_positive(X)), seed=seed, costs=costs)
-        for name, state in {"": model.decision, **controls}.items()
+        name: measures(confusion(codes[:measured], np.concatenate(decided)), seed=seed, costs=costs)
+        for name, decided in positive.items()
     }
 
 
@@ -431,7 +470,7 @@ class _Stopwatch:
         self._progress = progress
         self._phase = ""
         self._fraction = 0.0
-        self._stop = False
+        self.stopped = False
         self.seconds: dict[str, float] = {}
 
     @contextmanager
@@ -444,12 +483,12 @@ class _Stopwatch:
     def report(self, fraction: float, **details: Any) -> None:
         self._fraction = max(self._fraction, fraction)
         if self._progress is not None and self._progress(Progress(self._phase, self._fraction, _without_nan(details))):
-            self._stop = True
+            self.stopped = True
 
     def training(self, fraction: float, details: Mapping[str, Any]) -> bool:
         """The callback of the estimators."""
         self.report(_FEATURES_DONE + (_TRAINING_DONE - _FEATURES_DONE) * fraction, **details)
-        return self._stop
+        return self.stopped
 
 
 def _peak_memory_bytes() -> int:

@@ -230,6 +230,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             warnings.append("The threshold was chosen on rows that trained the model, so its measures are optimistic.")
         scored_rule: ThresholdRule = "f1max" if rule == "fixed-sequence" else rule
         learned = self._learn(run, plan, objective, scored_rule)
+        if run.ended == "stopped" and not np.isfinite(learned.scores).any():
+            plan, learned = self._best_when_stopped(run, plan, learned, warnings)
         point = self._choose(run, plan, learned.scores, objective, scored_rule)
         control = self._choose(run, plan, learned.supervised_scores, objective, scored_rule)
         comparison = self._compare(run, plan, learned, (point, control), objective)
@@ -244,6 +246,27 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             )
         controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
         return Fitted(plan, learned, model, plan.rows, scores, point, controls, comparison)
+
+    @staticmethod
+    def _best_when_stopped(
+        run: TrainingRun, plan: CalibrationPlan, learned: Learned, warnings: list[str]
+    ) -> tuple[CalibrationPlan, Learned]:
+        """What to keep of a run that was stopped before the method's model was scored.
+
+        That is the model without unlabelled rows if that one was scored; else what there is, with scores of rows that
+        trained it.
+        """
+        best, scores = learned.supervised, learned.supervised_scores
+        if np.isfinite(scores).any():
+            warnings.append("Training was stopped before the unlabelled rows had a part in it.")
+        else:
+            scores = run.scores_in_time(best, plan.rows)
+            plan = CalibrationPlan("full", plan.training_rows, plan.rows)
+            warnings.append(
+                "Training was stopped before any left-out row was scored: the threshold was chosen on rows that "
+                "trained the model, so its measures are optimistic."
+            )
+        return plan, Learned(best, scores, best, scores, learned.rounds)
 
     def _tune(
         self, run: TrainingRun, rows: NDArray[np.intp], objective: Objective, seed: np.random.Generator
@@ -281,20 +304,28 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 model = learned.supervised
         positive_share = float(np.mean(run.y[plan.training_rows] > 0))
 
-        def certify(candidate: Expansion) -> OperatingPoint:
-            reference = run.approximate_scores(candidate, run.unlabelled) if len(run.unlabelled) else None
-            return choose_threshold(
-                run.scores(candidate, plan.rows),
-                run.y[plan.rows],
+        def certify(candidate: Expansion) -> tuple[NDArray[np.float64], OperatingPoint]:
+            scores = run.scores_in_time(candidate, plan.rows)
+            scored = np.isfinite(scores)
+            truth = run.y[plan.rows][scored]
+            if not (truth > 0).any():
+                reason = "Training was stopped before a positive row was scored."
+                return scores, OperatingPoint(0.0, confusion(truth, scores[scored] > 0), "cannot_certify", reason)
+            use_reference = len(run.unlabelled) > 0 and run.ended != "stopped"
+            point = choose_threshold(
+                scores[scored],
+                truth,
                 objective,
                 "fixed-sequence",
-                reference_scores=reference,
+                reference_scores=run.approximate_scores(candidate, run.unlabelled) if use_reference else None,
                 positive_share=positive_share,
             )
+            return scores, point
 
-        point, control = certify(model), certify(learned.supervised)
+        scores, point = certify(model)
+        control = point if learned.supervised is model else certify(learned.supervised)[1]
         controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
-        return Fitted(plan, learned, model, plan.rows, run.scores(model, plan.rows), point, controls, comparison)
+        return Fitted(plan, learned, model, plan.rows, scores, point, controls, comparison)
 
     def _compare(
         self,

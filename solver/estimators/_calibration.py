@@ -94,7 +94,7 @@ def calibration_scores(
     float64 array in the order of `plan.rows`; NaN where the run was over before the row's fold was trained
     """
     if not plan.folds:
-        return run.scores(model, plan.rows)
+        return run.scores_in_time(model, plan.rows)
     scores = np.full(len(run.y), np.nan)
     for number, (training_rows, held_out) in enumerate(plan.folds):
         if run.is_exhausted():

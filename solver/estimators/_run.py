@@ -19,6 +19,11 @@ from solver.typing import Matrix
 # of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
 _FLOAT32_ROUNDING: Final = 1e-6
 
+# of a run that was told to stop: what its first model has in all, and what scoring rows may still take
+_FIRST_MODEL_SECONDS: Final = 3.0
+_SCORING_SECONDS: Final = 1.0
+_SCORING_ROWS: Final = 1024
+
 FitCallback = Callable[[float, dict[str, Any]], Any]
 EndReason = Literal["", "solver_limit", "stopped"]
 
@@ -77,6 +82,9 @@ class TrainingRun:
         Why training ended early, empty while it has not.
     iterations : int
         Of all solver calls.
+    has_model : bool
+        Whether a solver call has ended. The first one has a few seconds even if the run was told to stop before it
+        began: a model that was hardly trained is of more use than none.
     memo : dict
         What a method computes once and uses in each of its trainings.
     """
@@ -90,8 +98,10 @@ class TrainingRun:
     fraction: float = 0.0
     ended: EndReason = ""
     iterations: int = 0
+    has_model: bool = False
     memo: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
+    _solving_since: float = 0.0
 
     def __post_init__(self) -> None:
         kernel = self.kernel_parameters
@@ -141,6 +151,7 @@ class TrainingRun:
         `alpha0` need not be feasible. A solve that ends early marks the run as ended; its partial solution is returned
         all the same.
         """
+        self._solving_since = time.monotonic()
         left = None
         if self.limits.max_seconds is not None:
             left = max(0.0, self.limits.max_seconds - self.seconds)
@@ -161,6 +172,7 @@ class TrainingRun:
             callback=self._on_iteration if self.callback is not None else None,
         )
         self.iterations += solution.iterations
+        self.has_model = True
         if solution.status == "cancelled":
             self.ended = "stopped"
         elif solution.status != "optimal" or not np.isfinite(solution.b):
@@ -172,6 +184,23 @@ class TrainingRun:
         if len(rows) == 0:
             return np.zeros(0)
         return np.asarray(self.kernel.products(expansion.rows, expansion.coefficients, rows) + expansion.intercept)
+
+    def scores_in_time(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Scores of some of the run's rows; once the run was stopped, only of as many as take about a second.
+
+        Those are drawn at random; the others' scores are NaN.
+        """
+        if self.ended != "stopped":
+            return self.scores(expansion, rows)
+        scores = np.full(len(rows), np.nan)
+        order = np.random.default_rng(0).permutation(len(rows))
+        give_up = time.monotonic() + _SCORING_SECONDS
+        for start in range(0, len(rows), _SCORING_ROWS):
+            part = order[start : start + _SCORING_ROWS]
+            scores[part] = self.scores(expansion, rows[part])
+            if time.monotonic() >= give_up:
+                break
+        return scores
 
     def approximate_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Scores from the solver's float32 kernel rows, which it often has at hand.
@@ -218,4 +247,6 @@ class TrainingRun:
     def _on_iteration(self, iteration: int, gap: float) -> bool:
         if self.callback is None:
             return False
-        return bool(self.callback(self.fraction, {"iterations": self.iterations + iteration, "gap": gap}))
+        if not self.callback(self.fraction, {"iterations": self.iterations + iteration, "gap": gap}):
+            return False
+        return self.has_model or time.monotonic() - self._solving_since >= _FIRST_MODEL_SECONDS

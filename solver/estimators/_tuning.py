@@ -79,6 +79,7 @@ def tune(
             cost=run.cost[rows],
             kernel_parameters=replace(run.kernel_parameters, gamma=gamma),
             memo={},
+            has_model=True,  # none of the models here is returned
         )
         for value, scores in zip(C_GRID, _scores_along_costs(inner, fold), strict=True):
             utility = None

@@ -112,3 +112,46 @@ def test_what_the_user_can_mend(
     finally:
         os.close(reading)
         os.close(writing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", ["all", "few"])
+def test_a_large_training_that_runs_out_of_time_has_a_model(
+    settings: Settings, database: Database, tmp_path: Path, labels: str
+) -> None:
+    """200,000 rows cannot be learned in five seconds; what is there then is kept within the grace."""
+    random = np.random.default_rng(0)
+    rows = 200_000
+    X = random.normal(size=(rows, 20)).round(3)
+    truth = np.where(X[:, 0] + X[:, 1] ** 2 + 0.7 * random.normal(size=rows) > 1, "yes", "no").astype(object)
+    if labels == "few":
+        truth[random.random(rows) < 0.5] = "?"
+    table = pa.table({**{f"x{i}": X[:, i] for i in range(20)}, "label": truth})
+    pq.write_table(table, tmp_path / "columnar")
+    with BlobStore(settings.blob_location).writer("columnar/large") as blob:
+        blob.write((tmp_path / "columnar").read_bytes())
+    bench = Bench(settings, database, runner="worker.fit", stop_grace_seconds=settings.stop_grace_seconds)
+    row = DatasetRow(
+        id=new_id("ds"), name="large", format="csv", layout="table", bytes=1, sha256="0", rows=rows,
+        columns=[], warnings=[], blob_key="b", columnar_key="columnar/large",
+    )  # fmt: skip
+    with database.transaction() as session:
+        session.add(row)
+    request = {
+        **REQUEST, "target": "label", "positive": "yes", "features": {}, "objective": {"kind": "f1"},
+        "algorithm": "svm" if labels == "all" else "psvm",
+    }  # fmt: skip
+    try:
+        wait_for(lambda: bench.spares._spare is not None, 120)
+        job_id = bench.enqueue("", dataset_id=row.id, max_seconds=5.0, **request)
+        assert bench.supervisor.run(job_id) == "succeeded", bench.row(job_id).error
+        job = bench.row(job_id)
+        assert job.started_at is not None
+        assert job.finished_at is not None
+        assert (job.finished_at - job.started_at).total_seconds() < 5 + settings.stop_grace_seconds
+        report = bench.models(job_id)[0].report
+        assert report["status"] == "stopped"
+        assert "max_seconds = 5" in report["status_reason"]
+        assert report["test"]["f1"]["value"] > 0.4  # 0.36 is what "all positive" reaches
+    finally:
+        bench.close()

@@ -339,6 +339,33 @@ def test_stopping_keeps_the_best_model_so_far(stop_in: str) -> None:
     assert result.report["test"]["n"] == 10
 
 
+def test_a_training_stopped_in_its_first_solve_has_a_model_with_a_threshold() -> None:
+    table, labels = blobs(3000, 0)
+    objective = {"kind": "precision", "target": 0.95}
+    wish = request(algorithm="svm", test_fraction=0.2, objective=objective, params={"tune": "C-gamma"})
+    stopped = train(table, labels, wish, progress=lambda p: True).report
+    assert stopped["status"] == "stopped"
+    assert stopped["solver"]["support_vectors"] > 0
+    assert stopped["labeled_split"] == "full"
+    assert stopped["calibration"]["precision"]["value"] >= 0.95
+    assert stopped["test"]["precision"]["value"] > 0.9
+    assert any("measures are optimistic" in warning for warning in stopped["warnings"])
+
+
+def test_a_stopped_training_measures_as_many_test_rows_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solver.training._HURRIED_SECONDS", 0.0)
+    monkeypatch.setattr("solver.training._HURRIED_ROWS", 30)
+    table, labels = blobs(1000, 0)
+    wish = request(algorithm="svm", test_fraction=0.2)
+    stopped = train(table, labels, wish, progress=lambda p: p.phase == "training").report
+    assert stopped["test"]["n"] == stopped["controls"]["plain_svm"]["test"]["n"] == 30
+    assert "the training was stopped: 30 of the 200 test rows were measured on" in stopped["warnings"]
+    assert 5 < stopped["test"]["true_positives"] + stopped["test"]["false_negatives"] < 25  # drawn at random
+    whole = train(table, labels, wish).report
+    assert whole["test"]["n"] == 200
+    assert not any("were measured on" in warning for warning in whole["warnings"])
+
+
 # -- whole way ---------------------------------------------------------------------------------------------------------
 
 
