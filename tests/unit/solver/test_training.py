@@ -343,7 +343,7 @@ def test_a_training_stopped_in_its_first_solve_has_a_model_with_a_threshold() ->
     table, labels = blobs(3000, 0)
     objective = {"kind": "precision", "target": 0.95}
     wish = request(algorithm="svm", test_fraction=0.2, objective=objective, params={"tune": "C-gamma"})
-    stopped = train(table, labels, wish, progress=lambda p: True).report
+    stopped = train(table, labels, wish, progress=lambda _: True).report
     assert stopped["status"] == "stopped"
     assert stopped["solver"]["support_vectors"] > 0
     assert stopped["labeled_split"] == "full"
