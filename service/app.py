@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -12,11 +13,18 @@ import uvicorn
 from anyio import create_task_group, to_thread
 from fastapi import FastAPI
 
+from service.access.authenticator import Authenticator
+from service.access.bootstrap import check_reachable, read_bootstrap_key
+from service.access.errors import ConfigurationError
+from service.access.service import KeyService, ProjectService
+from service.api.access import OPEN_PATHS, check_routes
 from service.api.context import RequestContext
 from service.api.datasets import datasets_router
 from service.api.docs import docs_router
+from service.api.gate import Gate
 from service.api.health import health_router
 from service.api.jobs import jobs_router
+from service.api.keys import keys_router, projects_router
 from service.api.logs import configure_logging
 from service.api.models import aliases_router, models_router
 from service.api.openapi import describe
@@ -80,6 +88,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
         docs_url=None,
+        openapi_url="/openapi.json" if settings.docs else None,
         redoc_url=None,
     )
     app.state.max_body_bytes = settings.max_body_bytes
@@ -87,15 +96,26 @@ def create_app(settings: Settings) -> FastAPI:
     metrics = Metrics(database, predictions.cache)
     for router in (
         datasets_router(DatasetService(database, blobs, settings)),
+        keys_router(KeyService(database)),
+        projects_router(ProjectService(database)),
         jobs_router(JobService(database, settings)),
         models_router(ModelService(database), ExportService(database)),
         aliases_router(AliasService(database)),
         predictions_router(predictions),
         health_router(Readiness(database, settings.broker_url), metrics),
-        docs_router(lambda: app.openapi()),
+        *([docs_router(lambda: app.openapi())] if settings.docs else []),
     ):
         app.include_router(router)
     add_handlers(app)
+    check_routes(app)
+    app.add_middleware(
+        Gate,
+        authenticator=Authenticator(
+            database, keys_required=settings.keys_are_required, bootstrap_key=read_bootstrap_key(settings)
+        ),
+        open_paths=OPEN_PATHS,
+        allowed_hosts=settings.host_names,
+    )
     app.add_middleware(RequestContext, observe=metrics.observe_request, spans=spans)
 
     @cache
@@ -125,6 +145,10 @@ def main() -> None:
     """Serve until SIGTERM or SIGINT, with settings from the environment."""
     settings = Settings()
     configure_logging()
+    try:
+        check_reachable(settings)
+    except ConfigurationError as error:
+        sys.exit(f"prefsvm: {error}")
     # Predictions are small products, several at once: threads of BLAS would only spin (measured: 9 × the CPU).
     with single_threaded_blas():
         uvicorn.Server(server_config(create_app(settings), host=settings.host, port=settings.port)).run()

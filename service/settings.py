@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1 << 20
 GIB = 1 << 30
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 class Settings(BaseSettings):
@@ -32,6 +34,17 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    allowed_hosts: str = ""
+    """Names, separated by commas, that the Host header may have besides those of the loopback address. Unset: any where
+    keys are required, none where they are not."""
+    keys_required: bool | None = None
+    """Whether every call needs an API key. Unset: yes, unless `host` is a loopback address."""
+    bootstrap_key: SecretStr | None = None
+    """An API key that needs no database: an admin of the default project, for making the first keys."""
+    bootstrap_key_file: Path | None = None
+    """File that holds `bootstrap_key`."""
+    docs: bool = True
+    """Whether ``/docs`` and ``/openapi.json`` are there."""
 
     max_body_bytes: int = MIB * 32
     """Largest JSON body of a request other than an upload."""
@@ -90,6 +103,8 @@ class Settings(BaseSettings):
     """Decision functions kept ready for ``POST /predict``, in one API process."""
     max_predict_rows: int = 10_000
     """Rows of one ``POST /predict``."""
+    predict_memory_bytes: int = MIB * 256
+    """Memory for the bodies of all ``POST /predict`` that one API process serves at a time; beyond it they get 503."""
 
     @field_validator("database_url")
     @classmethod
@@ -103,6 +118,25 @@ class Settings(BaseSettings):
         if not value.startswith("postgresql+psycopg://"):
             raise ValueError("PREFSVM_DATABASE_URL must begin with postgresql://")
         return value
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the API."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def keys_are_required(self) -> bool:
+        """Whether every call needs an API key."""
+        return not self.on_loopback if self.keys_required is None else self.keys_required
+
+    @property
+    def host_names(self) -> list[str] | None:
+        """The names that the Host header may have; None: any."""
+        given = [name.strip().lower() for name in self.allowed_hosts.split(",") if name.strip()]
+        return [*LOOPBACK_NAMES, *given] if given or not self.keys_are_required else None
 
     @property
     def blob_location(self) -> str:

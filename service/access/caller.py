@@ -30,9 +30,14 @@ class Caller:
     key_id: str | None
 
     @property
+    def in_default_project(self) -> bool:
+        """Whether it acts for the project whose admins run the installation."""
+        return self.project_id == DEFAULT_PROJECT
+
+    @property
     def runs_installation(self) -> bool:
         """Whether it may see and change all projects: an admin of the default project."""
-        return "admin" in self.scopes and self.project_id == DEFAULT_PROJECT
+        return self.in_default_project and "admin" in self.scopes
 
 
 LOCAL = Caller(DEFAULT_PROJECT, frozenset(SCOPES), None)

@@ -1,21 +1,79 @@
-"""Which scope a call needs. A handler takes a `Reader`, `Writer` or `Admin`, and has the caller's project from it."""
+"""Which scope a call needs. A handler takes one of these, and has the caller's project from it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, FastAPI, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import iter_route_contexts
 
-from service.access.caller import LOCAL, Caller
+from service.access.caller import Caller, Scope
+from service.access.errors import Forbidden
+from service.api.gate import CALLER
+
+OPEN_PATHS = ("/", "/docs", "/openapi.json", "/healthz", "/readyz")
+"""What anybody may ask: whether the service is there, and how it is called. Every other route has a scope."""
 
 
-async def _reader() -> Caller:
-    return LOCAL
+class RequiresScope:
+    """Dependency of a call that needs a scope.
+
+    Parameters
+    ----------
+    scope : Scope
+    default_project_only : bool, default=False
+        Whether it shows something of the whole installation.
+    """
+
+    def __init__(self, scope: Scope, *, default_project_only: bool = False) -> None:
+        self.scope = scope
+        self.default_project_only = default_project_only
+
+    async def __call__(self, request: Request) -> Caller:
+        """Return the caller; raises `Forbidden`."""
+        caller: Caller = request.scope[CALLER]
+        if self.scope not in caller.scopes:
+            raise Forbidden(f"this call needs a key with the scope {self.scope}")
+        if self.default_project_only and not caller.in_default_project:
+            raise Forbidden("this call needs a key of the default project")
+        return caller
 
 
-async def _writer() -> Caller:
-    return LOCAL
+Reader = Annotated[Caller, Depends(RequiresScope("read"))]
+Writer = Annotated[Caller, Depends(RequiresScope("write"))]
+Admin = Annotated[Caller, Depends(RequiresScope("admin"))]
+Watcher = Annotated[Caller, Depends(RequiresScope("read", default_project_only=True))]
 
 
-Reader = Annotated[Caller, Depends(_reader)]
-Writer = Annotated[Caller, Depends(_writer)]
+@dataclass(frozen=True)
+class RouteAccess:
+    """Who may call a route; `required` is None where anybody may."""
+
+    path: str
+    methods: frozenset[str]
+    required: RequiresScope | None
+
+
+def route_access(app: FastAPI) -> Iterator[RouteAccess]:
+    """Yield what each route says about its callers."""
+    for route in iter_route_contexts(app.routes):
+        dependant = getattr(route, "dependant", None)
+        required = None if dependant is None else next(_requirements(dependant), None)
+        yield RouteAccess(route.path or "", frozenset(route.methods or ()), required)
+
+
+def check_routes(app: FastAPI) -> None:
+    """Raise `RuntimeError` if a route has no scope and is not meant to be open: a defect of the program."""
+    for route in route_access(app):
+        if route.required is None and route.path not in OPEN_PATHS:
+            raise RuntimeError(f"the route {route.path} says nothing about who may call it")
+
+
+def _requirements(dependant: Dependant) -> Iterator[RequiresScope]:
+    for below in dependant.dependencies:
+        if isinstance(below.call, RequiresScope):
+            yield below.call
+        yield from _requirements(below)

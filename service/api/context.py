@@ -11,6 +11,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.gate import CALLER
 from service.api.logs import request_id
 from service.api.problem import InternalError, problem_response
 from service.telemetry import Telemetry
@@ -90,6 +91,9 @@ class RequestContext:
                 "status": status,
                 "seconds": round(seconds, 4),
             }
+            caller = scope.get(CALLER)
+            if caller is not None:
+                fields |= {"project": caller.project_id, "key": caller.key_id}
             logger.info("request", extra={"fields": fields})
             self._observe(scope["method"], route, status, seconds)
             request_id.reset(token)

@@ -10,6 +10,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as METRICS_TYPE
 from pydantic import BaseModel, Field
 
+from service.api.access import Watcher
 from service.metrics import Metrics
 from service.readiness import Readiness
 
@@ -57,7 +58,7 @@ def health_router(readiness: Readiness, metrics: Metrics) -> APIRouter:
         return Ready(ready=ready, checks=answers)
 
     @router.get("/metrics", operation_id="getMetrics", response_class=PlainTextResponse)
-    async def show_metrics() -> Response:
+    async def show_metrics(_: Watcher) -> Response:
         """Give the figures of this process, and of the jobs in Postgres, in the text format of Prometheus."""
         return Response(await to_thread.run_sync(metrics.render), media_type=METRICS_TYPE)
 

@@ -7,6 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from service.api.access import route_access
+from service.api.parameters import problems
 from service.api.problem import ProblemBody
 from service.jobs.schemas import EXAMPLE_JOB
 
@@ -24,4 +26,24 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas["Problem"] = problem | {"title": "Problem"}
     # FastAPI drops nulls, also from examples, where they are what an unfinished job shows.
     schemas["Job"]["examples"] = [EXAMPLE_JOB]
+    _add_access(app, document)
     return document
+
+
+def _add_access(app: FastAPI, document: dict[str, Any]) -> None:
+    """Say of every call which scope its key must have, and how it answers to those who may not or not now."""
+    document["components"]["securitySchemes"] = {
+        "apiKey": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API key, `Authorization: Bearer pfs_…`. A service that listens on a loopback address "
+            "needs none, unless it is told to.",
+        }
+    }
+    for route in route_access(app):
+        if route.required is None:
+            continue
+        for method in route.methods:
+            operation = document["paths"][route.path][method.lower()]
+            operation["security"] = [{"apiKey": [route.required.scope]}]
+            operation["responses"] |= {str(status): answer for status, answer in problems(401, 403, 429).items()}

@@ -26,12 +26,15 @@ CursorText = Annotated[
 
 _REASONS = {
     400: "The request breaks the rules of HTTP or multipart",
+    401: "No API key was sent, or it is unknown, revoked or expired",
+    403: "The key may not do this, or the project may not store more",
     404: "There is no such thing",
     406: "Not in one of the forms that Accept asks for",
     409: "Not in the present state",
     413: "Too large",
     415: "Not a type that this call takes",
     422: "The request cannot be used; `errors` names the fields",
+    429: "The project has used up its requests, or its places in the queue; try again after `Retry-After` seconds",
     503: "A part that the call needs is away; try again after `Retry-After` seconds",
 }
 

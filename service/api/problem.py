@@ -171,6 +171,11 @@ def _on_disconnect(_: Request, __: Exception) -> Response:
 
 
 def _on_database_away(_: Request, error: Exception) -> Response:
+    return database_away(error)
+
+
+def database_away(error: Exception) -> Response:
+    """Return the answer to a request that needed the database while that was away."""
     logger.warning("database away", extra={"fields": {"error": type(error).__qualname__}})
     return problem_response(Unavailable("the database does not answer; try again", headers={"Retry-After": "2"}))
 

@@ -141,7 +141,7 @@ def test_paths_methods_and_headers(client):
     assert "access-control-allow-origin" not in client.get("/jobs", headers={"origin": "http://evil"}).headers
     for bad in (b"-1", b"x", b"1e9", b"9" * 30):
         with socket.create_connection((client.base_url.host, client.base_url.port), timeout=10) as connection:
-            connection.sendall(b"POST /train HTTP/1.1\r\nHost: x\r\nContent-Length: " + bad + b"\r\n\r\n")
+            connection.sendall(b"POST /train HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + bad + b"\r\n\r\n")
             assert connection.recv(100).split()[1] in (b"400", b"413")
 
 
@@ -227,7 +227,7 @@ def test_a_client_that_hangs_up_leaves_nothing(settings, database):
     def send(client, declared: int, body: bytes) -> socket.socket:
         connection = socket.create_connection((client.base_url.host, client.base_url.port))
         connection.sendall(
-            b"POST /datasets HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=X\r\n"
+            b"POST /datasets HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=X\r\n"
             b"Content-Length: %d\r\n\r\n" % declared + body
         )
         return connection

@@ -1,0 +1,68 @@
+"""How an installation gets its first key, and what keeps one without keys to this machine."""
+
+from __future__ import annotations
+
+from service.access.errors import ConfigurationError
+from service.access.keys import ApiKey
+from service.access.repository import KeyDirectory
+from service.db.session import AWAY, Database
+from service.settings import Settings
+
+HOW = "make one with `prefsvm keys new` and set PREFSVM_BOOTSTRAP_KEY, or PREFSVM_BOOTSTRAP_KEY_FILE, to it"
+
+
+def read_bootstrap_key(settings: Settings) -> ApiKey | None:
+    """Return the key of the settings, or None if they name none.
+
+    Raises
+    ------
+    ConfigurationError
+        If what they name is not a whole key: a password of somebody's own choice can be guessed.
+    """
+    if settings.bootstrap_key is not None and settings.bootstrap_key_file is not None:
+        raise ConfigurationError("PREFSVM_BOOTSTRAP_KEY and PREFSVM_BOOTSTRAP_KEY_FILE are both set; set one of them")
+    if settings.bootstrap_key is not None:
+        name, text = "PREFSVM_BOOTSTRAP_KEY", settings.bootstrap_key.get_secret_value()
+    elif settings.bootstrap_key_file is not None:
+        name = f"the file {settings.bootstrap_key_file} of PREFSVM_BOOTSTRAP_KEY_FILE"
+        try:
+            text = settings.bootstrap_key_file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{name} cannot be read: {type(error).__name__}") from None
+    else:
+        return None
+    key = ApiKey.parse(text.strip())
+    if key is None:
+        raise ConfigurationError(f"{name} does not hold an API key; {HOW}")
+    return key
+
+
+def check_reachable(settings: Settings) -> None:
+    """See to it that whoever can reach the API needs a key, and that somebody has one.
+
+    Raises
+    ------
+    ConfigurationError
+        If the API would listen beyond this machine without asking for keys, or ask for keys while there is none.
+    """
+    if not settings.keys_are_required:
+        if not settings.on_loopback:
+            raise ConfigurationError(
+                f"PREFSVM_KEYS_REQUIRED is off, but PREFSVM_HOST={settings.host} can be reached from other machines; "
+                "leave it on, or listen on 127.0.0.1"
+            )
+        return
+    if read_bootstrap_key(settings) is not None or settings.database_url is None:
+        return
+    database = Database(settings.database_url, application_name="prefsvm-api")
+    try:
+        with database.transaction() as session:
+            somebody = KeyDirectory(session).any_admin()
+    except AWAY:
+        # Nobody gets in without a key, whatever the answer is; a database that comes late must not keep the API down.
+        return
+    finally:
+        database.close()
+    if not somebody:
+        where = "every call needs an API key" + ("" if settings.on_loopback else f" on PREFSVM_HOST={settings.host}")
+        raise ConfigurationError(f"{where}, but there is no admin key; {HOW}")

@@ -1,0 +1,197 @@
+"""All SQL about keys, projects and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, extract, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from service.access.errors import QueueFull, StorageQuotaExceeded
+from service.db.tables import ApiKeyRow, DatasetRow, JobRow, ModelRow, ProjectRow
+from service.paging import Cursor, page_of
+
+
+@dataclass(frozen=True, slots=True)
+class LiveKey:
+    """What a request with a key is checked against."""
+
+    id: str
+    project_id: str
+    secret_sha256: bytes
+    scopes: Sequence[Any]
+    seconds_left: float | None
+    """Until it expires, by the clock of the database; None: never."""
+    limits: dict[str, Any]
+    """Those of its project."""
+
+
+class KeyDirectory:
+    """Keys of all projects, for telling who calls; in the transaction of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def live(self, key_id: str) -> LiveKey | None:
+        """Return a key that is neither revoked nor expired."""
+        statement = select(
+            ApiKeyRow.id,
+            ApiKeyRow.project_id,
+            ApiKeyRow.secret_sha256,
+            ApiKeyRow.scopes,
+            extract("epoch", ApiKeyRow.expires_at - func.now()),
+            ProjectRow.limits,
+        ).join(ProjectRow, ProjectRow.id == ApiKeyRow.project_id)
+        found = self._session.execute(statement.where(ApiKeyRow.id == key_id, _is_live())).one_or_none()
+        if found is None:
+            return None
+        seconds_left = None if found[4] is None else float(found[4])
+        return LiveKey(found[0], found[1], found[2], found[3], seconds_left, found[5])
+
+    def note_use(self, key_id: str) -> None:
+        """Write down that a key was used, at most once a minute."""
+        minute = func.date_trunc("minute", func.now())
+        stale = or_(ApiKeyRow.last_used_at.is_(None), ApiKeyRow.last_used_at < minute)
+        self._session.execute(update(ApiKeyRow).where(ApiKeyRow.id == key_id, stale).values(last_used_at=minute))
+
+    def any_admin(self) -> bool:
+        """Tell whether anybody holds a live key with the scope admin."""
+        statement = select(ApiKeyRow.id).where(_is_live(), ApiKeyRow.scopes.contains(["admin"]))
+        return self._session.scalar(statement.limit(1)) is not None
+
+
+class KeyRepository:
+    """Keys of one project, in the transaction of `session`."""
+
+    def __init__(self, session: Session, project_id: str) -> None:
+        self._session = session
+        self._project_id = project_id
+
+    def add(self, row: ApiKeyRow) -> ApiKeyRow:
+        """Insert a key."""
+        self._session.add(row)
+        self._session.flush()
+        self._session.refresh(row)
+        return row
+
+    def list(self, cursor: Cursor | None, limit: int) -> Sequence[ApiKeyRow]:
+        """Return up to ``limit + 1`` keys, newest first."""
+        statement = select(ApiKeyRow).where(ApiKeyRow.project_id == self._project_id)
+        return self._session.scalars(page_of(statement, ApiKeyRow.created_at, ApiKeyRow.id, cursor, limit)).all()
+
+    def lock(self, key_id: str) -> tuple[ApiKeyRow, bool] | None:
+        """Return a key that nobody else can change before this transaction ends, and whether it is live."""
+        statement = select(ApiKeyRow, _is_live()).where(self._is(key_id)).with_for_update()
+        found = self._session.execute(statement).one_or_none()
+        return None if found is None else (found[0], found[1])
+
+    def expire_within(self, key_id: str, seconds: float) -> None:
+        """Let a key expire after this time, if it would not before."""
+        end = func.now() + timedelta(seconds=seconds)
+        values = {"expires_at": func.least(func.coalesce(ApiKeyRow.expires_at, end), end)}
+        self._session.execute(update(ApiKeyRow).where(self._is(key_id)).values(values))
+
+    def revoke(self, key_id: str) -> bool:
+        """Revoke a key; the first time counts. False if there is none."""
+        revoked = update(ApiKeyRow).where(self._is(key_id))
+        values = {"revoked_at": func.coalesce(ApiKeyRow.revoked_at, func.now())}
+        return self._session.scalar(revoked.values(values).returning(ApiKeyRow.id)) is not None
+
+    def _is(self, key_id: str) -> ColumnElement[bool]:
+        return and_(ApiKeyRow.project_id == self._project_id, ApiKeyRow.id == key_id)
+
+
+class ProjectRepository:
+    """Projects, in the transaction of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add(self, project_id: str, name: str, limits: dict[str, Any]) -> ProjectRow | None:
+        """Insert a project; None if another has the name."""
+        made = insert(ProjectRow).values(id=project_id, name=name, limits=limits).on_conflict_do_nothing()
+        return self._session.scalars(made.returning(ProjectRow)).one_or_none()
+
+    def get(self, project_id: str) -> ProjectRow | None:
+        """Return a project."""
+        return self._session.get(ProjectRow, project_id)
+
+    def list(self, cursor: Cursor | None, limit: int) -> Sequence[ProjectRow]:
+        """Return up to ``limit + 1`` projects, newest first."""
+        page = page_of(select(ProjectRow), ProjectRow.created_at, ProjectRow.id, cursor, limit)
+        return self._session.scalars(page).all()
+
+    def set_limits(self, project_id: str, limits: dict[str, Any]) -> ProjectRow | None:
+        """Replace the limits of a project; None if there is none."""
+        changed = update(ProjectRow).where(ProjectRow.id == project_id).values(limits=limits).returning(ProjectRow)
+        return self._session.scalars(changed).one_or_none()
+
+
+class QuotaRepository:
+    """What one project uses of what it may, in the transaction of `session`.
+
+    The checks lock the row of the project: of two transactions that would both still fit, the second waits for the
+    first to end and then counts what that has added.
+    """
+
+    def __init__(self, session: Session, project_id: str) -> None:
+        self._session = session
+        self._project_id = project_id
+
+    def queued_jobs(self) -> int:
+        """Count the jobs that wait."""
+        return self._count_jobs("queued")
+
+    def running_jobs(self) -> int:
+        """Count the jobs that run."""
+        return self._count_jobs("running")
+
+    def stored_bytes(self) -> int:
+        """Add up the uploads and models."""
+        uploads = select(func.coalesce(func.sum(DatasetRow.bytes), 0)).where(DatasetRow.project_id == self._project_id)
+        models = select(func.coalesce(func.sum(ModelRow.bytes), 0)).where(ModelRow.project_id == self._project_id)
+        return int(self._session.scalar(select(uploads.scalar_subquery() + models.scalar_subquery())) or 0)
+
+    def make_room_in_queue(self) -> None:
+        """Let this transaction insert one queued job.
+
+        Raises
+        ------
+        QueueFull
+            If as many wait as the project's limits allow.
+        """
+        limit = self._lock_limits().get("queued_jobs")
+        if limit is not None and self.queued_jobs() >= limit:
+            raise QueueFull(f"the project may have {limit} jobs in the queue; wait for one to start, or cancel one")
+
+    def make_room_for_bytes(self, size: int) -> None:
+        """Let this transaction insert a data set of `size` bytes.
+
+        Raises
+        ------
+        StorageQuotaExceeded
+            If the project would then store more than its limits allow.
+        """
+        limit = self._lock_limits().get("stored_bytes")
+        if limit is not None and self.stored_bytes() + size > limit:
+            raise StorageQuotaExceeded(
+                f"the project may store {limit} bytes, and this would be more; delete data sets or models"
+            )
+
+    def _lock_limits(self) -> dict[str, Any]:
+        statement = select(ProjectRow.limits).where(ProjectRow.id == self._project_id)
+        limits: dict[str, Any] = self._session.execute(statement.with_for_update(key_share=True)).scalar_one()
+        return limits
+
+    def _count_jobs(self, status: str) -> int:
+        statement = select(func.count()).where(JobRow.project_id == self._project_id, JobRow.status == status)
+        return self._session.execute(statement).scalar_one()
+
+
+def _is_live() -> ColumnElement[bool]:
+    unexpired = or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > func.now())
+    return and_(ApiKeyRow.revoked_at.is_(None), unexpired)

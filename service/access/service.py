@@ -1,0 +1,181 @@
+"""What can be done with keys, projects and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from service.access.caller import Caller
+from service.access.errors import Forbidden, KeyNotFound, KeyNotLive, ProjectExists, ProjectNotFound
+from service.access.keys import ApiKey, is_key_id
+from service.access.repository import KeyRepository, ProjectRepository, QuotaRepository
+from service.access.schemas import (
+    CreateKey,
+    CreateProject,
+    Key,
+    Limits,
+    LimitsAnswer,
+    LimitsBody,
+    NewKey,
+    Project,
+    Usage,
+)
+from service.db.session import Database
+from service.db.tables import ApiKeyRow, ProjectRow
+from service.identifiers import is_id, new_id
+from service.paging import Cursor, next_cursor
+from service.schemas import Page
+
+
+class KeyService:
+    """Makes, lists, rotates and revokes keys of the caller's project."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, caller: Caller, body: CreateKey) -> NewKey:
+        """Make a key; its text is in this answer and nowhere else.
+
+        Raises
+        ------
+        ProjectNotFound
+            If it is for a project that is not there, or not the caller's to manage.
+        """
+        project_id = caller.project_id if body.project is None else body.project
+        expires_at = None
+        if body.expires_in_days is not None:
+            expires_at = datetime.now(UTC) + timedelta(days=body.expires_in_days)
+        with self._database.transaction() as session:
+            known = is_id(project_id, "prj") and ProjectRepository(session).get(project_id) is not None
+            if not known or not (caller.runs_installation or project_id == caller.project_id):
+                raise ProjectNotFound("no project has this id")
+            scopes = sorted(set(body.scopes))
+            return _add(KeyRepository(session, project_id), project_id, body.name, scopes, expires_at)
+
+    def list(self, project_id: str, cursor: str | None, limit: int) -> Page[Key]:
+        """Return a page of keys, newest first."""
+        position = Cursor.decode(cursor) if cursor is not None else None
+        with self._database.transaction() as session:
+            rows = KeyRepository(session, project_id).list(position, limit)
+        return Page(
+            items=[Key.model_validate(row, extra="ignore") for row in rows[:limit]],
+            next_cursor=next_cursor(rows, limit, key=lambda row: row),
+        )
+
+    def rotate(self, project_id: str, key_id: str, grace_seconds: float) -> NewKey:
+        """Make a key like another one, which then works for `grace_seconds` more.
+
+        Raises
+        ------
+        KeyNotFound
+            If the project has no such key.
+        KeyNotLive
+            If it was revoked or has expired.
+        """
+        with self._database.transaction() as session:
+            keys = KeyRepository(session, project_id)
+            found = keys.lock(key_id) if is_key_id(key_id) else None
+            if found is None:
+                raise KeyNotFound("the project has no key with this id")
+            row, live = found
+            if not live:
+                raise KeyNotLive("the key was revoked or has expired; make a new one")
+            expires_at = None
+            if row.expires_at is not None:
+                expires_at = datetime.now(UTC) + (row.expires_at - row.created_at)
+            made = _add(keys, project_id, row.name, row.scopes, expires_at)
+            keys.expire_within(key_id, grace_seconds)
+            return made
+
+    def revoke(self, project_id: str, key_id: str) -> None:
+        """End a key; requests with it are refused within 5 seconds. Raises `KeyNotFound`."""
+        with self._database.transaction() as session:
+            if not is_key_id(key_id) or not KeyRepository(session, project_id).revoke(key_id):
+                raise KeyNotFound("the project has no key with this id")
+
+
+class ProjectService:
+    """Shows projects, and lets admins of the default project make and limit them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, caller: Caller, body: CreateProject) -> Project:
+        """Make a project; raises `Forbidden`, or `ProjectExists` if the name is taken."""
+        _require_operator(caller)
+        limits = (body.limits or LimitsBody()).model_dump()
+        with self._database.transaction() as session:
+            row = ProjectRepository(session).add(new_id("prj"), body.name, limits)
+        if row is None:
+            raise ProjectExists("another project has this name")
+        return _project(row)
+
+    def get(self, caller: Caller, project_id: str) -> Project:
+        """Return a project that the caller may see; raises `ProjectNotFound`."""
+        with self._database.transaction() as session:
+            row = ProjectRepository(session).get(project_id) if _may_see(caller, project_id) else None
+        if row is None:
+            raise ProjectNotFound("no project has this id")
+        return _project(row)
+
+    def list(self, caller: Caller, cursor: str | None, limit: int) -> Page[Project]:
+        """Return a page of the projects that the caller may see, newest first."""
+        position = Cursor.decode(cursor) if cursor is not None else None
+        if not caller.runs_installation:
+            return Page(items=[self.get(caller, caller.project_id)], next_cursor=None)
+        with self._database.transaction() as session:
+            rows = ProjectRepository(session).list(position, limit)
+        return Page(
+            items=[_project(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
+        )
+
+    def change(self, caller: Caller, project_id: str, limits: LimitsBody) -> Project:
+        """Replace the limits of a project; raises `ProjectNotFound` or `Forbidden`."""
+        if not _may_see(caller, project_id):
+            raise ProjectNotFound("no project has this id")
+        _require_operator(caller)
+        with self._database.transaction() as session:
+            row = ProjectRepository(session).set_limits(project_id, limits.model_dump())
+        if row is None:
+            raise ProjectNotFound("no project has this id")
+        return _project(row)
+
+    def limits(self, project_id: str) -> LimitsAnswer:
+        """Return what a project may use and what it uses."""
+        with self._database.transaction() as session:
+            project = ProjectRepository(session).get(project_id)
+            if project is None:
+                raise ProjectNotFound("no project has this id")
+            quota = QuotaRepository(session, project_id)
+            usage = Usage(
+                queued_jobs=quota.queued_jobs(), running_jobs=quota.running_jobs(), stored_bytes=quota.stored_bytes()
+            )
+        return LimitsAnswer(project_id=project_id, limits=Limits(**project.limits), usage=usage)
+
+
+def _add(keys: KeyRepository, project_id: str, name: str, scopes: Sequence[str], expires_at: datetime | None) -> NewKey:
+    key = ApiKey.new()
+    row = keys.add(
+        ApiKeyRow(
+            id=key.id,
+            project_id=project_id,
+            name=name,
+            secret_sha256=key.sha256,
+            scopes=list(scopes),
+            expires_at=expires_at,
+        )
+    )
+    return NewKey(**Key.model_validate(row, extra="ignore").model_dump(), key=key.text)
+
+
+def _may_see(caller: Caller, project_id: str) -> bool:
+    return is_id(project_id, "prj") and (caller.runs_installation or project_id == caller.project_id)
+
+
+def _require_operator(caller: Caller) -> None:
+    if not caller.runs_installation:
+        raise Forbidden("only an admin of the default project may do this")
+
+
+def _project(row: ProjectRow) -> Project:
+    return Project(id=row.id, name=row.name, limits=Limits(**row.limits), created_at=row.created_at)

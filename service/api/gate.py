@@ -1,0 +1,88 @@
+"""The gate in front of every call: nothing behind it runs, and no body is read, before the caller is known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.access.authenticator import Authenticator
+from service.access.caller import Caller
+from service.access.errors import HostNotAllowed, OriginNotAllowed
+from service.api.problem import database_away, problem_response
+from service.db.session import AWAY
+from service.errors import Problem
+
+CALLER = "prefsvm.caller"
+"""Where the ASGI scope holds the `Caller`."""
+
+
+class Gate:
+    """ASGI middleware that puts the `Caller` into the scope, or answers with a problem.
+
+    Parameters
+    ----------
+    app : ASGI application
+    authenticator : Authenticator
+    open_paths : collection of str
+        Paths that need no key. All others do, also those that do not exist.
+    allowed_hosts : collection of str or None
+        Names that the Host header may have, without port; None: any. A service that asks for no key must not answer
+        to a name that somebody else can point at this machine (DNS rebinding), nor to pages of other sites.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        open_paths: Collection[str],
+        allowed_hosts: Collection[str] | None,
+    ) -> None:
+        self.app = app
+        self._authenticator = authenticator
+        self._open_paths = frozenset(open_paths)
+        self._allowed_hosts = None if allowed_hosts is None else frozenset(allowed_hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            caller = await self._admit(scope)
+        except Problem as problem:
+            await problem_response(problem)(scope, receive, send)
+            return
+        except AWAY as error:
+            await database_away(error)(scope, receive, send)
+            return
+        if caller is not None:
+            scope[CALLER] = caller
+        await self.app(scope, receive, send)
+
+    async def _admit(self, scope: Scope) -> Caller | None:
+        authorizations, host, origin = [], b"", b""
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                authorizations.append(value)
+            elif name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+        if self._allowed_hosts is not None:
+            if _host_name(f"//{host.decode('latin-1')}") not in self._allowed_hosts:
+                raise HostNotAllowed("this service does not answer to that name; PREFSVM_ALLOWED_HOSTS can add it")
+            if origin and _host_name(origin.decode("latin-1")) not in self._allowed_hosts:
+                raise OriginNotAllowed("pages of other sites may not call this service")
+        if scope["path"] in self._open_paths:
+            return None
+        client = scope.get("client")
+        return await self._authenticator.caller_of(authorizations, client[0] if client else "local")
+
+
+def _host_name(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
