@@ -151,6 +151,10 @@ class JobRow(Base):
     """On cancel, keep the best model so far (the job then succeeds)."""
     error: Mapped[dict[str, Any] | None]
     """``{"code", "message", …}`` of a failed job."""
+    retry_of: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"))
+    """The job whose request this one repeats."""
+    estimate: Mapped[dict[str, Any] | None]
+    """What the job was thought to need when it was accepted."""
 
     __table_args__ = (
         CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"),
@@ -159,11 +163,56 @@ class JobRow(Base):
             "(status IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)", name="finished"
         ),
         CheckConstraint("attempt >= 0 AND progress >= 0 AND progress <= 1", name="ranges"),
+        Index(None, "retry_of"),
         Index(None, "project_id", "created_at", "id"),
         Index("ix_jobs_open", "status", "created_at", postgresql_where=text("status IN ('queued', 'running')")),
         Index(
             "ix_jobs_open_of_project", "project_id", "status", postgresql_where=text("status IN ('queued', 'running')")
         ),
+    )
+
+
+class WebhookRow(Base):
+    """An address of the user's that is told when a job of the project has ended."""
+
+    __tablename__ = "webhooks"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str] = _project()
+    url: Mapped[str]
+    secret: Mapped[bytes] = mapped_column(LargeBinary)
+    """Key of the signatures. It cannot be kept as a hash, because each message is signed with it."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (Index(None, "project_id", "created_at", "id"),)
+
+
+class WebhookDeliveryRow(Base):
+    """A message for a webhook, written in the transaction that ended its job: an outbox.
+
+    Status: ``pending`` (to be sent at ``next_attempt_at``), ``delivered``, ``dead`` (given up).
+    """
+
+    __tablename__ = "webhook_deliveries"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    """Sent as ``webhook-id``: the same however often the message is sent."""
+    webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"))
+    job_id: Mapped[str]
+    job_status: Mapped[str]
+    status: Mapped[str] = mapped_column(server_default="pending")
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    next_attempt_at: Mapped[datetime | None] = mapped_column(server_default=func.now())
+    last_error: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    delivered_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        UniqueConstraint("webhook_id", "job_id"),
+        CheckConstraint("status IN ('pending', 'delivered', 'dead')", name="status"),
+        CheckConstraint("(status = 'pending') = (next_attempt_at IS NOT NULL)", name="due"),
+        Index(None, "webhook_id", "created_at", "id"),
+        Index("ix_webhook_deliveries_due", "next_attempt_at", postgresql_where=text("status = 'pending'")),
     )
 
 
