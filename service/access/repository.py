@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, extract, func, or_, select, update
+from sqlalchemy import BigInteger, ColumnElement, and_, extract, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from service.access.errors import QueueFull, StorageQuotaExceeded
 from service.db.tables import ApiKeyRow, DatasetRow, JobRow, ModelRow, ProjectRow
@@ -134,8 +134,8 @@ class ProjectRepository:
 class QuotaRepository:
     """What one project uses of what it may, in the transaction of `session`.
 
-    The checks lock the row of the project: of two transactions that would both still fit, the second waits for the
-    first to end and then counts what that has added.
+    Where there is a limit the checks lock the row of the project: of two transactions that would both still fit, the
+    second waits for the first to end and then counts what that has added.
     """
 
     def __init__(self, session: Session, project_id: str) -> None:
@@ -164,32 +164,47 @@ class QuotaRepository:
         QueueFull
             If as many wait as the project's limits allow.
         """
-        limit = self._lock_limits().get("queued_jobs")
+        limit = self._locked_limit("queued_jobs")
         if limit is not None and self.queued_jobs() >= limit:
             raise QueueFull(f"the project may have {limit} jobs in the queue; wait for one to start, or cancel one")
 
     def make_room_for_bytes(self, size: int) -> None:
-        """Let this transaction insert a data set of `size` bytes.
+        """Let this transaction store `size` bytes more, or with 0 only if there is room left.
 
         Raises
         ------
         StorageQuotaExceeded
             If the project would then store more than its limits allow.
         """
-        limit = self._lock_limits().get("stored_bytes")
+        limit = self._locked_limit("stored_bytes")
         if limit is not None and self.stored_bytes() + size > limit:
             raise StorageQuotaExceeded(
                 f"the project may store {limit} bytes, and this would be more; delete data sets or models"
             )
 
-    def _lock_limits(self) -> dict[str, Any]:
+    def make_room_to_run(self) -> bool:
+        """Tell whether one of the project's jobs may start to run in this transaction."""
+        limit = self._locked_limit("running_jobs")
+        return limit is None or self.running_jobs() < limit
+
+    def _locked_limit(self, name: str) -> int | None:
         statement = select(ProjectRow.limits).where(ProjectRow.id == self._project_id)
-        limits: dict[str, Any] = self._session.execute(statement.with_for_update(key_share=True)).scalar_one()
-        return limits
+        limit: int | None = self._session.execute(statement).scalar_one().get(name)
+        if limit is not None:
+            self._session.execute(statement.with_for_update(key_share=True))
+        return limit
 
     def _count_jobs(self, status: str) -> int:
         statement = select(func.count()).where(JobRow.project_id == self._project_id, JobRow.status == status)
         return self._session.execute(statement).scalar_one()
+
+
+def may_run() -> ColumnElement[bool]:
+    """Return the condition on a query of projects that one more of their jobs may run."""
+    running = aliased(JobRow)
+    count = select(func.count()).where(running.project_id == ProjectRow.id, running.status == "running")
+    limit = ProjectRow.limits["running_jobs"].astext.cast(BigInteger)
+    return or_(limit.is_(None), limit > count.correlate(ProjectRow).scalar_subquery())
 
 
 def _is_live() -> ColumnElement[bool]:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import orjson
 from anyio import CapacityLimiter, to_thread
 
+from service.access.repository import QuotaRepository
 from service.blobs.store import BlobStore, Writer
 from service.datasets.errors import DatasetInUse, DatasetNotFound, StorageFull, UnreadableDataset, UploadTooLarge
 from service.datasets.repository import DatasetRepository
@@ -118,9 +119,13 @@ class DatasetService:
             If there is no room for it.
         IdempotencyConflict
             If the key came before with another upload.
+        StorageQuotaExceeded
+            If the project may not store so much.
         ClientGone
             If the client hung up.
         """
+        if idempotency_key is None:  # else it may be here already, and be what fills the room
+            await self._run(self._check_room, project_id, (upload.declared_bytes or 0) - MAX_SURROUNDINGS)
         upload_key, columnar_key = f"uploads/{new_id('blob')}", f"columnar/{new_id('blob')}"
         handed_over = False
         try:
@@ -255,6 +260,11 @@ class DatasetService:
             made = idempotency.find(session, project_id, OPERATION, key, digest)
             return None if made is None else _existing(DatasetRepository(session, project_id).get(made))
 
+    def _check_room(self, project_id: str, size: int) -> None:
+        """Refuse an upload before it is read, if it could not be kept."""
+        with self._database.transaction() as session:
+            QuotaRepository(session, project_id).make_room_for_bytes(max(size, 0))
+
     def _save(self, row: DatasetRow, key: str | None, digest: str) -> Dataset:
         """Insert the row, or return the data set that an equal request has made meanwhile.
 
@@ -271,6 +281,7 @@ class DatasetService:
                 )
                 if made != row.id:
                     return _existing(datasets.get(made))
+                QuotaRepository(session, row.project_id).make_room_for_bytes(row.bytes)
                 saved = _dataset(datasets.add(row))
                 inserted = True
             kept = True

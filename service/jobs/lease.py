@@ -37,16 +37,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, Update, and_, extract, func, insert, or_, select, text, update
+from sqlalchemy import CursorResult, Update, and_, extract, func, insert, not_, or_, select, text, update
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.elements import ColumnElement
 
-from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow
+from service.access.repository import QuotaRepository, may_run
+from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow, ProjectRow
 from service.jobs.doorbell import CHANNEL
 from service.jobs.faults import fault
 from service.models.repository import AliasRepository
 
 CHUNK_BYTES = 1 << 20
+UNHEARD_SECONDS = 1.0
+"""Time from a doorbell that somebody took out of the broker until the claim, at most, if nothing went wrong."""
 RECONCILE_ROWS = 100
 """Rows that one pass of the reconciler touches at most; the next pass goes on."""
 
@@ -109,10 +112,23 @@ class FinishedModel:
 
 @dataclass(frozen=True)
 class Doorbell:
-    """A queued row that should be rung for."""
+    """A queued row that should be rung for.
+
+    Parameters
+    ----------
+    job_id : str
+    attempt : int
+    unheard : bool, default=False
+        It was rung for a moment ago and nobody has claimed it. Due only if the bell is not in the broker any more: then
+        whoever took it out was killed before the claim.
+    first : bool, default=False
+        It ran before and was handed back or lost: it goes before those that were rung for meanwhile.
+    """
 
     job_id: str
     attempt: int
+    unheard: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,8 +196,14 @@ class JobLifecycle:
         Returns
         -------
         Claim or None
-            None if the job is not to be had: unknown, finished, cancelled, or held by somebody else.
+            None if the job is not to be had: unknown, finished, cancelled, or held by somebody else; or if as many jobs
+            of its project run as may. Then the dispatcher rings again when one of them has ended.
         """
+        project_id = session.scalar(select(JobRow.project_id).where(JobRow.id == job_id))
+        if project_id is not None and not QuotaRepository(session, project_id).make_room_to_run():
+            unrung = update(JobRow).where(JobRow.id == job_id, JobRow.status == "queued").values(dispatched_at=None)
+            session.execute(unrung)
+            return None
         row = session.execute(
             update(JobRow)
             .where(
@@ -333,8 +355,8 @@ class JobLifecycle:
     def attempt_crashed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
         """Record that this attempt died: back into the queue while attempts are left, else failed with its reason.
 
-        ``dispatched_at`` stays, so that the next doorbell comes `redispatch_seconds` after the last one: a job that
-        kills its process as soon as it starts does not keep the workers busy.
+        ``dispatched_at`` stays, so that the next doorbell comes `redispatch_seconds` after the last one (or after now,
+        if that was never noted): a job that kills its process as soon as it starts does not keep the workers busy.
 
         Returns
         -------
@@ -344,7 +366,13 @@ class JobLifecycle:
         requeued = session.execute(
             self._held(claim)
             .where(JobRow.attempt < JobRow.max_attempts, JobRow.cancel_requested_at.is_(None))
-            .values(status="queued", lease_until=None, phase=None, progress=0.0)
+            .values(
+                status="queued",
+                lease_until=None,
+                phase=None,
+                progress=0.0,
+                dispatched_at=func.coalesce(JobRow.dispatched_at, self.now),
+            )
             .returning(JobRow.attempt)
         ).one_or_none()
         if requeued is not None:
@@ -456,15 +484,28 @@ class JobLifecycle:
         return Reconciled([i for i, _ in requeued], [i for i, _ in failed], [i for i, _ in cancelled])
 
     def due_for_dispatch(self, session: Session, limit: int) -> list[Doorbell]:
-        """Return at most `limit` queued jobs that were not rung for lately, oldest first."""
-        rang_lately = JobRow.dispatched_at > self.now - timedelta(seconds=self.redispatch_seconds)
+        """Return at most `limit` queued jobs that may run and were not rung for lately or not heard, oldest first."""
+        never_rung = JobRow.dispatched_at.is_(None)
+        quiet = JobRow.dispatched_at <= self.now - timedelta(seconds=self.redispatch_seconds)
+        # A job that was claimed after its last bell, and is back because it crashed, was heard: it waits its time.
+        unheard = and_(
+            JobRow.dispatched_at <= self.now - timedelta(seconds=UNHEARD_SECONDS),
+            or_(JobRow.started_at.is_(None), JobRow.started_at < JobRow.dispatched_at),
+        )
+        due = or_(never_rung, quiet)
         rows = session.execute(
-            select(JobRow.id, JobRow.attempt)
-            .where(JobRow.status == "queued", or_(JobRow.dispatched_at.is_(None), ~rang_lately))
+            select(
+                JobRow.id,
+                JobRow.attempt,
+                not_(due).label("unheard"),
+                and_(never_rung, JobRow.attempt > 0).label("first"),
+            )
+            .join(ProjectRow, ProjectRow.id == JobRow.project_id)
+            .where(JobRow.status == "queued", or_(due, unheard), may_run())
             .order_by(JobRow.created_at, JobRow.id)
             .limit(limit)
         )
-        return [Doorbell(row.id, row.attempt) for row in rows]
+        return [Doorbell(row.id, row.attempt, row.unheard, row.first) for row in rows]
 
     def mark_dispatched(self, session: Session, bells: Sequence[Doorbell]) -> None:
         """Note that these were rung for. A job that was claimed meanwhile, even if handed back, is left alone."""

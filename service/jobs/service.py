@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from service.access.repository import QuotaRepository
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
@@ -46,6 +47,8 @@ class JobService:
             If the training could not succeed: unknown data set, column, algorithm or parameter.
         IdempotencyConflict
             If the key came before with another body.
+        QueueFull, StorageQuotaExceeded
+            If the project has used up its limits.
         """
         digest = hashlib.sha256(orjson.dumps(body.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
         with self._database.transaction() as session:
@@ -60,6 +63,9 @@ class JobService:
                 DatasetRepository(session, project_id).lock_for_use(body.dataset) if is_id(body.dataset, "ds") else None
             )
             request = self._checked(body, dataset)
+            quota = QuotaRepository(session, project_id)
+            quota.make_room_in_queue()
+            quota.make_room_for_bytes(0)
             job = jobs.enqueue(
                 JobRow(
                     id=job_id,
