@@ -20,7 +20,7 @@ from service.jobs.lease import Claim, Event, JobLifecycle, Signals
 
 log = logging.getLogger("prefsvm.worker")
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.5
 """How often it is looked whether somebody wants the job cancelled."""
 WRITE_SECONDS = 0.5
 """Time between two writes of progress."""

@@ -12,9 +12,11 @@ from celery.exceptions import CPendingDeprecationWarning
 from celery.signals import worker_shutting_down
 
 from service.db.session import Database
+from service.jobs.lease import JobLifecycle
 from service.settings import Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
+from worker.hearing import Hearing
 from worker.scratch import Scratch
 from worker.spare import SparePool
 from worker.supervise import Supervisor
@@ -22,6 +24,8 @@ from worker.supervise import Supervisor
 RUNNER_VARIABLE = "PREFSVM_JOB_RUNNER"
 """Module that does the work in the child. Only tests set it; no request can."""
 DEFAULT_RUNNER = "worker.fit"
+DEAF = 3
+"""Exit status of a worker that heard no doorbell although it should have."""
 
 
 def main() -> int:
@@ -50,7 +54,10 @@ def main() -> int:
     spares = SparePool(os.environ.get(RUNNER_VARIABLE, DEFAULT_RUNNER), settings.worker_slots)
     supervisor = Supervisor(settings, database, spares, scratch, stopping)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-worker")
-    app = create_app(settings, traced_job(spans, supervisor.run))
+    jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+    # It is idle when that happens, so that nothing is lost by an end without ceremony; Celery's own may never come.
+    hearing = Hearing(database, jobs, on_deaf=lambda: os._exit(DEAF))
+    app = create_app(settings, hearing.around(traced_job(spans, supervisor.run)))
     try:
         worker = app.Worker(
             loglevel="INFO", without_gossip=True, without_mingle=True, without_heartbeat=True, quiet=True
@@ -59,6 +66,7 @@ def main() -> int:
         return int(worker.exitcode or 0)
     finally:
         stopping.set()
+        hearing.close()
         spares.close()
         scratch.close()
         database.close()

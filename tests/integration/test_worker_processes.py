@@ -22,6 +22,7 @@ from service.identifiers import new_id
 from service.jobs.doorbell import QUEUE
 from service.local.servers import RedisServer, wait_ready
 from service.settings import Settings
+from worker.main import DEAF
 from worker.transport import frame_for
 
 
@@ -43,6 +44,15 @@ def open_stack(settings: Settings, database: Database, tmp_path: Path) -> Iterat
 @pytest.fixture
 def stack(open_stack: Callable[..., Stack]) -> Stack:
     return open_stack()
+
+
+@pytest.fixture
+def own_broker(short_dir: Path) -> Iterator[RedisServer]:
+    server = RedisServer(short_dir, log=short_dir / "log")
+    server.start()
+    wait_ready(server)
+    yield server
+    server.kill()
 
 
 def parent_of(child: int, workers: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
@@ -166,6 +176,37 @@ def test_an_emptied_broker_loses_nothing(stack: Stack) -> None:
         assert stack.wait_for_status(job_id, "succeeded", 30).attempt == 1
 
 
+def test_a_worker_that_takes_a_doorbell_to_its_grave_costs_two_seconds(open_stack: Callable[..., Stack]) -> None:
+    stack = open_stack(redispatch_seconds=60.0)
+    stack.start_dispatcher()
+    job_id = stack.enqueue("nothing")
+    with stack.broker as broker:
+        wait_for(lambda: broker.llen(QUEUE) == 1 and stack.row(job_id).dispatched_at is not None)
+        broker.rpop(QUEUE)  # as a worker does that is killed before its claim
+        lost = time.monotonic()
+        wait_for(lambda: broker.llen(QUEUE) == 1)
+        assert 0.4 < time.monotonic() - lost < 3
+
+
+@pytest.mark.slow
+def test_a_deaf_worker_ends(open_stack: Callable[..., Stack], own_broker: RedisServer, database: Database) -> None:
+    stack = open_stack(redispatch_seconds=0.6)
+    stack.start_dispatcher()
+    listening = stack.start_worker()
+    for _ in range(3):
+        stack.wait_for_status(stack.enqueue("nothing"), "succeeded")
+    stack.kill(listening)
+    deaf = stack.start("worker.main", PREFSVM_BROKER_URL=own_broker.url)
+    wait_for(lambda: b"ready" in stack.log_of(deaf))
+    time.sleep(2.5)
+    assert deaf.poll() is None  # nobody rang
+    job_id = stack.enqueue("nothing")
+    assert deaf.wait(15) == DEAF
+    assert b"nothing was heard here" in stack.log_of(deaf)
+    stack.start_worker()
+    assert stack.wait_for_status(job_id, "succeeded").attempt == 1
+
+
 ACTIONS = ("exit", "raise", "stall")
 IN_THE_DISPATCHER = ("before_ring", "after_ring", "after_mark_dispatched")
 IN_THE_WORKER = (
@@ -206,15 +247,6 @@ def test_a_worker_may_die_anywhere(stack: Stack, place: str, action: str) -> Non
     stack.wait_for_status(job_id, "succeeded", 40)
     assert len(stack.models(job_id)) == 1
     assert [event.kind for event in stack.events(job_id)].count("finished") == 1
-
-
-@pytest.fixture
-def own_broker(short_dir: Path) -> Iterator[RedisServer]:
-    server = RedisServer(short_dir, log=short_dir / "log")
-    server.start()
-    wait_ready(server)
-    yield server
-    server.kill()
 
 
 @pytest.mark.slow

@@ -145,6 +145,10 @@ class Stack(JobTable):
             wait_for(lambda log=log: "ready." in Path(log.name).read_text(), 30)  # type: ignore[misc]
         return workers
 
+    def log_of(self, process: subprocess.Popen[bytes]) -> bytes:
+        """What the process has written so far."""
+        return Path(self._logs[self._processes.index(process)].name).read_bytes()
+
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """SIGKILL the process alone, not its group, and wait until it is gone."""
         process.send_signal(signal.SIGKILL)
