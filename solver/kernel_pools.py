@@ -18,11 +18,12 @@ from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 __all__ = [
     "BinaryPool",
+    "CachedPool",
     "DensePool",
     "ExactPool",
     "LinearPool",
+    "MatrixPool",
     "Pool",
-    "PrecomputedPool",
     "SparseLinearPool",
     "SparsePool",
 ]
@@ -32,6 +33,9 @@ _NO_STARTS = np.empty(0, np.uint64)
 _FORMS = {"rbf": tiles.EXP2, "linear": tiles.PLAIN, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}
 # a tile of this many float32 elements (512 kB) stays in the second-level cache
 _TILE_ELEMENTS = 1 << 17
+# with more features half a matrix product and a mirror image cost less than a whole product
+_SYMMETRY_PAYS = 48
+_BAND = 64
 
 
 class Pool:
@@ -75,12 +79,14 @@ class Pool:
         """Kernel values among some columns, (q, q) float32 or float64."""
         raise NotImplementedError
 
-    def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:
-        """``F += Σ_j coefficients_j K(columns_j, :)``; ``keep`` marks rows worth caching."""
+    def update(
+        self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
+    ) -> None:
+        """``F[begin:] += Σ_j coefficients_j K(columns_j, begin:)``; ``keep`` marks rows worth caching."""
         raise NotImplementedError
 
 
-class _CachedPool(Pool):
+class CachedPool(Pool):
     """A pool that computes rows by tiles and keeps them in a row cache."""
 
     # whether computing an element costs more than fetching it from a cached row
@@ -112,8 +118,8 @@ class _CachedPool(Pool):
         """Compute rows over columns ``begin …``, fold them into F and store the first ``stored`` of them."""
         raise NotImplementedError
 
-    def compute_block(self, columns: IndexArray) -> FloatArray:
-        """Compute the kernel values among some columns."""
+    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
+        """Compute the kernel values among some columns, (q, q) float32, in ``out`` if that is given."""
         raise NotImplementedError
 
     def block(self, columns: IndexArray) -> FloatArray:
@@ -137,32 +143,35 @@ class _CachedPool(Pool):
             out[np.ix_(missing, missing)] = self.compute_block(columns[missing])
         return out
 
-    def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:
-        """``F += Σ_j coefficients_j K(columns_j, :)``; ``keep`` marks rows worth caching."""
+    def update(
+        self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
+    ) -> None:
+        """``F[begin:] += Σ_j coefficients_j K(columns_j, begin:)``; ``keep`` marks rows worth caching."""
         cache = self._cache
         if cache is None:
             raise RuntimeError("prepare has to be called before update")
         m = self.samples.size
         coef = coefficients.astype(np.float32)
+        # one solve seldom comes back to a bounded variable; its successors on the same samples do
+        keep_all = self._solves > 1 and cache.capacity >= m
         slots = cache.lookup(columns)
         hit = slots >= 0
         if hit.any():
             self._complete(cache, columns[hit], slots[hit])
             starts, c = cache.starts(slots[hit]), coef[hit]
             for_ranges(
-                lambda s, e: tiles.accumulate_cached(starts, c, cache.buffer, F, s, e),
-                m, 4096, work=2e-10 * m * len(c),
+                lambda s, e: tiles.accumulate_cached(starts, c, cache.buffer, F, begin + s, begin + e),
+                m - begin, 4096, work=2e-10 * (m - begin) * len(c),
             )  # fmt: skip
+            if not keep_all:
+                cache.release(columns[hit & ~keep])
         missing = np.flatnonzero(~hit)
         if missing.size:
-            if self._solves > 1 and cache.capacity >= m:
-                # one solve seldom comes back to a bounded variable; its successors on the same samples do
-                keep = np.ones_like(keep)
-            # rows to keep come first
-            missing = missing[np.argsort(~keep[missing], kind="stable")]
-            new = cache.assign(columns[missing[: np.count_nonzero(keep[missing])]], m)
-            order = columns[missing]
-            self._rows(order, coef[missing], F, 0, len(new), cache.starts(new), cache.buffer)
+            # rows to keep come first; a part of a row is not kept
+            wanted = np.zeros_like(keep) if begin else keep | keep_all
+            missing = missing[np.argsort(~wanted[missing], kind="stable")]
+            new = cache.assign(columns[missing[: np.count_nonzero(wanted[missing])]], m)
+            self._rows(columns[missing], coef[missing], F, begin, len(new), cache.starts(new), cache.buffer)
             self.rows_computed += missing.size
 
     def _complete(self, cache: RowCache, columns: IndexArray, slots: IndexArray) -> None:
@@ -187,20 +196,14 @@ def _tile_width(k: int) -> int:
 
 
 class _Growing:
-    """A float array whose rows are appended to with amortised copying."""
+    """An array whose rows are appended to; address space for all is reserved at once, memory is taken as rows come."""
 
-    def __init__(self, width: int, dtype: npt.DTypeLike) -> None:
-        self._data: npt.NDArray[Any] = np.empty((0, width), dtype)
+    def __init__(self, capacity: int, width: int, dtype: npt.DTypeLike) -> None:
+        self._data: npt.NDArray[Any] = np.empty((capacity, width), dtype)
         self.size = 0
 
-    def extend(self, count: int, limit: int) -> npt.NDArray[Any]:
-        """Append ``count`` rows and return them for filling; never more than ``limit`` rows are reserved."""
-        if self.size + count > len(self._data):
-            wanted = self.size + count
-            capacity = wanted if self.size == 0 else min(limit, max(wanted, len(self._data) * 3 // 2))
-            data = np.empty((capacity, self._data.shape[1]), self._data.dtype)
-            data[: self.size] = self.view
-            self._data = data
+    def extend(self, count: int) -> npt.NDArray[Any]:
+        """Append ``count`` rows and return them for filling."""
         self.size += count
         return self._data[self.size - count : self.size]
 
@@ -209,7 +212,7 @@ class _Growing:
         return self._data[: self.size]
 
 
-class DensePool(_CachedPool):
+class DensePool(CachedPool):
     """Rows of dense features by float32 matrix products.
 
     Every column carries two more features, its squared norm and 1, so that the product itself gives
@@ -217,31 +220,25 @@ class DensePool(_CachedPool):
     """
 
     def __init__(
-        self, X: FloatArray, centre: FloatArray | None, squares: FloatArray, kind: str, gamma: float, degree: int,
-        coef0: float,
+        self, X: FloatArray, used: IndexArray | slice, centre: FloatArray | None, squares: FloatArray, kind: str,
+        gamma: float, degree: int, coef0: float,
     ) -> None:  # fmt: skip
         super().__init__(X.shape[0])
-        self._X, self._centre, self._squares = X, centre, squares
+        self._X, self._used, self._centre, self._squares = X, used, centre, squares
         self._rbf = kind == "rbf"
-        self._used: IndexArray | slice = slice(None)
-        width = X.shape[1]
-        if self._rbf and X.shape[0]:
-            # a constant feature adds nothing to a distance
-            varying = np.flatnonzero(X.max(axis=0) != X.min(axis=0))
-            if varying.size < width:
-                self._used, width = varying, varying.size
+        width = X.shape[1] if isinstance(used, slice) else used.size
         self._width = width
         self._costly = width > 256
         self._form = _FORMS[kind]
         self._degree = degree
         self._scale = gamma * _LOG2_E if self._rbf else gamma
         self._coef0 = coef0
-        self._right = _Growing(width + 2, np.float32)
+        self._right = _Growing(X.shape[0], width + 2, np.float32)
         self._seconds_an_element = 2e-11 * (width + 2) + 4e-10
 
     def _append(self, new: IndexArray) -> None:
         d = self._width
-        rows = self._right.extend(new.size, self.n_samples)
+        rows = self._right.extend(new.size)
         step = max(1, (1 << 18) // self._X.shape[1])
         for s in range(0, new.size, step):
             part = self._X[new[s : s + step]]
@@ -264,15 +261,24 @@ class DensePool(_CachedPool):
             W[:, d + 1] = self._coef0
         return W
 
-    def compute_block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
         """Compute the kernel values among some columns."""
         q = len(columns)
-        out = np.empty((q, q), np.float32)
+        if out is None:
+            out = np.empty((q, q), np.float32)
         W, X = self._left(columns), self._right.view[columns]
-        for_ranges(
-            lambda s, e: tiles.dense_block(W, X, out, s, e, self._form, self._degree),
-            q, 16, work=self._seconds_an_element * q * q,
-        )  # fmt: skip
+        if self._width > _SYMMETRY_PAYS:
+            for_ranges(
+                lambda s, e: tiles.symmetric_block(
+                    W, X, out, s, e, self._form, self._degree, _BAND, scratch(_BAND * q)
+                ),
+                q, _BAND, work=0.5 * self._seconds_an_element * q * q,
+            )  # fmt: skip
+        else:
+            for_ranges(
+                lambda s, e: tiles.dense_block(W, X, out, s, e, self._form, self._degree),
+                q, 16, work=self._seconds_an_element * q * q,
+            )  # fmt: skip
         if self._rbf:
             np.fill_diagonal(out, 1.0)
         return out
@@ -299,18 +305,18 @@ class DensePool(_CachedPool):
         )  # fmt: skip
 
 
-class BinaryPool(_CachedPool):
+class BinaryPool(CachedPool):
     """Rows of the RBF kernel for features that are 0 or 1, packed into words: distances are counts of bits, exactly."""
 
     def __init__(self, X: Matrix, gamma: float) -> None:
         super().__init__(X.shape[0])
         self._X = X
         self._scale = gamma * _LOG2_E
-        self._words = _Growing(-(-X.shape[1] // 64), np.uint64)
+        self._words = _Growing(X.shape[0], -(-X.shape[1] // 64), np.uint64)
         self._by_word: npt.NDArray[np.uint64] = np.empty((0, 0), np.uint64)
 
     def _append(self, new: IndexArray) -> None:
-        rows = self._words.extend(new.size, self.n_samples)
+        rows = self._words.extend(new.size)
         width = rows.shape[1] * 64
         step = max(1, (1 << 20) // width)
         for s in range(0, new.size, step):
@@ -321,10 +327,11 @@ class BinaryPool(_CachedPool):
         self._by_word = np.ascontiguousarray(self._words.view.T)
         self._column_ones = np.bitwise_count(self._words.view).sum(axis=1).astype(np.float32)
 
-    def compute_block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
         """Compute the kernel values among some columns."""
         q = len(columns)
-        out = np.empty((q, q), np.float32)
+        if out is None:
+            out = np.empty((q, q), np.float32)
         W = self._words.view[columns]
         Wt = np.ascontiguousarray(W.T)
         ones = self._column_ones[columns]
@@ -356,7 +363,7 @@ class BinaryPool(_CachedPool):
         )  # fmt: skip
 
 
-class SparsePool(_CachedPool):
+class SparsePool(CachedPool):
     """Rows of CSR features: a batch of rows is laid out densely by feature, every column stays sparse."""
 
     def __init__(self, X: Any, squares: FloatArray, kind: str, gamma: float, degree: int, coef0: float) -> None:
@@ -395,10 +402,11 @@ class SparsePool(_CachedPool):
     def _seconds(self, elements: float) -> float:
         return elements * (2e-10 * self._per_row + 5e-10)
 
-    def compute_block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
         """Compute the kernel values among some columns."""
         q = len(columns)
-        out = np.empty((q, q), np.float32)
+        if out is None:
+            out = np.empty((q, q), np.float32)
         rows, terms = self.samples[columns], self._column_terms()[columns]
         for r in range(0, q, self._batch):
             # rows r … of the batch's columns, and by symmetry its rows
@@ -452,7 +460,7 @@ class SparsePool(_CachedPool):
             for_ranges(fill, m - begin, width, work=self._seconds(k * (m - begin)))
 
 
-class ExactPool(_CachedPool):
+class ExactPool(CachedPool):
     """Rows computed in float64 and rounded once: for any kernel, and where float32 products would cancel.
 
     Parameters
@@ -467,10 +475,14 @@ class ExactPool(_CachedPool):
         self._matrix = matrix
         self._costly = True
 
-    def compute_block(self, columns: IndexArray) -> FloatArray:
+    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
         """Compute the kernel values among some columns."""
         samples = self.samples[columns]
-        return self._matrix(samples, samples).astype(np.float32)
+        if out is None:
+            out = np.empty((samples.size, samples.size), np.float32)
+        for s in range(0, samples.size, 512):
+            out[s : s + 512] = self._matrix(samples[s : s + 512], samples)
+        return out
 
     def _rows(
         self,
@@ -491,41 +503,51 @@ class ExactPool(_CachedPool):
                 cache[start : start + part.shape[1]] = part[r]
 
 
-class PrecomputedPool(Pool):
-    """Rows read from the user's matrix, which is the cache itself; in its own precision."""
+class MatrixPool(Pool):
+    """Rows of a kernel matrix that is at hand, which nobody changes: pools in several threads may share it.
 
-    def __init__(self, K: FloatArray) -> None:
-        super().__init__(len(K))
-        self._K = K
+    Parameters
+    ----------
+    n_samples : int
+    samples : (m,) int64
+        The samples that the matrix is about; all of them are columns from the start.
+    K : (m, m) float32 or float64, C-contiguous
+    """
+
+    def __init__(self, n_samples: int, samples: IndexArray, K: FloatArray) -> None:
+        super().__init__(n_samples)
+        self.samples = samples
+        self._column_of[samples] = np.arange(samples.size)
+        self._type = K.dtype
+        self._flat: FloatArray = np.asarray(K).reshape(-1)
 
     def block(self, columns: IndexArray) -> FloatArray:
-        """Kernel values among some columns, (q, q)."""
-        samples = self.samples[columns]
-        if not self._K.flags.c_contiguous:
-            return np.ascontiguousarray(self._K[samples][:, samples])
-        q = len(samples)
-        out = np.empty((q, q), self._K.dtype)
-        wanted, flat = samples.astype(np.uint64), np.asarray(self._K).reshape(-1)
-        starts, rows = wanted * np.uint64(self.n_samples), np.arange(q)
-        for_ranges(lambda s, e: tiles.gather_rows(flat, starts, wanted, rows, out, s, e), q, 16, work=5e-9 * q * q)
+        """Kernel values among some columns, (q, q) of the matrix's type."""
+        q = len(columns)
+        out = np.empty((q, q), self._type)
+        wanted, rows = columns.astype(np.uint64), np.arange(q)
+        starts = wanted * np.uint64(self.samples.size)
+        for_ranges(
+            lambda s, e: tiles.gather_rows(self._flat, starts, wanted, rows, out, s, e), q, 16, work=5e-9 * q * q
+        )
         return out
 
-    def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:  # noqa: ARG002
-        """``F += Σ_j coefficients_j K(columns_j, :)``."""
+    def update(
+        self,
+        columns: IndexArray,
+        coefficients: FloatArray,
+        F: FloatArray,
+        keep: BoolArray,  # noqa: ARG002
+        begin: int = 0,
+    ) -> None:
+        """``F[begin:] += Σ_j coefficients_j K(columns_j, begin:)``."""
         self.rows_computed += len(columns)
-        n = self.n_samples
-        if self._K.flags.c_contiguous and self.samples.size == n and np.array_equal(self.samples, np.arange(n)):
-            starts, coef = (columns * n).astype(np.uint64), coefficients.astype(self._K.dtype)
-            flat = np.asarray(self._K).reshape(-1)
-            for_ranges(
-                lambda s, e: tiles.accumulate_cached(starts, coef, flat, F, s, e),
-                n, 4096, work=4e-10 * n * len(columns),
-            )  # fmt: skip
-            return
-        for s in range(0, len(columns), 32):
-            rows = self._K[self.samples[columns[s : s + 32]]]
-            total = coefficients[s : s + 32].astype(rows.dtype) @ rows
-            F += total[self.samples]
+        m = self.samples.size
+        starts, coef = (columns * m).astype(np.uint64), coefficients.astype(self._type)
+        for_ranges(
+            lambda s, e: tiles.accumulate_cached(starts, coef, self._flat, F, begin + s, begin + e),
+            m - begin, 4096, work=4e-10 * (m - begin) * len(columns),
+        )  # fmt: skip
 
 
 class LinearPool(Pool):
@@ -547,9 +569,17 @@ class LinearPool(Pool):
         rows = np.asarray(self._columns[columns], dtype=np.float64)
         return np.asarray(rows @ rows.T)
 
-    def update(self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray) -> None:  # noqa: ARG002
-        """``F += X (Xᵀ coefficients)``."""
-        F += self._columns @ np.asarray(self._columns[columns].T @ coefficients)
+    def update(
+        self,
+        columns: IndexArray,
+        coefficients: FloatArray,
+        F: FloatArray,
+        keep: BoolArray,  # noqa: ARG002
+        begin: int = 0,
+    ) -> None:
+        """``F[begin:] += X (Xᵀ coefficients)``."""
+        part = self._columns[begin:] if begin else self._columns
+        F[begin:] += part @ np.asarray(self._columns[columns].T @ coefficients)
 
 
 class SparseLinearPool(LinearPool):

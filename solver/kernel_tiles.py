@@ -15,7 +15,7 @@ from solver.simd import exp2_nonpositive, popcount
 
 __all__ = [
     "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "count_not_below",
-    "dense_block", "dense_rows", "gather_rows", "sparse_block", "sparse_rows",
+    "dense_block", "dense_rows", "gather_rows", "sparse_block", "sparse_rows", "symmetric_block",
 ]  # fmt: skip
 
 # what turns the tile's matrix product into kernel values
@@ -182,6 +182,44 @@ def dense_block(W: Any, X: Any, block: Any, begin: int, end: int, form: int, deg
     out = block[begin:end]
     np.dot(W[begin:end], X.T, out=out)
     _transform(out.reshape(-1), form, degree)
+
+
+@njit(cache=True, nogil=True)
+def symmetric_block(
+    W: Any, X: Any, block: Any, begin: int, end: int, form: int, degree: int, band: int, work: Any
+) -> None:
+    """As ``dense_block`` for a symmetric result: a band of rows is computed from its diagonal on and mirrored.
+
+    Parameters
+    ----------
+    begin, end : int
+        Rows; ``begin`` is a multiple of ``band``.
+    work : flat float32
+        Work space of at least ``band * q``.
+    """
+    q = block.shape[1]
+    flat = block.reshape(-1)
+    for s in range(begin, end, band):
+        e = min(end, s + band)
+        values = work[: (e - s) * (q - s)]
+        np.dot(W[s:e], X[s:].T, out=values.reshape(e - s, q - s))
+        _transform(values, form, degree)
+        _mirror(values, flat, np.uint64(q), np.uint64(s), np.uint64(e))
+
+
+@njit(cache=True, nogil=True)
+def _mirror(values: Any, flat: Any, q: Any, s: Any, e: Any) -> None:
+    """Write rows s … e, given from column s on, into a flat (q, q) matrix and its transpose."""
+    width = q - s
+    for r in range(s, e):
+        o = r * q + s
+        a = (r - s) * width
+        for t in range(_0, width):
+            flat[o + t] = values[a + t]
+    for t in range(e - s, width):
+        o = (s + t) * q
+        for r in range(s, e):
+            flat[o + r] = values[(r - s) * width + t]
 
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)

@@ -5,6 +5,10 @@ verification and prediction use them. A ``Pool`` gives float32 rows quickly and 
 lives on it and has its result checked with the former.
 """
 
+import copy
+import functools
+import weakref
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -14,23 +18,29 @@ import scipy.sparse as sp
 from solver import kernel_tiles as tiles
 from solver.kernel_pools import (
     BinaryPool,
+    CachedPool,
     DensePool,
     ExactPool,
     LinearPool,
+    MatrixPool,
     Pool,
-    PrecomputedPool,
     SparseLinearPool,
     SparsePool,
 )
+from solver.parallel import single_threaded_blas
+from solver.row_cache import arena
 from solver.typing import FloatArray, IndexArray, Matrix
 
-__all__ = ["FeatureKernel", "Kernel", "KernelColumns", "PrecomputedKernel", "kernel_block"]
+__all__ = ["FeatureKernel", "Kernel", "KernelColumns", "PrecomputedKernel", "SharedRows", "kernel_block"]
 
 KINDS = ("rbf", "linear", "poly", "sigmoid")
 KernelKind = Literal["rbf", "linear", "poly", "sigmoid"]
 
 # beyond this exponent float32 products of the squared-norm form cancel too much: rows are then computed in float64
 _LARGEST_EXPONENT = 500.0
+
+# a problem on fewer than one in so many columns of a pool is given a pool of its own
+_FEW = 4
 
 # elements of one float64 block of kernel values: 4 MB keeps it in cache
 _BLOCK_ELEMENTS = 1 << 19
@@ -349,23 +359,56 @@ class FeatureKernel(_BlockedProducts):
         return np.asarray(self.X[columns] @ w, dtype=np.float64)
 
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
-        """The pool of float32 kernel rows, extended to hold these samples as columns."""
+        """The pool of float32 kernel rows, extended to hold these samples as columns.
+
+        Few samples out of a pool of many get one of their own: rows over all its columns would cost more.
+        """
         if self._pool is None:
             self._pool = self._new_pool()
+        elif samples.size * _FEW < self._pool.samples.size:
+            own = self._new_pool()
+            own.prepare(samples, cache_bytes)
+            return own
         self._pool.prepare(samples, cache_bytes)
         return self._pool
 
+    def private(self) -> "FeatureKernel":
+        """The same kernel with a pool of its own, for another thread."""
+        twin = copy.copy(self)
+        twin._pool = None
+        return twin
+
+    def shared_rows(self, samples: IndexArray) -> "SharedRows":
+        """The same kernel with all rows of some samples computed now, to be read by several threads."""
+        pool = self._new_pool()
+        if not isinstance(pool, CachedPool):
+            raise TypeError("a linear kernel has no rows")
+        pool.prepare(samples, 0)
+        return SharedRows(self, samples, pool)
+
     def _new_pool(self) -> Pool:
+        return self._pool_maker()
+
+    @functools.cached_property
+    def _pool_maker(self) -> Callable[[], Pool]:
+        X = self.X
         if self.kind == "linear":
-            return SparseLinearPool(self.X) if sp.issparse(self.X) else LinearPool(self.X)
+            return functools.partial(SparseLinearPool if sp.issparse(X) else LinearPool, X)
         if self.kind == "rbf":
             if self.gamma * float(self._squares.max(initial=0.0)) > _LARGEST_EXPONENT:
-                return ExactPool(self.n_samples, self.matrix)
+                return functools.partial(ExactPool, self.n_samples, self.matrix)
             if self._is_binary():
-                return BinaryPool(self.X, self.gamma)
-        if sp.issparse(self.X):
-            return SparsePool(self.X, self._squares, self.kind, self.gamma, self.degree, self.coef0)
-        return DensePool(self.X, self._centre, self._squares, self.kind, self.gamma, self.degree, self.coef0)
+                return functools.partial(BinaryPool, X, self.gamma)
+        parameters = (self._squares, self.kind, self.gamma, self.degree, self.coef0)
+        if sp.issparse(X):
+            return functools.partial(SparsePool, X, *parameters)
+        used: IndexArray | slice = slice(None)
+        if self.kind == "rbf" and self.n_samples:
+            # a constant feature adds nothing to a distance
+            varying = np.flatnonzero(X.max(axis=0) != X.min(axis=0))
+            if varying.size < X.shape[1]:
+                used = varying
+        return functools.partial(DensePool, X, used, self._centre, *parameters)
 
     def _is_binary(self) -> bool:
         """Tell whether all features are 0 or 1, and packing them into words would make rows cheaper."""
@@ -377,13 +420,48 @@ class FeatureKernel(_BlockedProducts):
         return all(bool(np.all((part == 0) | (part == 1))) for part in parts)
 
 
+class SharedRows:
+    """A kernel whose float32 rows over some samples are all computed, so that any number of threads may read them.
+
+    Made by ``FeatureKernel.shared_rows``.
+    """
+
+    def __init__(self, kernel: FeatureKernel, samples: IndexArray, pool: CachedPool) -> None:
+        self.n_samples = kernel.n_samples
+        self._kernel, self._samples = kernel, samples
+        m = samples.size
+        buffer, lent = arena.take(m * m)
+        if lent:
+            weakref.finalize(self, arena.give_back)
+        self._K: FloatArray = buffer[: m * m].reshape(m, m)
+        with single_threaded_blas():
+            pool.compute_block(np.arange(m), self._K)
+
+    def diagonal(self, samples: IndexArray) -> FloatArray:
+        """K(s, s) in float64."""
+        return self._kernel.diagonal(samples)
+
+    def matrix(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        """Kernel values between samples, (rows, columns) float64."""
+        return self._kernel.matrix(rows, columns)
+
+    def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
+        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        return self._kernel.products(rows, coefficients, columns)
+
+    def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:  # noqa: ARG002
+        """A pool for one thread over the shared rows."""
+        return MatrixPool(self.n_samples, self._samples, self._K)
+
+
 class PrecomputedKernel(_BlockedProducts):
     """A kernel given as a matrix.
 
     Parameters
     ----------
     K : (n, n) float32 or float64 array
-        Symmetric. Kept, not copied; may be memory-mapped, whole rows are read.
+        Symmetric. Kept, and not copied when its elements lie side by side by rows or by columns; may be
+        memory-mapped, whole rows are read.
 
     Raises
     ------
@@ -397,12 +475,15 @@ class PrecomputedKernel(_BlockedProducts):
             raise ValueError(f"K must be a square matrix; got shape {K.shape}")
         if K.dtype not in (np.float32, np.float64):
             K = K.astype(np.float64)
+        if K.flags.f_contiguous:
+            K = K.T
+        elif not K.flags.c_contiguous:
+            K = np.ascontiguousarray(K)
         for s in range(0, len(K), 1024):
-            if tiles.count_not_below(np.ascontiguousarray(K[s : s + 1024]).reshape(-1), 1e30):
+            if tiles.count_not_below(np.asarray(K[s : s + 1024]).reshape(-1), 1e30):
                 raise ValueError(f"K holds NaN, infinity or values above 1e30 in rows {s} … {s + 1023}")
         self.K: FloatArray = K
         self.n_samples: int = len(K)
-        self._pool: Pool | None = None
 
     def diagonal(self, samples: IndexArray) -> FloatArray:
         """K(s, s) in float64."""
@@ -410,11 +491,12 @@ class PrecomputedKernel(_BlockedProducts):
 
     def matrix(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """Kernel values between samples, (rows, columns) float64."""
-        return np.asarray(self.K[rows][:, columns], dtype=np.float64)
+        return np.asarray(self.K[np.ix_(rows, columns)], dtype=np.float64)
 
-    def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
-        """The pool of float32 kernel rows, extended to hold these samples as columns."""
-        if self._pool is None:
-            self._pool = PrecomputedPool(self.K)
-        self._pool.prepare(samples, cache_bytes)
-        return self._pool
+    def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:  # noqa: ARG002
+        """A pool whose rows are the matrix's."""
+        return MatrixPool(self.n_samples, np.arange(self.n_samples), self.K)
+
+    def private(self) -> "PrecomputedKernel":
+        """The kernel itself: it has no state."""
+        return self

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from solver.typing import FloatArray
 
-__all__ = ["for_ranges", "scratch", "single_threaded_blas", "thread_count"]
+__all__ = ["for_ranges", "run_all", "scratch", "single_threaded_blas", "thread_count"]
 
 _local = threading.local()
 _lock = threading.Lock()
@@ -86,7 +86,7 @@ def for_ranges(body: Callable[[int, int], None], n: int, step: int, *, work: flo
     threads = thread_count()
     steps = -(-n // step)
     with single_threaded_blas():
-        if threads == 1 or steps == 1 or work < 2e-4:
+        if threads == 1 or steps == 1 or work < 2e-4 or getattr(_local, "busy", False):
             if n:
                 body(0, n)
             return
@@ -97,6 +97,28 @@ def for_ranges(body: Callable[[int, int], None], n: int, step: int, *, work: flo
         body(bounds[0], bounds[1])
         for future in futures:
             future.result()
+
+
+def run_all(tasks: Sequence[Callable[[], None]]) -> None:
+    """Run tasks side by side, each of them on one thread: what it splits by ``for_ranges`` stays with it.
+
+    Raises
+    ------
+    Exception
+        The first one of the tasks, in their order, once all of them have ended.
+    """
+
+    def run(task: Callable[[], None]) -> None:
+        _local.busy = True
+        try:
+            task()
+        finally:
+            _local.busy = False
+
+    with single_threaded_blas(), ThreadPoolExecutor(thread_count(), thread_name_prefix="problem") as executor:
+        futures = [executor.submit(run, task) for task in tasks]
+    for future in futures:
+        future.result()
 
 
 def scratch(size: int) -> FloatArray:

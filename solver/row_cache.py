@@ -12,6 +12,9 @@ __all__ = ["Arena", "RowCache", "arena"]
 
 _ROW_ALIGNMENT = 16
 
+# in place of the time when a row was last used
+_RELEASED = -1
+
 
 class Arena:
     """One large float32 buffer of this process, lent to one row cache at a time.
@@ -69,7 +72,8 @@ class RowCache:
     """Least recently used cache of kernel rows over a growing set of columns.
 
     Rows are found by column number (every sample of the pool is a column). When columns are appended, the rows kept
-    so far stay valid for the columns they have; ``filled`` says up to where.
+    so far stay valid for the columns they have; ``filled`` says up to where. A row that was released is still found,
+    but its memory is the first to be given to another one: before memory that was never touched.
 
     Parameters
     ----------
@@ -123,21 +127,29 @@ class RowCache:
         self._used_at[slots[slots >= 0]] = self._clock
         return slots
 
-    def assign(self, columns: IndexArray, n_filled: int) -> IndexArray:
-        """Slots for new rows, least recently used ones first given up; as many as the capacity allows.
+    def release(self, columns: IndexArray) -> None:
+        """Let the rows of these columns, which are not worth memory of their own, be overwritten first."""
+        slots = self.slot_of[columns]
+        self._used_at[slots[slots >= 0]] = _RELEASED
 
-        Rows marked as used by the last ``lookup`` are not given up.
+    def assign(self, columns: IndexArray, n_filled: int) -> IndexArray:
+        """Slots for new rows; as many as the capacity allows.
+
+        First those of released rows, then fresh ones, then those of the rows used least recently; rows marked as used
+        by the last ``lookup`` are not given up.
         """
-        free = min(len(columns), self.capacity - self.used)
-        slots = np.arange(self.used, self.used + free)
+        before = self.used
+        slots = np.flatnonzero(self._used_at[:before] == _RELEASED)[: len(columns)]
+        free = min(len(columns) - len(slots), self.capacity - before)
         self.used += free
-        missing = len(columns) - free
+        missing = len(columns) - len(slots) - free
         if missing:
-            old = np.flatnonzero(self._used_at[: self.used - free] < self._clock)
+            old = np.flatnonzero((self._used_at[:before] < self._clock) & (self._used_at[:before] != _RELEASED))
             if len(old) > missing:
                 old = np.sort(old[np.argsort(self._used_at[old], kind="stable")[:missing]])
-            self.slot_of[self.column_of[old]] = -1
             slots = np.concatenate([slots, old])
+        self.slot_of[self.column_of[slots]] = -1
+        slots = np.concatenate([slots, np.arange(before, before + free)])
         taken = columns[: len(slots)]
         self.slot_of[taken] = slots
         self.column_of[slots] = taken

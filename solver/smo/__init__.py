@@ -15,6 +15,7 @@ from solver.row_cache import arena, default_cache_bytes
 from solver.smo import engines
 from solver.smo.inner import BIG, extremes
 from solver.smo.limits import Limits
+from solver.smo.many import run_problems
 from solver.smo.problem import Callback, InfeasibleError, Problem, Solution, UnboundedError, make_problem, repair
 
 __all__ = [
@@ -66,8 +67,9 @@ def solve(
     alpha0 : (n,) array_like, optional
         Start, default 0. Made feasible by ``repair`` if it is not.
     grad0 : (n,) array_like, optional
-        ``Solution.gradient`` that belongs to ``alpha0`` (same variables, same p); saves recomputing it. Ignored when
-        ``alpha0`` has to be repaired.
+        ``Solution.gradient`` that belongs to ``alpha0`` (same p); saves recomputing it. NaN where it is not known, as
+        for variables that are new since: only those entries are computed. Where ``alpha0`` has to be repaired, the
+        change is folded in.
     tol : float, default 1e-3
         Largest gap of a solution that counts as optimal, in units of the decision function.
     max_iter : int, optional
@@ -151,27 +153,22 @@ def _solution(problem: Problem, outcome: engines.Outcome, limits: Limits, engine
 
 
 def solve_many(problems: Iterable[dict[str, Any]]) -> list[Solution]:
-    """Solve many problems, in order.
+    """Solve many problems, on all threads.
 
     Parameters
     ----------
     problems : iterable of dict
         Keyword arguments of ``solve``. Problems on the same kernel object share kernel rows. ``alpha0`` may be the
-        string ``"previous"``: start from the solution of the problem before (same variables and p), the way along a
-        path of growing C.
+        string ``"previous"``: start from the solution of the problem before (same kernel, variables and p), the way
+        along a path of growing C. Give rows that a fold holds out as variables with ``hi=0``: their gradient tells
+        their scores, and all folds have the same rows. Callbacks are called from several threads.
 
     Returns
     -------
     list of Solution
+        In the order of the problems; the same bits whatever the number of threads.
     """
-    solutions: list[Solution] = []
-    for problem in problems:
-        if isinstance(problem.get("alpha0"), str):
-            if problem["alpha0"] != "previous" or not solutions:
-                raise ValueError("alpha0 must be an array or 'previous', and the first problem has none before it")
-            problem = {**problem, "alpha0": solutions[-1].alpha, "grad0": solutions[-1].gradient}
-        solutions.append(solve(**problem))
-    return solutions
+    return run_problems(list(problems), solve)
 
 
 def warm_up(arena_bytes: int = 256 << 20) -> None:

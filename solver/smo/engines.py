@@ -4,15 +4,14 @@ Notation: ``v = -y · gradient``. With ``up`` the variables whose y·a may grow 
 alpha is optimal when ``max_up v <= min_down v``; the difference is the gap.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from solver.kernels import Kernel
 from solver.parallel import single_threaded_blas
-from solver.smo.inner import BIG, extremes, solve_block, survey, violators
+from solver.smo.inner import solve_block, survey, violators
 from solver.smo.limits import Limits
-from solver.smo.problem import Problem, UnboundedError
+from solver.smo.problem import Problem
+from solver.smo.verification import Outcome, check_bounded, strongest, true_gap, verify, width
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 __all__ = ["DIRECT_LIMIT", "Outcome", "solve_direct", "solve_working_set"]
@@ -22,9 +21,6 @@ DIRECT_LIMIT = 512
 
 # least curvature along a pair of variables, as in LIBSVM
 TAU = 1e-12
-
-# a variable without bounds beyond this has no minimum to go to
-_RUNAWAY = 1e10
 
 # steps between two looks at the clock and the callback; a step takes about a microsecond
 _STEPS_A_LOOK = 50_000
@@ -37,31 +33,6 @@ _PATIENCE = 30
 
 # float64 recomputations of F before everything is done in float64
 _REFINEMENTS = 3
-
-
-@dataclass
-class Outcome:
-    """What an engine leaves behind: alpha and v agree with each other to float64."""
-
-    alpha: FloatArray
-    v: FloatArray
-    gap: float
-    status: str
-    n_kernel_rows: int
-
-
-def _gap(problem: Problem, alpha: FloatArray, v: FloatArray) -> float:
-    highest, lowest, _, _ = extremes(v, problem.y, alpha, problem.lo, problem.hi)
-    return _width(highest, lowest)
-
-
-def _check_bounded(alpha: FloatArray, lo: FloatArray, hi: FloatArray) -> None:
-    """Raise when a variable without a bound runs away (a step along no curvature has length gap / TAU)."""
-    if np.any((alpha > _RUNAWAY) & (hi >= BIG)) or np.any((alpha < -_RUNAWAY) & (lo <= -BIG)):
-        raise UnboundedError(
-            "the objective falls without end: variables without bounds share a sample or a direction that the kernel"
-            " does not penalise"
-        )
 
 
 def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -> Outcome:
@@ -84,18 +55,18 @@ def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -
     linear = -y * problem.p
     v = linear - K @ (y * alpha)
     stop = tol
-    gap = _gap(problem, alpha, v)
+    gap = true_gap(problem, alpha, v)
     status = "optimal" if gap <= tol else limits.reason_to_stop(gap)
     while status is None:
         steps, gap = solve_block(
             K, y, v, alpha, problem.lo, problem.hi, stop, min(_STEPS_A_LOOK, limits.steps_left), TAU
         )
         limits.iterations += steps
-        _check_bounded(alpha, problem.lo, problem.hi)
+        check_bounded(alpha, problem.lo, problem.hi)
         if gap <= stop or steps == 0:
             # v was updated step by step: judge by a fresh one
             v = linear - K @ (y * alpha)
-            gap = _gap(problem, alpha, v)
+            gap = true_gap(problem, alpha, v)
             if gap <= tol:
                 status = "optimal"
             elif steps == 0 and limits.steps_left:
@@ -103,7 +74,7 @@ def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -
             stop = 0.5 * tol
         status = status or limits.reason_to_stop(gap)
     v = linear - K @ (y * alpha)
-    return Outcome(alpha, v, _gap(problem, alpha, v), status, samples.size)
+    return Outcome(alpha, v, true_gap(problem, alpha, v), status, samples.size)
 
 
 class _WorkingSet:
@@ -137,7 +108,7 @@ class _WorkingSet:
             highest, lowest, objective = survey(
                 self.F, self.column, self.linear, problem.p, problem.y, self.alpha, problem.lo, problem.hi, v
             )
-            gap = _width(highest, lowest)
+            gap = width(highest, lowest)
             since_best = 0 if objective < best - 1e-10 * abs(best) else since_best + 1
             best = min(best, objective)
             moved = False
@@ -164,14 +135,29 @@ class _WorkingSet:
 
     def _start(self) -> None:
         problem = self.problem
-        if problem.gradient is not None:
-            self.F[self.column] = problem.y * (problem.gradient - problem.p)
+        if problem.gradient is None:
+            moved = np.flatnonzero(self.alpha)
+            self._add(moved, problem.y[moved] * self.alpha[moved])
             return
-        moved = np.flatnonzero(self.alpha)
-        self._add(moved, problem.y[moved] * self.alpha[moved])
+        known = ~np.isnan(problem.gradient)
+        unknown = np.setdiff1d(self.column[~known], self.column[known])
+        self.F[self.column[known]] = (problem.y * (problem.gradient - problem.p))[known]
+        if unknown.size:
+            # new variables, as a rule the last columns: only that part of the kernel rows is looked at
+            sums = np.zeros_like(self.F)
+            support = np.flatnonzero(problem.gradient_at)
+            self._fold(support, (problem.y * problem.gradient_at)[support], sums, int(unknown.min()))
+            self.F[unknown] = sums[unknown]
+        change = problem.y * (self.alpha - problem.gradient_at)
+        moved = np.flatnonzero(change)
+        self._add(moved, change[moved])
 
     def _add(self, variables: IndexArray, coefficients: FloatArray) -> None:
         """Fold ``coefficients`` of some variables' samples into F."""
+        self._fold(variables, coefficients, self.F)
+
+    def _fold(self, variables: IndexArray, coefficients: FloatArray, sums: FloatArray, begin: int = 0) -> None:
+        """Add ``coefficients`` times the kernel rows of some variables' samples to ``sums[begin:]``."""
         columns = self.column[variables]
         keep = self._free(variables)
         if self.shared:
@@ -179,11 +165,12 @@ class _WorkingSet:
             coefficients = np.bincount(inverse, coefficients, minlength=columns.size).astype(np.float64)
             keep = np.bincount(inverse, keep, minlength=columns.size) > 0
         if self.exact:
-            self.F += self.kernel.products(self.pool.samples[columns], coefficients, self.pool.samples)
+            samples = self.pool.samples
+            sums[begin:] += self.kernel.products(samples[columns], coefficients, samples[begin:])
             return
         for s in range(0, columns.size, 1024):
             part = slice(s, s + 1024)
-            self.pool.update(columns[part], coefficients[part], self.F, keep[part])
+            self.pool.update(columns[part], coefficients[part], sums, keep[part], begin)
 
     def _free(self, variables: IndexArray) -> BoolArray:
         a = self.alpha[variables]
@@ -198,10 +185,10 @@ class _WorkingSet:
         problem = self.problem
         up, down = violators(v, problem.y, self.alpha, problem.lo, problem.hi, highest, lowest, skip)
         new = self.size - kept.size
-        up = _strongest(up, -v[up], new // 2)
+        up = strongest(up, -v[up], new // 2)
         skip[up] = True
         down = down[~skip[down]]
-        down = _strongest(down, v[down], new - up.size)
+        down = strongest(down, v[down], new - up.size)
         return np.concatenate([kept, up, down])
 
     def _improve(self, chosen: IndexArray, v: FloatArray, gap: float) -> bool:
@@ -223,7 +210,7 @@ class _WorkingSet:
         change = problem.y[chosen] * (after - before)
         moved = np.flatnonzero(change)
         self.alpha[chosen] = after
-        _check_bounded(after, problem.lo[chosen], problem.hi[chosen])
+        check_bounded(after, problem.lo[chosen], problem.hi[chosen])
         self._add(chosen[moved], change[moved])
         return moved.size > 0
 
@@ -239,47 +226,12 @@ class _WorkingSet:
         return self.kernel.products(self.problem.idx[variables], coefficients, samples)
 
     def _finish(self, v: FloatArray, status: str) -> Outcome:
-        """Recompute in float64 what decides the gap.
-
-        That is v of the variables that could be the extremes: those within eight times the largest error seen so far
-        of the exact extremes. Starts with the 32 outermost of each side.
-        """
-        problem, alpha = self.problem, self.alpha
-        support = np.flatnonzero(alpha)
-        grow, shrink = alpha < problem.hi, alpha > problem.lo
-        up = np.where(problem.y > 0, grow, shrink)
-        down = np.where(problem.y > 0, shrink, grow)
-        up_at, down_at = np.flatnonzero(up), np.flatnonzero(down)
-        todo = np.union1d(_strongest(up_at, -v[up_at], 32), _strongest(down_at, v[down_at], 32))
-        known = np.zeros(v.size, np.bool_)
-        v = v.copy()
-        error = 0.0
-        highest, lowest = -BIG, BIG
-        while todo.size:
-            exact = self.linear[todo] - self._products(support, problem.idx[todo])
-            error = max(error, float(np.abs(exact - v[todo]).max()))
-            v[todo] = exact
-            known[todo] = True
-            highest = float(v[up & known].max(initial=-BIG))
-            lowest = float(v[down & known].min(initial=BIG))
-            margin = 8 * error
-            todo = np.flatnonzero(~known & ((up & (v > highest - margin)) | (down & (v < lowest + margin))))
-        return Outcome(alpha, v, _width(highest, lowest), status, self.pool.rows_computed - self.rows_before)
-
-
-def _width(highest: float, lowest: float) -> float:
-    return max(0.0, highest - lowest) if highest > -BIG and lowest < BIG else 0.0
+        v, gap = verify(self.problem, self.alpha, v, self._products)
+        return Outcome(self.alpha, v, gap, status, self.pool.rows_computed - self.rows_before)
 
 
 def set_size(n: int) -> int:
     return 512 if n < 15_000 else 768 if n < 40_000 else 1024
-
-
-def _strongest(candidates: IndexArray, keys: FloatArray, count: int) -> IndexArray:
-    """Those ``count`` of the candidates with the smallest keys, in index order."""
-    if candidates.size <= count:
-        return candidates
-    return candidates[np.sort(np.argpartition(keys, count)[:count])]
 
 
 def solve_working_set(kernel: Kernel, problem: Problem, tol: float, limits: Limits, cache_bytes: int) -> Outcome:

@@ -36,7 +36,9 @@ class Problem:
     alpha : (n,) float64
         Feasible start, not shared with the caller.
     gradient : (n,) float64 or None
-        Gradient at ``alpha`` if the caller knows it.
+        Gradient at ``gradient_at`` if the caller knows it; NaN where it is not known.
+    gradient_at : (n,) float64
+        The start as it was given, which may be infeasible.
     """
 
     idx: IndexArray
@@ -47,6 +49,7 @@ class Problem:
     delta: float
     alpha: FloatArray
     gradient: FloatArray | None
+    gradient_at: FloatArray
 
 
 @dataclass(frozen=True)
@@ -104,15 +107,18 @@ class Solution:
     engine: str
 
 
-def _vector(name: str, value: npt.ArrayLike, n: int, *, finite: bool = True) -> FloatArray:
+def _vector(
+    name: str, value: npt.ArrayLike, n: int, *, infinite: bool = False, missing: bool = False
+) -> FloatArray:
     array = np.asarray(value, dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,):
         raise ValueError(f"{name} must be a number or have shape ({n},), like idx; got shape {array.shape}")
-    if np.isnan(array).any() or (finite and np.isinf(array).any()):
-        bad = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise ValueError(f"{name}[{bad}] is {array[bad]}: expected a {'finite ' if finite else ''}number")
+    wrong = (np.isinf(array) & (not infinite)) | (np.isnan(array) & (not missing))
+    if wrong.any():
+        bad = int(np.flatnonzero(wrong)[0])
+        raise ValueError(f"{name}[{bad}] is {array[bad]}: expected a {'' if infinite else 'finite '}number")
     return array
 
 
@@ -147,15 +153,16 @@ def make_problem(
         raise ValueError("y must hold -1 and +1 only")
     if not np.isfinite(delta):
         raise ValueError(f"delta must be finite; got {delta}")
-    lower = np.clip(_vector("lo", lo, n, finite=False), -BIG, BIG)
-    upper = np.clip(_vector("hi", hi, n, finite=False), -BIG, BIG)
+    lower = np.clip(_vector("lo", lo, n, infinite=True), -BIG, BIG)
+    upper = np.clip(_vector("hi", hi, n, infinite=True), -BIG, BIG)
     start = np.zeros(n) if alpha0 is None else _vector("alpha0", alpha0, n)
     clipped = repair(start, signs, lower, upper, delta)
-    gradient = None if grad0 is None else _vector("grad0", grad0, n)
-    if gradient is not None and (alpha0 is None or not np.array_equal(clipped, start)):
-        # a gradient belongs to one point; where the start had to be moved it is computed afresh
-        gradient = None
-    return Problem(index.astype(np.int64), signs, _vector("p", p, n), lower, upper, float(delta), clipped, gradient)
+    # a gradient belongs to a point: without one it says nothing
+    known = grad0 is not None and alpha0 is not None
+    gradient = _vector("grad0", grad0, n, missing=True) if known and grad0 is not None else None
+    return Problem(
+        index.astype(np.int64), signs, _vector("p", p, n), lower, upper, float(delta), clipped, gradient, start
+    )
 
 
 def repair(
