@@ -144,11 +144,11 @@ def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
 def main() -> None:
     """Serve until SIGTERM or SIGINT, with settings from the environment."""
     settings = Settings()
-    configure_logging()
     try:
         check_reachable(settings)
     except ConfigurationError as error:
         sys.exit(f"prefsvm: {error}")
+    configure_logging()
     # Predictions are small products, several at once: threads of BLAS would only spin (measured: 9 × the CPU).
     with single_threaded_blas():
         uvicorn.Server(server_config(create_app(settings), host=settings.host, port=settings.port)).run()

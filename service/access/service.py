@@ -130,12 +130,11 @@ class ProjectService:
         )
 
     def change(self, caller: Caller, project_id: str, limits: LimitsBody) -> Project:
-        """Replace the limits of a project; raises `ProjectNotFound` or `Forbidden`."""
-        if not _may_see(caller, project_id):
-            raise ProjectNotFound("no project has this id")
+        """Replace the limits of a project; raises `Forbidden` or `ProjectNotFound`."""
         _require_operator(caller)
+        known = is_id(project_id, "prj")
         with self._database.transaction() as session:
-            row = ProjectRepository(session).set_limits(project_id, limits.model_dump())
+            row = ProjectRepository(session).set_limits(project_id, limits.model_dump()) if known else None
         if row is None:
             raise ProjectNotFound("no project has this id")
         return _project(row)

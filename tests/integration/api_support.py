@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from service.app import create_app, server_config
 from service.db.session import Database
-from service.db.tables import DatasetRow, ModelChunkRow, ModelRow
+from service.db.tables import DEFAULT_PROJECT, DatasetRow, ModelChunkRow, ModelRow
 from service.identifiers import new_id
 from service.settings import Settings
 from solver.decision import DecisionState
@@ -54,7 +54,7 @@ def upload(client: httpx.Client, content: bytes = CSV, name: str = "mails.csv", 
     return response.json()
 
 
-def store_dataset(database: Database, name: str = "mails.csv") -> dict[str, Any]:
+def store_dataset(database: Database, name: str = "mails.csv", project_id: str = DEFAULT_PROJECT) -> dict[str, Any]:
     """Insert the data set that an upload of `CSV` makes, without its bytes, and return its id and name."""
     made = {"id": new_id("ds"), "name": name}
     columns = [
@@ -66,6 +66,7 @@ def store_dataset(database: Database, name: str = "mails.csv") -> dict[str, Any]
         session.add(
             DatasetRow(
                 **made,
+                project_id=project_id,
                 format="csv",
                 layout="table",
                 bytes=len(CSV),
@@ -97,7 +98,7 @@ def tiny_model(threshold: float = 0.25) -> Model:
     rows = Table(
         {
             "age": Column("age", "number", np.array([20.0, 30, 40, 50])),
-            "job": Column("job", "category", np.array(["clerk", "cook", "clerk", "cook"], dtype=object)),
+            "job": Column("job", "text", np.array(["clerk", "cook", "clerk", "cook"], dtype=object)),
         }
     )
     features = TableFeatures().fit(rows)
@@ -164,7 +165,13 @@ def report(threshold: float = 0.25) -> dict[str, Any]:
     }
 
 
-def store_model(database: Database, folder: Path, model: Model | None = None, job_id: str | None = None) -> str:
+def store_model(
+    database: Database,
+    folder: Path,
+    model: Model | None = None,
+    job_id: str | None = None,
+    project_id: str = DEFAULT_PROJECT,
+) -> str:
     """Write a model as a worker does, and return its id."""
     model = model or tiny_model()
     path = folder / f"{new_id('blob')}.model"
@@ -175,6 +182,7 @@ def store_model(database: Database, folder: Path, model: Model | None = None, jo
         session.add(
             ModelRow(
                 id=model_id,
+                project_id=project_id,
                 job_id=job_id,
                 algorithm=model.algorithm,
                 manifest=model.manifest,

@@ -1,0 +1,143 @@
+"""Helpers of the access tests: two projects that must not see each other, and every operation of the document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from api_support import CSV, store_dataset, store_model, train_body
+from sqlalchemy import text
+
+from service.access.caller import LOCAL, Scope
+from service.access.schemas import CreateKey, CreateProject
+from service.access.service import KeyService, ProjectService
+from service.db.session import Database
+from service.identifiers import new_id
+
+
+@dataclass
+class Tenant:
+    """A project with one thing of each kind."""
+
+    project_id: str
+    keys: dict[str, str]
+    """Text of its keys, by scope; ``all`` has every scope."""
+    ids: dict[str, str] = field(default_factory=dict)
+    """A value for each parameter in a path that names something of a project."""
+
+    def headers(self, key: str = "all") -> dict[str, str]:
+        return bearer(self.keys[key])
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def make_key(database: Database, project_id: str, *scopes: Scope, **changes: Any) -> str:
+    """Return the text of a new key."""
+    body = CreateKey(name="test", scopes=list(scopes), project=project_id, **changes)
+    return KeyService(database).create(LOCAL, body).key
+
+
+def make_tenant(database: Database, name: str, project_id: str | None = None) -> Tenant:
+    """Make a project without limits (or take one), and keys of it."""
+    if project_id is None:
+        nothing = {"requests_per_second": None, "queued_jobs": None, "running_jobs": None, "stored_bytes": None}
+        project_id = ProjectService(database).create(LOCAL, CreateProject(name=name, limits=nothing)).id
+    keys = {scope: make_key(database, project_id, scope) for scope in ("read", "write", "admin")}
+    keys["all"] = make_key(database, project_id, "read", "write", "admin")
+    return Tenant(project_id, keys)
+
+
+def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant) -> None:
+    """Give a project one thing of each kind."""
+    dataset = store_dataset(database, project_id=tenant.project_id)
+    job = client.post("/train", json=train_body(dataset), headers=tenant.headers()).json()
+    model = store_model(database, folder, project_id=tenant.project_id)
+    for path, body in ((f"/models/{model}/operating-points", {"apply": True}), ("/aliases/ours", {"model": model})):
+        method = "PUT" if "aliases" in path else "POST"
+        client.request(method, path, json=body, headers=tenant.headers()).raise_for_status()
+    tenant.ids |= {
+        "dataset_id": dataset["id"],
+        "job_id": job["id"],
+        "model_id": model,
+        "name": "ours",
+        "key_id": tenant.keys["read"].rpartition("_")[0],
+        "project_id": tenant.project_id,
+    }
+
+
+UNKNOWN_IDS = {
+    "dataset_id": new_id("ds"),
+    "job_id": new_id("job"),
+    "model_id": new_id("mdl"),
+    "name": "nobodys",
+    "key_id": "pfs_00000000",
+    "project_id": new_id("prj"),
+}
+"""Ids of the right form of which there is nothing. A path parameter that is not here nor below fails the tests."""
+PLAIN_PARAMETERS = {"kind": "pr"}
+"""Parameters in a path that name nothing of a project."""
+
+
+def bodies(ids: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the arguments of httpx for a good body of each operation that takes one, with these ids in it."""
+    return {
+        "createDataset": {"files": {"file": ("a.csv", CSV)}},
+        "createKey": {"json": {"name": "new", "scopes": ["read"], "project": ids["project_id"]}},
+        "createProject": {"json": {"name": "new"}},
+        "changeProject": {"json": {"limits": {"queued_jobs": 7}}},
+        "train": {"json": train_body({"id": ids["dataset_id"]})},
+        "cancelJob": {"json": {"keep_best": True}},
+        "chooseOperatingPoint": {"json": {"objective": {"kind": "f1"}, "apply": True}},
+        "putAlias": {"json": {"model": ids["model_id"]}},
+        "predict": {"json": {"model": ids["model_id"], "rows": [{"age": 39, "job": "clerk"}]}},
+    }
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of the OpenAPI document."""
+
+    id: str
+    method: str
+    path: str
+    described: dict[str, Any]
+
+    @property
+    def parameters(self) -> list[str]:
+        return re.findall(r"{(\w+)}", self.path)
+
+    def request(self, ids: dict[str, str]) -> dict[str, Any]:
+        """Return the arguments of ``httpx.Client.request`` for a good call that names these ids."""
+        values = PLAIN_PARAMETERS | ids
+        missing = [name for name in self.parameters if name not in values]
+        assert not missing, f"access_support.py does not know what {missing} of {self.path} name: say so there"
+        body = bodies(ids).get(self.id, {})
+        required = self.described.get("requestBody", {}).get("required", False)
+        assert body or not required, f"access_support.py has no body for {self.id}: add one"
+        return {"method": self.method, "url": self.path.format(**values), **body}
+
+
+def operations(client: httpx.Client) -> list[Operation]:
+    """Return every operation of the document that the service gives."""
+    return [
+        Operation(described["operationId"], method.upper(), path, described)
+        for path, methods in client.get("/openapi.json").json()["paths"].items()
+        for method, described in methods.items()
+    ]
+
+
+def rows_of_all_tables(database: Database) -> dict[str, list[str]]:
+    """Return every row of the database as text, but for when a key was used last."""
+    with database.transaction() as session:
+        tables = session.scalars(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")).all()
+        return {table: list(_rows(session, table)) for table in tables}
+
+
+def _rows(session: Any, table: str) -> Iterator[str]:
+    yield from session.scalars(text(f"SELECT (to_jsonb(t) - 'last_used_at')::text FROM {table} t ORDER BY 1"))

@@ -1,0 +1,367 @@
+"""Who gets in, and to what: the rows API1 to API5 of docs/security.md, over every operation of the document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+from access_support import (
+    UNKNOWN_IDS,
+    Tenant,
+    bearer,
+    fill,
+    make_key,
+    make_tenant,
+    operations,
+    rows_of_all_tables,
+)
+from api_support import api_client, store_dataset, train_body
+from pydantic import SecretStr
+from sqlalchemy import text
+
+from service.access.keys import ApiKey
+from service.db.session import Database
+from service.db.tables import DEFAULT_PROJECT
+from service.settings import Settings
+
+OPEN = {"getHealth", "getReadiness"}
+"""What needs no key."""
+SCOPES = {
+    "read": {
+        "getDataset",
+        "getJob",
+        "getLimits",
+        "getModel",
+        "getModelCard",
+        "getModelCurve",
+        "exportModel",
+        "listAliases",
+        "listDatasets",
+        "listJobEvents",
+        "listJobs",
+        "listModels",
+        "listOperatingPoints",
+        "predict",
+    },
+    "write": {
+        "cancelJob",
+        "chooseOperatingPoint",
+        "createDataset",
+        "deleteDataset",
+        "deleteModel",
+        "putAlias",
+        "rollbackAlias",
+        "train",
+    },
+    "admin": {"createKey", "getProject", "listKeys", "listProjects", "revokeKey", "rotateKey"},
+}
+"""What a key of any project may do with this one scope."""
+DEFAULT_PROJECT_SCOPES = {"read": {"getMetrics"}, "admin": {"changeProject", "createProject"}}
+"""What a key may do with this scope only if it is of the default project."""
+NAMES_NOTHING = {
+    "createDataset": "makes a data set of the caller's own",
+    "createProject": "names nothing that is there",
+}
+"""Operations without anything of another project in them, and why: they stay out of the walk with foreign ids."""
+SECRETS = {"secret_sha256", "lease_until", "worker", "blob_key", "columnar_key", "dispatched_at"}
+"""Names of columns that no answer may show."""
+
+
+@dataclass
+class World:
+    client: httpx.Client
+    database: Database
+    ours: Tenant
+    theirs: Tenant
+
+
+@pytest.fixture
+def world(settings: Settings, database: Database, short_dir: Path) -> Iterator[World]:
+    """Two projects, of which the first has one thing of each kind; keys are required."""
+    with api_client(settings, keys_required=True) as client:
+        ours, theirs = make_tenant(database, "ours"), make_tenant(database, "theirs")
+        fill(client, database, short_dir, ours)
+        yield World(client, database, ours, theirs)
+
+
+def told(answer: httpx.Response) -> dict[str, Any]:
+    """Return what an answer says, without what is different in each."""
+    body = answer.json() if answer.content else {}
+    return {"status": answer.status_code} | {name: value for name, value in body.items() if name != "request_id"}
+
+
+def test_every_operation_is_in_the_lists_above(world: World) -> None:
+    listed = [*OPEN, *(o for scopes in (SCOPES, DEFAULT_PROJECT_SCOPES) for ids in scopes.values() for o in ids)]
+    assert sorted(listed) == sorted(operation.id for operation in operations(world.client))
+
+
+def test_foreign_ids_are_like_unknown_ones_in_every_operation(world: World) -> None:
+    before = rows_of_all_tables(world.database)
+    walked = 0
+    for operation in operations(world.client):
+        if operation.id in OPEN or operation.id in NAMES_NOTHING:
+            continue
+        foreign = world.client.request(**operation.request(world.ours.ids), headers=world.theirs.headers())
+        unknown = world.client.request(**operation.request(UNKNOWN_IDS), headers=world.theirs.headers())
+        if operation.id.startswith("list") and not operation.parameters:
+            things = {world.theirs.project_id, *(key.rpartition("_")[0] for key in world.theirs.keys.values())}
+            assert {item["id"] for item in foreign.json()["items"]} <= things, operation.id
+        elif operation.id == "getLimits":
+            assert foreign.json()["usage"] == {"queued_jobs": 0, "running_jobs": 0, "stored_bytes": 0}
+        else:
+            assert told(foreign) == told(unknown), operation.id
+            in_path = operation.parameters and operation.id not in ("putAlias", "changeProject")
+            expected = {404} if in_path else {403, 404, 422}
+            assert foreign.status_code in expected, (operation.id, foreign.text)
+            walked += 1
+    assert rows_of_all_tables(world.database) == before
+    assert walked > 20
+    # The same calls do something for those whose ids they are: the walk does not pass because they are wrong.
+    for operation in sorted(operations(world.client), key=lambda operation: operation.method == "DELETE"):
+        if operation.id not in OPEN | {"getMetrics", "createProject", "changeProject"}:
+            mine = world.client.request(**operation.request(world.ours.ids), headers=world.ours.headers())
+            # The model is in use, the data set too, and the alias has nothing to go back to.
+            assert mine.status_code < 300 or mine.status_code == 409, (operation.id, mine.text)
+
+
+def test_the_same_names_in_two_projects(world: World, short_dir: Path) -> None:
+    """Aliases and idempotency keys are a project's own: one cannot be taken, moved, or read, by another."""
+    fill(world.client, world.database, short_dir, world.theirs)
+    for tenant in (world.ours, world.theirs):
+        answer = world.client.post(
+            "/predict", json={"model": "ours", "rows": [{"age": 30, "job": "cook"}]}, headers=tenant.headers()
+        )
+        assert answer.json()["model"] == tenant.ids["model_id"]
+        job = world.client.post(
+            "/train",
+            json=train_body({"id": tenant.ids["dataset_id"]}),
+            headers=tenant.headers() | {"Idempotency-Key": "first"},
+        )
+        assert job.status_code == 202, job.text
+        assert world.client.get(f"/jobs/{job.json()['id']}", headers=tenant.headers()).status_code == 200
+
+
+def test_every_operation_with_every_scope(world: World) -> None:
+    default = make_tenant(world.database, "", DEFAULT_PROJECT)
+    wrong = []
+    for operation in operations(world.client):
+        request = operation.request(UNKNOWN_IDS)
+        assert operation.described.get("security", []) == [
+            {"apiKey": [scope]}
+            for scopes in (SCOPES, DEFAULT_PROJECT_SCOPES)
+            for scope, ids in scopes.items()
+            if operation.id in ids
+        ]
+        without = world.client.request(**request).status_code
+        assert (without == 401) is (operation.id not in OPEN), operation.id
+        for tenant in (world.theirs, default):
+            for scope in ("read", "write", "admin"):
+                allowed = SCOPES[scope] | OPEN
+                if tenant is default:
+                    allowed = allowed | DEFAULT_PROJECT_SCOPES.get(scope, set())
+                answer = world.client.request(**request, headers=tenant.headers(scope))
+                if (answer.status_code != 403) is not (operation.id in allowed) or answer.status_code >= 500:
+                    wrong.append((operation.id, tenant.project_id, scope, answer.status_code))
+    assert wrong == []
+
+
+def test_fields_that_nobody_may_set_are_refused(world: World) -> None:
+    extra = {"project_id": DEFAULT_PROJECT, "status": "succeeded", "attempt": 9, "owner": "me", "created_at": "now"}
+    tried = 0
+    for operation in operations(world.client):
+        request = operation.request(world.ours.ids)
+        for name, value in extra.items() if "json" in request else ():
+            changed = request | {"json": request["json"] | {name: value}}
+            answer = world.client.request(**changed, headers=world.ours.headers())
+            assert answer.status_code in (422, 403), (operation.id, name)
+            if answer.status_code == 422:
+                assert name in {error["field"].rpartition(".")[2] for error in answer.json()["errors"]}
+                tried += 1
+    assert tried >= 30
+
+
+def test_answers_show_what_the_document_says_and_nothing_of_the_inside(world: World) -> None:
+    document = world.client.get("/openapi.json").json()
+    checked = 0
+    for operation in operations(world.client):
+        content = operation.described["responses"].get("200", {}).get("content", {})
+        if operation.method != "GET" or "application/json" not in content or operation.id in OPEN:
+            continue
+        answer = world.client.request(**operation.request(world.ours.ids), headers=world.ours.headers())
+        assert answer.status_code == 200, operation.id
+        schema = content["application/json"]["schema"] | {"components": document["components"]}
+        jsonschema.Draft202012Validator(schema).validate(answer.json())
+        assert not SECRETS & set(_names(answer.json())), operation.id
+        checked += 1
+    assert checked >= 10
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+        for below in value.values():
+            yield from _names(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _names(below)
+
+
+def test_what_is_no_live_key_is_refused(
+    settings: Settings, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    bootstrap = ApiKey.new()
+    with (
+        caplog.at_level("DEBUG"),
+        api_client(settings, keys_required=True, bootstrap_key=SecretStr(bootstrap.text)) as client,
+    ):
+        assert client.get("/models").status_code == 401
+        made = client.post("/keys", json={"name": "a", "scopes": ["read"]}, headers=bearer(bootstrap.text))
+        assert made.status_code == 201, made.text
+        key = made.json()["key"]
+        assert client.get("/models", headers=bearer(key)).status_code == 200
+        assert client.get("/models", headers={"Authorization": f"bearer  {key}"}).status_code == 200
+        other = ApiKey.new()
+        wrong_secret = ApiKey(made.json()["id"], other.secret).text
+        expired = make_key(database, DEFAULT_PROJECT, "read", expires_in_days=1e-9)
+        for headers in (
+            [("Authorization", "Bearer")],
+            [("Authorization", f"Bearer {other.text}")],
+            [("Authorization", f"Bearer {wrong_secret}")],
+            [("Authorization", f"Bearer {key[:-1]}")],
+            [("Authorization", f"Bearer {key.lower()}")],
+            [("Authorization", f"Bearer {key}x")],
+            [("Authorization", f"Basic {key}")],
+            [("Authorization", key)],
+            [("Authorization", f"Bearer {expired}")],
+            [("Authorization", f"Bearer {key}"), ("Authorization", f"Bearer {key}")],
+            [("Authorization", f"Bearer {key}"), ("Authorization", f"Bearer {other.text}")],
+            [("Authorization", "Bearer " + "x" * 60_000)],
+            [("Authorization", b"Bearer \xff\xfe")],
+            [("Cookie", f"key={key}"), ("X-API-Key", key)],
+        ):
+            started = time.perf_counter()
+            answer = client.get("/models", headers=headers)
+            assert answer.status_code == 401, headers
+            assert time.perf_counter() - started < 1  # 50 ms on a machine of its own
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+            assert answer.json()["type"] == "urn:prefsvm:problem:unauthorized"
+        assert client.get("/models", params={"key": key, "api_key": key, "access_token": key}).status_code == 401
+        # Paths that do not exist are not told apart either, and no body is read.
+        assert client.post("/nothing", content=b"x" * 1000).status_code == 401
+
+        # Wrong keys are only listened to so often, the right one always.
+        statuses = [client.get("/models", headers=bearer(ApiKey.new().text)) for _ in range(20)]
+        assert statuses[-1].status_code == 429
+        assert 1 <= int(statuses[-1].headers["Retry-After"]) <= 60
+        assert client.get("/models", headers=bearer(key)).status_code == 200
+        assert client.get("/models", headers=bearer(bootstrap.text)).status_code == 200
+
+        assert client.delete(f"/keys/{made.json()['id']}", headers=bearer(bootstrap.text)).status_code == 204
+        deadline = time.monotonic() + 6
+        while (answer := client.get("/models", headers=bearer(key))).status_code == 200:
+            assert time.monotonic() < deadline, "a revoked key works for more than 5 seconds"
+            time.sleep(0.2)
+        assert answer.status_code in (401, 429)  # this address has sent many wrong keys
+
+    secrets = [made.json()["key"], ApiKey.parse(key).secret, bootstrap.text, bootstrap.secret]  # type: ignore[union-attr]
+    dump = str(rows_of_all_tables(database))
+    assert made.json()["id"] in dump
+    ours = [record for record in caplog.records if not record.name.startswith("http")]  # those are the client's
+    logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in ours)
+    assert made.json()["id"] in logged
+    assert [secret for secret in secrets if secret in dump or secret in logged] == []
+
+
+def test_rotation(world: World) -> None:
+    admin = world.ours.headers("admin")
+    old = world.client.post("/keys", json={"name": "mail", "scopes": ["read"], "expires_in_days": 10}, headers=admin)
+    new = world.client.post(f"/keys/{old.json()['id']}/rotate?grace_seconds=1", headers=admin)
+    assert new.status_code == 201
+    for made in (old, new):
+        assert world.client.get("/limits", headers=bearer(made.json()["key"])).status_code == 200
+    assert new.json()["scopes"] == ["read"]
+    assert new.json()["name"] == "mail"
+    assert new.json()["expires_at"] > old.json()["expires_at"]
+    time.sleep(1.1)
+    assert world.client.get("/limits", headers=bearer(old.json()["key"])).status_code == 401
+    assert world.client.get("/limits", headers=bearer(new.json()["key"])).status_code == 200
+    again = world.client.post(f"/keys/{old.json()['id']}/rotate", headers=admin)
+    assert again.status_code == 409
+    shown = {key["id"]: key for key in world.client.get("/keys", headers=admin).json()["items"]}
+    assert shown[new.json()["id"]]["last_used_at"] is not None
+    assert "key" not in shown[new.json()["id"]]
+
+
+def test_an_admin_of_a_project_makes_no_keys_for_others(world: World) -> None:
+    body = {"name": "a", "scopes": ["read"], "project": DEFAULT_PROJECT}
+    assert world.client.post("/keys", json=body, headers=world.ours.headers("admin")).status_code == 404
+    with world.database.transaction() as session:
+        held = session.execute(text("SELECT count(*) FROM api_keys WHERE project_id = :id"), {"id": DEFAULT_PROJECT})
+        assert held.scalar_one() == 0
+
+
+def test_without_keys_on_loopback_other_names_and_other_sites_are_refused(settings: Settings) -> None:
+    with api_client(settings, allowed_hosts="mail.example") as client:
+        assert client.get("/models").status_code == 200
+        for host in ("evil.example", "127.0.0.1.evil.example", "", "[::2]"):
+            answer = client.get("/models", headers={"Host": host})
+            assert answer.status_code == 400, host
+        for host in ("localhost:8000", "[::1]:1", "mail.example"):
+            assert client.get("/models", headers={"Host": host}).status_code == 200, host
+        page = {"Origin": "https://evil.example"}
+        assert client.post("/datasets", files={"file": ("a.csv", b"a,b\n")}, headers=page).status_code == 403
+        assert client.get("/models", headers={"Origin": "null"}).status_code == 403
+        assert client.get("/models", headers={"Origin": str(client.base_url)}).status_code == 200
+        # A key that is sent must be right, though none is needed.
+        assert client.get("/models", headers=bearer(ApiKey.new().text)).status_code == 401
+
+
+def test_headers_methods_and_pages(settings: Settings) -> None:
+    with api_client(settings, docs=False) as client:
+        answer = client.get("/models")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert "Server" not in answer.headers
+        origin = {"Origin": str(client.base_url), "Access-Control-Request-Method": "POST"}
+        for answer in (client.get("/models", headers=origin), client.options("/models", headers=origin)):
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert client.request("TRACE", "/models").status_code == 405
+        assert client.get("/docs").status_code == 404
+        assert client.get("/openapi.json").status_code == 404
+
+
+def test_limits(settings: Settings, database: Database, short_dir: Path) -> None:
+    with api_client(settings, keys_required=True, bootstrap_key=SecretStr(ApiKey.new().text)) as client:
+        operator = bearer(make_key(database, DEFAULT_PROJECT, "admin"))
+        limits = {"requests_per_second": None, "queued_jobs": 2, "running_jobs": 1, "stored_bytes": 2000}
+        project = client.post("/projects", json={"name": "small", "limits": limits}, headers=operator).json()
+        key = bearer(make_key(database, project["id"], "read", "write"))
+        dataset = store_dataset(database, project_id=project["id"])
+        statuses = [client.post("/train", json=train_body(dataset), headers=key).status_code for _ in range(3)]
+        assert statuses == [202, 202, 429]
+        shown = client.get("/limits", headers=key).json()
+        assert shown["limits"] == limits
+        assert shown["usage"]["queued_jobs"] == 2
+        # Too large by what it says, and too large by what comes.
+        files = {"file": ("a.csv", b"age,label\n" + b"1,2\n" * 500)}
+        for headers in (key, key | {"Idempotency-Key": "x"}):
+            answer = client.post("/datasets", files=files, headers=headers)
+            assert answer.status_code == 403
+            assert answer.json()["type"] == "urn:prefsvm:problem:storage-quota-exceeded"
+        assert client.get("/limits", headers=key).json()["usage"] == shown["usage"]
+        again = client.post("/projects", json={"name": "small"}, headers=operator)
+        assert again.json()["type"] == "urn:prefsvm:problem:project-exists"
+        # The limits of one project are nothing to another.
+        slow = {"limits": {"requests_per_second": 0.1, "queued_jobs": None}}
+        assert client.patch(f"/projects/{project['id']}", json=slow, headers=operator).status_code == 200
+        fresh = bearer(make_key(database, project["id"], "read"))
+        answers = [client.get("/limits", headers=fresh) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 429, 429]
+        assert int(answers[-1].headers["Retry-After"]) >= 1
+        assert client.get("/projects", headers=operator).status_code == 200
