@@ -94,14 +94,15 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.max_body_bytes = settings.max_body_bytes
     predictions = PredictionService(database, settings)
     metrics = Metrics(database, predictions.cache)
+    # Not included as the others are, and first: FastAPI would spend as much on finding it as it takes to decide.
+    app.router.routes[:0] = predictions_router(predictions).routes
     for router in (
         datasets_router(DatasetService(database, blobs, settings)),
         keys_router(KeyService(database)),
         projects_router(ProjectService(database)),
         jobs_router(JobService(database, settings)),
-        models_router(ModelService(database), ExportService(database)),
-        aliases_router(AliasService(database)),
-        predictions_router(predictions),
+        models_router(ModelService(database, predictions.forget), ExportService(database)),
+        aliases_router(AliasService(database, predictions.forget)),
         health_router(Readiness(database, settings.broker_url), metrics),
         *([docs_router(lambda: app.openapi())] if settings.docs else []),
     ):

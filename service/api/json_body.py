@@ -41,14 +41,9 @@ class _ReadRequest(Request):
 
     @classmethod
     async def of(cls, request: Request) -> _ReadRequest:
-        raw = await read_limited(request, request.app.state.max_body_bytes)
         read = cls(request.scope, request.receive)
-        read._raw = raw
-        read._parsed = None
-        if raw:
-            if not is_json(request.headers.get("content-type", "")):
-                raise UnsupportedMediaType("this call takes Content-Type: application/json")
-            read._parsed = parse_json(raw)
+        read._raw = await read_limited(request, request.app.state.max_body_bytes)
+        read._parsed = _parse(request, read._raw)
         return read
 
     async def body(self) -> bytes:
@@ -58,8 +53,34 @@ class _ReadRequest(Request):
         return self._parsed
 
 
+async def read_json(request: Request, received: Callable[[int], None] | None = None) -> Any:
+    """Return the JSON value that a request brings, None without a body; for routes that are no `JsonRoute`.
+
+    Parameters
+    ----------
+    request : Request
+    received : callable, optional
+        See `read_limited`.
+
+    Raises
+    ------
+    ContentTooLarge, UnsupportedMediaType, InvalidJson
+    """
+    return _parse(request, await read_limited(request, request.app.state.max_body_bytes, received))
+
+
+def _parse(request: Request, raw: bytes) -> Any:
+    if not raw:
+        return None
+    if not is_json(request.headers.get("content-type", "")):
+        raise UnsupportedMediaType("this call takes Content-Type: application/json")
+    return parse_json(raw)
+
+
 def is_json(content_type: str) -> bool:
     """Tell whether a Content-Type is ``application/json`` or ``application/…+json``."""
+    if content_type == "application/json":  # what nearly all send, without the work below
+        return True
     message = email.message.Message()
     message["content-type"] = content_type
     subtype = message.get_content_subtype()
@@ -72,8 +93,16 @@ def declared_length(request: Request) -> int | None:
     return int(declared) if declared.isascii() and declared.isdecimal() and len(declared) < 20 else None
 
 
-async def read_limited(request: Request, limit: int) -> bytes:
+async def read_limited(request: Request, limit: int, received: Callable[[int], None] | None = None) -> bytes:
     """Return the body of a request.
+
+    Parameters
+    ----------
+    request : Request
+    limit : int
+        Bytes.
+    received : callable, optional
+        Called with the bytes that the body has as soon as that many are known to come, and again whenever more came.
 
     Raises
     ------
@@ -81,13 +110,18 @@ async def read_limited(request: Request, limit: int) -> bytes:
         As soon as the body is known to have more than `limit` bytes.
     """
     too_large = ContentTooLarge(f"a body of this call may have at most {limit} bytes")
-    if (declared_length(request) or 0) > limit:
+    declared = declared_length(request) or 0
+    if declared > limit:
         raise too_large
+    if received is not None:
+        received(declared)
     parts = bytearray()
     async for chunk in request.stream():
         parts += chunk
         if len(parts) > limit:
             raise too_large
+        if received is not None:
+            received(len(parts))
     return bytes(parts)
 
 

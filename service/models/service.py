@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -31,12 +33,30 @@ from service.schemas import Page, is_alias
 from solver.evaluation import measures
 from solver.retuning import Calibration
 
+Changed = Callable[[], None]
+"""Called after every change of what a name means or of how a model decides, for those who remember that."""
+
+
+def nobody() -> None:
+    """Nobody wants to know."""
+
+
+@contextmanager
+def changing(database: Database, changed: Changed) -> Iterator[Session]:
+    """Open a transaction and call `changed` when it has ended, also with an error: it may be committed all the same."""
+    try:
+        with database.transaction() as session:
+            yield session
+    finally:
+        changed()
+
 
 class ModelService:
     """Shows, tunes and deletes models."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, changed: Changed = nobody) -> None:
         self._database = database
+        self._changed = changed
 
     def get(self, project_id: str, model_id: str) -> Model:
         """Return a model with its report; raises `ModelNotFound`."""
@@ -66,7 +86,7 @@ class ModelService:
         ModelInUse
             If an alias points at it.
         """
-        with self._database.transaction() as session:
+        with changing(self._database, self._changed) as session:
             models = ModelRepository(session, project_id)
             if not is_id(model_id, "mdl") or not models.lock(model_id, for_delete=True):
                 raise ModelNotFound("no model has this id")
@@ -93,7 +113,7 @@ class ModelService:
         NoCurve
             If it was stored without what a threshold is chosen from.
         """
-        with self._database.transaction() as session:
+        with changing(self._database, self._changed) as session:
             report, _ = _report(session, project_id, model_id)
             point = _trained(report) if body.objective is None else _chosen(report, body.objective)
             if not body.apply:
@@ -122,12 +142,13 @@ class ModelService:
 class AliasService:
     """Points names at models."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, changed: Changed = nobody) -> None:
         self._database = database
+        self._changed = changed
 
     def put(self, project_id: str, name: str, model_id: str) -> Alias:
         """Point an alias at a model, making the alias if it is new."""
-        with self._database.transaction() as session:
+        with changing(self._database, self._changed) as session:
             if not is_id(model_id, "mdl") or not ModelRepository(session, project_id).lock(model_id):
                 raise InvalidRequest.of("body.model", "there is no such model")
             return Alias.model_validate(AliasRepository(session, project_id).put(name, model_id))
@@ -152,7 +173,7 @@ class AliasService:
         NothingToRollBack
             If there was no model before, or none that still exists.
         """
-        with self._database.transaction() as session:
+        with changing(self._database, self._changed) as session:
             aliases = AliasRepository(session, project_id)
             if not is_alias(name) or aliases.lock(name) is None:
                 raise AliasNotFound("no alias has this name")

@@ -1,6 +1,6 @@
 """What can go wrong with predictions."""
 
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, Problem
 
 
 class RowsDoNotFit(InvalidRequest):
@@ -8,3 +8,11 @@ class RowsDoNotFit(InvalidRequest):
 
     type = "rows-do-not-fit"
     title = "The rows do not fit the model"
+
+
+class Busy(Problem):
+    """The bodies of the requests that are being served take all the memory there is for them."""
+
+    type = "busy"
+    title = "Too much at once"
+    status = 503

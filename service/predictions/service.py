@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
+from scipy import sparse
 
 from service.db.session import Database
 from service.errors import InvalidRequest
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile
+from service.predictions.budget import RequestBudget, Room
 from service.predictions.cache import ByteCache
 from service.predictions.errors import RowsDoNotFit
+from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
 from service.settings import Settings
 from solver.features import FeatureError
-from solver.model_file import Model
+from solver.model_file import Model, Predictions
+from solver.typing import Matrix
 
 THREADS = 4
 """Loads and large predictions at a time."""
-QUICK_WORK = 2_000_000
-"""Rows × support vectors × features up to which a thread costs more than it saves; below about 2 ms."""
-QUICK_ROWS = 100
+QUICK_SECONDS = 0.001
+"""What is decided within this time is decided on the event loop: a thread would cost more than it spares others."""
+CALL_SECONDS, CELL_SECONDS, VECTOR_SECONDS, PRODUCT_SECONDS = 60e-6, 70e-9, 3e-9, 70e-12
+"""Measured: a prediction as such, a value of a row, a support vector for a row, a number of a support vector for a
+row."""
+OBJECT_BYTES = 1 << 16
+"""What a model needs beside its arrays."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +45,51 @@ class Decisions:
     warnings: list[str]
 
 
+class ReadyModel:
+    """A model in the cache."""
+
+    def __init__(self, model_id: str, model: Model) -> None:
+        self.model_id = model_id
+        self.model = model
+        self.nbytes = model.nbytes + OBJECT_BYTES
+        vectors = model.decision.support_vectors
+        n_vectors, n_features = vectors.shape
+        first = np.zeros((1, n_features)) if isinstance(vectors, np.ndarray) else sparse.csr_array((1, n_features))
+        seconds = CELL_SECONDS * (len(model.columns) or n_features)
+        if model.decision.kind != "linear":
+            seconds += VECTOR_SECONDS * n_vectors + PRODUCT_SECONDS * _numbers(vectors)
+        self.quick_rows = int((QUICK_SECONDS - CALL_SECONDS) / seconds)
+        """Rows that are decided within `QUICK_SECONDS`."""
+        # The decision function prepares itself with its first row; that shall not be a caller's.
+        model.decision.decision_function(first)
+
+
+def _numbers(matrix: Matrix) -> int:
+    return matrix.size if isinstance(matrix, np.ndarray) else matrix.nnz
+
+
 class PredictionService:
-    """Keeps decision functions ready and applies them."""
+    """Keeps decision functions ready and applies them.
+
+    What an alias points at and by which threshold a model decides is asked of Postgres at most every half second;
+    `forget` makes the next request ask.
+    """
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._files = ModelFiles(database)
+        self._lookup = ModelLookup(self._files.find)
         self._max_rows = settings.max_predict_rows
-        self.cache: ByteCache[Model] = ByteCache(settings.model_cache_bytes)
+        self._budget = RequestBudget(settings.predict_memory_bytes)
+        self.cache: ByteCache[ReadyModel] = ByteCache(settings.model_cache_bytes)
         self._threads = CapacityLimiter(THREADS)
+
+    def room(self) -> Room:
+        """Return room for the body of one request, which grows as the body does."""
+        return Room(self._budget)
+
+    def forget(self) -> None:
+        """Ask Postgres anew what every name means: a model or alias was changed. May be called from any thread."""
+        self._lookup.forget()
 
     async def predict(self, project_id: str, body: PredictRequest) -> Decisions:
         """Decide on rows.
@@ -50,43 +97,57 @@ class PredictionService:
         Raises
         ------
         ModelNotFound
-            If there is no such model or alias.
+            If the project has no such model or alias.
         RowsDoNotFit
             If columns are missing or values are of the wrong kind.
         DamagedModel
             If the stored bytes are not those that were written.
         """
-        if len(body.rows) > self._max_rows:
+        rows = body.rows
+        if len(rows) > self._max_rows:
             raise InvalidRequest.of("body.rows", f"may hold at most {self._max_rows} rows")
-        file = await to_thread.run_sync(self._files.find, project_id, body.model)
+        ready = await self.ready(project_id, body.model)
+        return await self.run(ready, len(rows), lambda: decide(ready, rows))
+
+    async def ready(self, project_id: str, name: str) -> ReadyModel:
+        """Return a model by its id or an alias; raises `ModelNotFound`, `DamagedModel`."""
+        file = self._lookup.recall(project_id, name) or await self._lookup.find(project_id, name)
         # All of it is the key: a model with another threshold is another one.
-        model = await self.cache.get(file, lambda: self._load(file))
-        vectors, features = model.decision.support_vectors.shape
-        if len(body.rows) <= QUICK_ROWS and len(body.rows) * vectors * features <= QUICK_WORK:
-            return decide(file.model_id, model, body)
-        return await to_thread.run_sync(decide, file.model_id, model, body, limiter=self._threads)
+        return await self.cache.get((project_id, file), lambda: self._load(file))
 
-    async def _load(self, file: ModelFile) -> Model:
-        return await to_thread.run_sync(self._files.read, file, limiter=self._threads)
+    async def run(self, ready: ReadyModel, n_rows: int, decide: Callable[[], Decisions]) -> Decisions:
+        """Decide here and now if that is quick, else in a thread."""
+        if n_rows <= ready.quick_rows:
+            return decide()
+        return await to_thread.run_sync(decide, limiter=self._threads)
+
+    async def _load(self, file: ModelFile) -> ReadyModel:
+        return await to_thread.run_sync(
+            lambda: ReadyModel(file.model_id, self._files.read(file)), limiter=self._threads
+        )
 
 
-def decide(model_id: str, model: Model, body: PredictRequest) -> Decisions:
+def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]]) -> Decisions:
     """Apply a model to rows; raises `RowsDoNotFit`."""
     try:
-        # Overflow to infinity is not warned about but found: `Model.predict` refuses a score that is not finite.
+        # Overflow to infinity is not warned about but found: a score that is not finite is refused.
         with np.errstate(over="ignore", invalid="ignore"):
-            data, extra = model.parse_rows(body.rows)
-            made = model.predict(data)
+            made, extra = ready.model.predict_rows(rows)
     except FeatureError as error:
         raise RowsDoNotFit.of("body.rows", str(error)) from None
+    return decisions(ready, made, extra)
+
+
+def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Decisions:
+    """Return what is answered; `extra` names columns that the model does not use."""
     warnings = list(made.warnings)
     if extra:
         named = ", ".join(name[:100] for name in extra[:20]) + (", …" if len(extra) > 20 else "")
         warnings.append(f"ignored, because the model does not use them: {named}")
     probabilities = [None] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
     return Decisions(
-        model=model_id,
-        threshold=model.decision.threshold,
+        model=ready.model_id,
+        threshold=ready.model.decision.threshold,
         predictions=[
             {"label": label, "score": score, "probability": probability}
             for label, score, probability in zip(made.labels, made.scores.tolist(), probabilities, strict=True)

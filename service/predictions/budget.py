@@ -1,0 +1,58 @@
+"""How much memory the requests that are being served may take together."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from service.predictions.errors import Busy
+
+BYTES_A_BYTE = 26
+"""Memory that JSON needs per byte, its text included. Measured: 6 for wide rows of numbers, 26 for objects as small as
+they come."""
+RETRY_SECONDS = 1
+
+
+class RequestBudget:
+    """Memory for the bodies of requests, for use on one event loop.
+
+    Parameters
+    ----------
+    capacity : int
+        Bytes. A body that needs more than all of it is taken when it is the only one.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.taken = 0
+
+
+class Room:
+    """What one request holds of the budget until its ``with`` block ends."""
+
+    def __init__(self, budget: RequestBudget) -> None:
+        self._budget = budget
+        self._held = 0
+
+    def grow(self, body_bytes: int) -> None:
+        """Hold enough for a body of this many bytes; raises `Busy` if others hold too much."""
+        budget, more = self._budget, body_bytes * BYTES_A_BYTE - self._held
+        if more <= 0:
+            return
+        others = budget.taken - self._held
+        if others and budget.taken + more > budget.capacity:
+            raise Busy(
+                "as much is being predicted as this process has memory for; try again",
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
+        budget.taken += more
+        self._held += more
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._budget.taken -= self._held
+        self._held = 0
