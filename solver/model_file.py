@@ -127,7 +127,8 @@ class Model:
         vectors = self.decision.support_vectors
         # scoring keeps a shifted copy of them, see `solver.kernels.KernelColumns`
         copied = vectors.nbytes if self.decision.kind == "rbf" and isinstance(vectors, np.ndarray) else 0
-        return stored + copied
+        lookup = self.features.lookup_nbytes if isinstance(self.features, TableFeatures) else 0
+        return stored + copied + lookup
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -374,25 +375,6 @@ class _Tensors:
 
 _FLOATS: Final = ("float64", "float32")
 _INTEGERS: Final = ("int64", "int32")
-_FEATURE_DTYPES: Final = {
-    "median": "float64",
-    "mean": "float64",
-    "scale": "float64",
-    "factor": "float64",
-    "indicator": "uint8",
-    "missing_level": "uint8",
-    "number_text": "uint8",
-    "category_text": "uint8",
-    "level_text": "uint8",
-    "number_ends": "int64",
-    "category_ends": "int64",
-    "level_ends": "int64",
-    "level_counts": "int64",
-}
-_FEATURE_ARRAYS: Final = {
-    "table": tuple(name for name in _FEATURE_DTYPES if name != "factor"),
-    "matrix": ("factor",),
-}
 
 
 def _model(manifest: _Fields, tensors: _Tensors) -> Model:
@@ -479,9 +461,10 @@ def _csr(tensors: _Tensors, n: int, d: int) -> sparse.csr_array:
 def _features(fields: _Fields | None, tensors: _Tensors) -> Features | None:
     if fields is None:
         return None
-    kind = fields.choice("kind", tuple(_FEATURE_KINDS))
-    arrays = {name: tensors.take(_FEATURE_PREFIX + name, (_FEATURE_DTYPES[name],)) for name in _FEATURE_ARRAYS[kind]}
-    return _FEATURE_KINDS[kind].from_state(arrays, fields.values)
+    cls = _FEATURE_KINDS[fields.choice("kind", tuple(_FEATURE_KINDS))]
+    types = cls.array_types(fields.values)
+    arrays = {name: tensors.take(_FEATURE_PREFIX + name, (type_,)) for name, type_ in types.items()}
+    return cls.from_state(arrays, fields.values)
 
 
 def _curve(fields: _Fields | None, tensors: _Tensors) -> OperatingCurve | None:

@@ -1,20 +1,30 @@
 """Data sets → feature matrices. What was fitted is plain arrays and JSON, so that a model file can hold it."""
 
+from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table
 from solver.features.errors import BadValue, FeatureError, MissingColumns, StateError
 from solver.features.matrix import MatrixData, MatrixFeatures, matrix_from_rows
-from solver.features.table import Column, FeatureCounts, Table, TableFeatures, table_from_rows
+from solver.features.missing import MISSING_POLICIES, MissingPolicy, missing_values
+from solver.features.rows import table_from_rows
+from solver.features.table import TableFeatures
+from solver.features.texts import TextOptions
 
 __all__ = [
+    "FEATURE_KINDS",
+    "MISSING_POLICIES",
     "BadValue",
     "Column",
     "FeatureCounts",
     "FeatureError",
+    "FeatureKind",
     "MatrixData",
     "MatrixFeatures",
     "MissingColumns",
+    "MissingPolicy",
     "StateError",
     "Table",
     "TableFeatures",
+    "TextOptions",
     "matrix_from_rows",
+    "missing_values",
     "table_from_rows",
 ]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.features.columns import LARGEST_SCORE, FeatureCounts
 from solver.features.errors import BadValue, FeatureError, StateError
-from solver.features.table import LARGEST_SCORE, FeatureCounts
 
 MAX_INDEX_DIGITS = 10
 """Longer feature numbers in a row are not looked at: no matrix is that wide."""
@@ -166,6 +166,11 @@ class MatrixFeatures:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """What was fitted, as arrays and as JSON-ready values; `from_state` takes both."""
         return {"factor": self._factor}, {"sparse": self.sparse, "first_index": self.first_index}
+
+    @staticmethod
+    def array_types(_meta: Mapping[str, Any]) -> dict[str, str]:
+        """Names and types of the arrays that `from_state` needs."""
+        return {"factor": "float64"}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:

@@ -16,10 +16,12 @@ from solver.features import (
     BadValue,
     Column,
     FeatureError,
+    MatrixData,
     MissingColumns,
     StateError,
     Table,
     TableFeatures,
+    missing_values,
     table_from_rows,
 )
 
@@ -29,7 +31,7 @@ def numbers(name: str, *values: float) -> Column:
 
 
 def texts(name: str, *values: str | None) -> Column:
-    return Column(name, "category", np.array(values, dtype=object))
+    return Column(name, "text", np.array(values, dtype=object))
 
 
 def table(*columns: Column) -> Table:
@@ -158,8 +160,10 @@ def test_transform_tells_what_columns_are_missing_and_of_the_wrong_kind() -> Non
     with pytest.raises(MissingColumns) as caught:
         features.transform(table(texts("b", "x")))
     assert caught.value.names == ("a", "c")
-    with pytest.raises(FeatureError, match="column 'b'"):
-        features.transform(table(numbers("a", 1), numbers("b", 1), numbers("c", 1)))
+    with pytest.raises(FeatureError, match="column 'a' is a number to the model, here it holds text"):
+        features.transform(table(texts("a", "x"), texts("b", "x"), numbers("c", 1)))
+    _, counts = features.transform(table(numbers("a", 1), numbers("b", 1), numbers("c", 1)))
+    assert counts.unseen == {"b": 1}  # the category "1"
 
 
 def test_columns_of_a_table_have_one_length() -> None:
@@ -176,10 +180,12 @@ def test_rows_become_a_table() -> None:
         {"job": 7, "age": None},
         {"age": True, "job": False, "zip": 1, "town": 2},
         {"age": 1.5, "job": None},
+        {"age": 1, "job": 7.0},
+        {"age": 1, "job": 0.25},
     ]
     made, extra = table_from_rows(rows, COLUMNS)
-    np.testing.assert_array_equal(made.columns["age"].values, [39, np.nan, 1, 1.5])
-    assert made.columns["job"].values.tolist() == ["clerk", "7", "false", None]
+    np.testing.assert_array_equal(made.columns["age"].values, [39, np.nan, 1, 1.5, 1, 1])
+    assert made.columns["job"].values.tolist() == ["clerk", "7", "false", None, "7", "0.25"]
     assert extra == ["town", "zip"]
 
 
@@ -191,7 +197,7 @@ def test_bad_numbers_are_refused_by_place(value: object) -> None:
     assert "number" in caught.value.expected
 
 
-@pytest.mark.parametrize("value", [1.5, 10**400, ["a"], {}, b"a"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, ["a"], {}, b"a"])
 def test_bad_categories_are_refused_by_place(value: object) -> None:
     with pytest.raises(BadValue) as caught:
         table_from_rows([{"age": 1, "job": "a"}, {"age": 1, "job": value}], COLUMNS)
@@ -212,7 +218,7 @@ def test_rows_give_the_features_of_the_table_that_they_make(kinds: str) -> None:
         texts = [None if value % 5 == 0 else f"level {value % levels}" for value in range(1500)]
         for name in columns:
             columns[name] = Column(name, "number", np.resize(columns[name].values, len(texts)))
-        columns["job"] = Column("job", "category", np.array(texts, dtype=object))
+        columns["job"] = Column("job", "text", np.array(texts, dtype=object))
     table = Table(columns)
     features = TableFeatures().fit(table)
     assert features.sparse == (kinds == "wide")
@@ -258,7 +264,7 @@ def tables(draw: st.DrawFn) -> Table:
         else:
             column = np.empty(n, dtype=object)
             column[:] = draw(st.lists(words, min_size=n, max_size=n))
-            columns[name] = Column(name, "category", column)
+            columns[name] = Column(name, "text", column)
     return Table(columns)
 
 
@@ -312,3 +318,63 @@ def test_lying_state_is_refused(part: str, value: NDArray[np.generic]) -> None:
         value = np.array([1, 2], dtype=np.int64)  # "c" twice
     with pytest.raises(StateError):
         TableFeatures.from_state({**arrays, part: value}, meta)
+
+
+# -- missing values and booleans ---
+
+
+def test_missing_values_are_imputed_without_a_word_where_that_is_asked() -> None:
+    data = table(numbers("age", 1, 2, 9, np.nan), texts("job", "cook", "clerk", "clerk", None))
+    features = stored_and_read(TableFeatures(missing="impute").fit(data))
+    assert features.feature_names == ["age", "job=clerk", "job=cook"]
+    X, counts = features.transform(data)
+    assert isinstance(X, np.ndarray)
+    np.testing.assert_array_equal(X[:, 1:], [[0, 1], [1, 0], [1, 0], [1, 0]])
+    assert X[3, 0] == X[1, 0]
+    assert counts.warnings() == []
+
+
+def test_missing_values_are_refused_by_place_where_that_is_asked() -> None:
+    features = stored_and_read(
+        TableFeatures(missing="error").fit(table(numbers("age", 1, 2, 9), texts("job", "cook", "clerk", "cook")))
+    )
+    for row in ({"age": None, "job": "cook"}, {"age": 1, "job": None}):
+        with pytest.raises(BadValue, match="takes no missing") as caught:
+            features.transform_rows([{"age": 1, "job": "cook"}, row])
+        assert (caught.value.row, row[caught.value.column]) == (1, None)
+
+
+def test_rows_that_lack_a_value_are_found() -> None:
+    data = table(
+        numbers("age", 1, np.nan, np.inf, 4), texts("job", "cook", "clerk", "clerk", None), texts("empty", *[None] * 4)
+    )
+    rows, counts = missing_values(data, None, [])
+    assert rows.tolist() == [False, True, True, True]
+    assert counts == {"age": 2, "job": 1}
+    assert missing_values(data, None, ["job"])[1] == missing_values(data, ["age"], [])[1] == {"age": 2}
+    for make in (np.array, sparse.csr_array):
+        rows, counts = missing_values(MatrixData(make([[1.0, np.nan], [0.0, 2.0], [np.inf, np.nan]])), None, [])
+        assert (rows.tolist(), counts) == ([True, False, True], {"matrix": 3})
+
+
+@pytest.mark.parametrize(("true", "false"), [("TRUE", "FALSE"), ("True", "False"), ("true", "false")])
+def test_booleans_of_files_are_those_of_json(true: str, false: str) -> None:
+    features = stored_and_read(TableFeatures().fit(table(texts("paid", true, false, true))))
+    X, counts, _ = features.transform_rows([{"paid": value} for value in (True, False, true, false, "TRUE", "false")])
+    assert counts.unseen == {}
+    np.testing.assert_array_equal(np.asarray(X)[:, features.feature_names.index(f"paid={true}")], [1, 0, 1, 0, 1, 0])
+
+
+def test_state_from_before_dates_and_texts_is_understood() -> None:
+    data = table(numbers("age", 1, 2, 9), texts("job", "cook", "clerk", None))
+    features = TableFeatures().fit(data)
+    arrays, meta = features.state()
+    old = {name: array for name, array in arrays.items() if name != "level_fill"}
+    assert TableFeatures.array_types({"sparse": False}) == {name: array.dtype.name for name, array in old.items()}
+    np.testing.assert_array_equal(dense(TableFeatures.from_state(old, {"sparse": False}), data), dense(features, data))
+    for lie in ({"missing": "magic"}, {"missing": ["drop"]}, {"sparse": 1}):
+        with pytest.raises(StateError):
+            TableFeatures.from_state(arrays, {**meta, **lie})
+    for fill in (np.array([2]), np.array([-2])):
+        with pytest.raises(StateError):
+            TableFeatures.from_state({**arrays, "level_fill": fill}, meta)

@@ -29,7 +29,7 @@ TABLE = Table(
         "age": Column("age", "number", np.where(RNG.random(N) < 0.1, np.nan, RNG.normal(40, 12, N))),
         "height": Column("height", "number", RNG.normal(170, 9, N)),
         "job": Column(
-            "job", "category", np.array([["clerk", "cook", None, "kärnten"][i % 4] for i in range(N)], object)
+            "job", "text", np.array([["clerk", "cook", None, "kärnten"][i % 4] for i in range(N)], object)
         ),
     }
 )

@@ -51,8 +51,8 @@ def blobs(
         {
             "x": Column("x", "number", rng.normal(size=n) + 2.0 * truth),
             "y": Column("y", "number", rng.normal(size=n)),
-            "c": Column("c", "category", objects([["a", "b"][t if rng.random() < 0.7 else 1 - t] for t in truth])),
-            "target": Column("target", "category", labels.copy()),
+            "c": Column("c", "text", objects([["a", "b"][t if rng.random() < 0.7 else 1 - t] for t in truth])),
+            "target": Column("target", "text", labels.copy()),
         }
     )
     return table, labels

@@ -1,0 +1,105 @@
+"""Raw tables: named columns of numbers or text, and what applying a fitted pipeline to one had to bridge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+ColumnKind = Literal["number", "text"]
+"""How the values of a raw column are held."""
+FeatureKind = Literal["number", "category", "date", "text"]
+"""What a column is to a model. Free text alone is ``"text"`` here."""
+FEATURE_KINDS: Final[tuple[FeatureKind, ...]] = get_args(FeatureKind)
+
+LARGEST_SCORE: Final = 1e6
+"""Standardised numbers are cut here (in standard deviations), so that no kernel overflows on a wild value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "text"}
+    values : ndarray, shape (rows,)
+        Numbers: float64, NaN where missing (an infinite value counts as missing too).
+        Texts: objects, each a str or None where missing.
+    """
+
+    name: str
+    kind: ColumnKind
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of equal length by name."""
+
+    columns: dict[str, Column]
+
+    def __post_init__(self) -> None:
+        lengths = {len(column.values) for column in self.columns.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"columns of one table differ in length: {sorted(lengths)}")
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; 0 without columns."""
+        for column in self.columns.values():
+            return len(column.values)
+        return 0
+
+    def take(self, rows: NDArray[np.intp]) -> Table:
+        """Those rows, in that order, as a table of its own."""
+        return Table({c.name: Column(c.name, c.kind, c.values[rows]) for c in self.columns.values()})
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureCounts:
+    """What `transform` met that the fitted pipeline had to bridge, by raw column.
+
+    Attributes
+    ----------
+    missing : dict of str to int
+        Rows without a number or date in a column that had none missing when the pipeline was fitted.
+    unseen : dict of str to int
+        Rows with a category (or a missing one) that the fitted rows did not have (no level is set).
+    unreadable : dict of str to int
+        Rows with something that is no date in a column of dates (they count as missing).
+    wordless : dict of str to int
+        Rows with a text of which no word is known.
+    extra : int
+        Non-zero entries of a matrix beyond its fitted width, or NaN and infinite ones (all ignored).
+    """
+
+    missing: dict[str, int] = field(default_factory=dict)
+    unseen: dict[str, int] = field(default_factory=dict)
+    unreadable: dict[str, int] = field(default_factory=dict)
+    wordless: dict[str, int] = field(default_factory=dict)
+    extra: int = 0
+
+    def warnings(self) -> list[str]:
+        """The same as sentences for the user."""
+        said = [
+            f"column {name!r}: {n} row(s) have no value; training had none missing, its median or mean is used"
+            for name, n in self.missing.items()
+        ]
+        said += [
+            f"column {name!r}: {n} row(s) hold a category that training never saw" for name, n in self.unseen.items()
+        ]
+        said += [
+            f"column {name!r}: {n} row(s) hold no date that can be read; they count as missing"
+            for name, n in self.unreadable.items()
+        ]
+        said += [
+            f"column {name!r}: {n} row(s) hold a text without any word that training knew"
+            for name, n in self.wordless.items()
+        ]
+        if self.extra:
+            said.append(f"{self.extra} matrix entries are not finite or beyond the trained columns and were ignored")
+        return said

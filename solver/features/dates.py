@@ -1,0 +1,261 @@
+"""Dates and times → days since 1970, day of the week, month and hour."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.features.columns import LARGEST_SCORE, FeatureCounts
+from solver.features.errors import FeatureError, StateError
+from solver.features.strings import pack_strings, unpack_strings
+
+ISO: Final = "ISO 8601"
+FORMATS: Final = (
+    ISO,
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S",
+    "%Y/%m/%d",
+    "%Y/%m/%d %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%d/%m/%Y",
+    "%d/%m/%Y %H:%M",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y",
+    "%m/%d/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+)
+"""How dates may be written; a model file holds the position in this list, so new ones go to its end."""
+
+_LIKE_A_DATE: Final = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
+_LIKE_ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = 86400.0
+
+_DAYS, _WEEKDAY, _MONTH, _HOUR = 1, 2, 4, 8
+"""Flags of the parts that a column has as features."""
+_CYCLES: Final = ((_WEEKDAY, "weekday", 7.0), (_MONTH, "month", 12.0), (_HOUR, "hour", 24.0))
+"""Each becomes a point on a circle, so that December lies beside January."""
+
+
+def guess_format(values: Sequence[str]) -> str | None:
+    """The one format in which all texts are dates; None if there is none, or if the day may as well be the month.
+
+    Parameters
+    ----------
+    values : sequence of str
+        Different texts, at least one.
+    """
+    if not _LIKE_A_DATE.match(values[0]):
+        return None
+    possible = list(FORMATS)
+    for step in (max(1, len(values) // 100), 1):  # a few of them tell nearly always
+        possible = [each for each in possible if _all_are_dates(values[::step], each)]
+    return possible[0] if len(possible) == 1 else None
+
+
+def _all_are_dates(values: Sequence[str], date_format: str) -> bool:
+    read = _reader(date_format)
+    return all(read(value) is not None for value in values)
+
+
+def _reader(date_format: str) -> Callable[[str], datetime | None]:
+    """What turns a text into a time, None if it is not one. Without an offset it is taken for UTC."""
+
+    def read(text: str) -> datetime | None:
+        text = text.strip()
+        if date_format == ISO and not _LIKE_ISO.match(text):
+            return None
+        try:
+            made = datetime.fromisoformat(text) if date_format == ISO else datetime.strptime(text, date_format)
+        except ValueError:
+            return None
+        return made if made.tzinfo is not None else made.replace(tzinfo=UTC)
+
+    return read
+
+
+class DateColumns:
+    """The fitted date columns, and how to apply them.
+
+    Days since 1970 (in UTC) are standardised. Day of the week, month and hour, each as written, become the sine and
+    cosine of their place in the cycle; those that are the same in all fitted rows are left out. A missing date gets the
+    mean day and the middle of each circle, and a 0/1 feature where `fit` met missing ones and was asked to indicate.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns.
+    width : int
+        Number of features.
+    feature_names : list of str
+        Such as ``ordered day``, ``ordered hour (sine)``.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        formats: NDArray[np.uint8],
+        mean: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        parts: NDArray[np.uint8],
+        indicator: NDArray[np.uint8],
+    ) -> None:
+        self.names = names
+        self._formats, self._mean, self._scale, self._parts, self._indicator = formats, mean, scale, parts, indicator
+        self.feature_names: list[str] = []
+        for name, own_parts, has_indicator in zip(names, parts.tolist(), indicator.tolist(), strict=True):
+            self.feature_names += [f"{name} day"] if own_parts & _DAYS else []
+            for part, word, _ in _CYCLES:
+                self.feature_names += [f"{name} {word} (sine)", f"{name} {word} (cosine)"] if own_parts & part else []
+            self.feature_names += [f"{name} is missing"] if has_indicator else []
+        self.width = len(self.feature_names)
+
+    @classmethod
+    def fit(cls, columns: Mapping[str, tuple[Sequence[str | None], str]], indicate: bool, warnings: list[str]) -> Self:
+        """Learn the scale of columns; one that does not vary is left out with a warning.
+
+        Parameters
+        ----------
+        columns : mapping of str to (values, format)
+            The format is one of `FORMATS`; a text that is not such a date counts as missing.
+        indicate : bool
+            Whether there may be a feature that says where a date is missing.
+        warnings : list of str
+        """
+        fitted: list[tuple[str, int, float, float, int, int]] = []
+        for name, (values, date_format) in columns.items():
+            parsed, unreadable = _parse(values, date_format)
+            if unreadable:
+                warnings.append(f"column {name!r}: {unreadable} row(s) hold no date that can be read; they are missing")
+            days = parsed[0]
+            present = np.isfinite(days)
+            has_indicator = indicate and not present.all()
+            parts = 0
+            mean, scale = 0.0, 1.0
+            if present.any():
+                mean, scale = float(days[present].mean()), float(days[present].std())
+                parts = _DAYS if scale > 0 else 0
+                for k, (part, _, _) in enumerate(_CYCLES, start=1):
+                    own = parsed[k][present]
+                    parts |= part if own.min() < own.max() else 0
+            if not parts and not (has_indicator and present.any()):
+                warnings.append(f"column {name!r} is left out: it has the same date, or none, in all training rows")
+                continue
+            fitted.append((name, FORMATS.index(date_format), mean, scale or 1.0, parts, has_indicator))
+        return cls(
+            [row[0] for row in fitted],
+            np.array([row[1] for row in fitted], dtype=np.uint8),
+            np.array([row[2] for row in fitted], dtype=np.float64),
+            np.array([row[3] for row in fitted], dtype=np.float64),
+            np.array([row[4] for row in fitted], dtype=np.uint8),
+            np.array([row[5] for row in fitted], dtype=np.uint8),
+        )
+
+    def transform(
+        self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts, out: NDArray[np.float64]
+    ) -> None:
+        """Fill `out`, shape (rows, width), from the dates of each column in the order of `names`."""
+        at = 0
+        for j, (name, values) in enumerate(zip(self.names, columns, strict=True)):
+            parsed, unreadable = _parse(values, FORMATS[self._formats[j]])
+            if unreadable:
+                counts.unreadable[name] = unreadable
+            absent = ~np.isfinite(parsed[0])
+            surprises = int(np.count_nonzero(absent)) - unreadable
+            if surprises and not self._indicator[j]:
+                counts.missing[name] = surprises
+            if self._parts[j] & _DAYS:
+                scores = (parsed[0] - self._mean[j]) / self._scale[j]
+                out[:, at] = np.clip(np.where(absent, 0.0, scores), -LARGEST_SCORE, LARGEST_SCORE)
+                at += 1
+            for k, (part, _, period) in enumerate(_CYCLES, start=1):
+                if self._parts[j] & part:
+                    angle = 2 * math.pi / period * np.where(absent, 0.0, parsed[k])
+                    out[:, at] = np.where(absent, 0.0, np.sin(angle))
+                    out[:, at + 1] = np.where(absent, 0.0, np.cos(angle))
+                    at += 2
+            if self._indicator[j]:
+                out[:, at] = absent
+                at += 1
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What was fitted, as arrays; `from_state` takes them."""
+        text, ends = pack_strings(self.names)
+        return {
+            "date_text": text,
+            "date_ends": ends,
+            "date_format": self._formats,
+            "date_mean": self._mean,
+            "date_scale": self._scale,
+            "date_parts": self._parts,
+            "date_indicator": self._indicator,
+        }
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild from `state`, believing nothing.
+
+        Raises
+        ------
+        StateError
+            If the parts contradict each other.
+        """
+        names = unpack_strings(arrays["date_text"], arrays["date_ends"])
+        parts = [arrays[f"date_{part}"] for part in ("format", "mean", "scale", "parts", "indicator")]
+        if any(len(part) != len(names) for part in parts):
+            raise StateError("date features: each column needs one format, mean, scale, parts and indicator")
+        formats, mean, scale, flags, indicator = parts
+        if (formats >= len(FORMATS)).any() or (flags > 15).any() or (indicator > 1).any() or (scale <= 0).any():
+            raise StateError("date features: a format, scale or flag is not possible")
+        if ((flags == 0) & (indicator == 0)).any():
+            raise StateError("date features: a column without a feature")
+        return cls(names, formats, mean, scale, flags, indicator)
+
+
+def checked_format(name: str, values: Sequence[str]) -> str:
+    """The format of a column that the caller says holds dates.
+
+    Raises
+    ------
+    FeatureError
+        If none of `FORMATS` fits more than half of the texts, or two fit equally well.
+    """
+    fits = {each: sum(_reader(each)(value) is not None for value in values) for each in FORMATS}
+    best = max(fits.values())
+    if 2 * best <= len(values):
+        raise FeatureError(f"column {name!r}: its texts are no dates; expected ISO 8601 such as 2026-11-28T09:30:00Z")
+    chosen = [each for each, n in fits.items() if n == best]
+    if len(chosen) > 1:
+        raise FeatureError(f"column {name!r}: the day may as well be the month; write dates as 2026-11-28")
+    return chosen[0]
+
+
+def _parse(values: Sequence[str | None], date_format: str) -> tuple[NDArray[np.float64], int]:
+    """Days since 1970, weekday, month and hour by row, shape (4, rows), NaN without a date; and how many are none."""
+    read = _reader(date_format)
+    nothing = (math.nan,) * 4
+    known: dict[str, tuple[float, float, float, float]] = {}
+    unreadable = 0
+    parsed = np.empty((4, len(values)))
+    for i, value in enumerate(values):
+        found = nothing
+        if value is not None:
+            if value not in known:
+                moment = read(value)
+                known[value] = nothing if moment is None else _parts_of(moment)
+            found = known[value]
+            unreadable += found is nothing
+        parsed[:, i] = found
+    return parsed, unreadable
+
+
+def _parts_of(moment: datetime) -> tuple[float, float, float, float]:
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6
+    return (moment - _EPOCH).total_seconds() / _DAY, float(moment.weekday()), float(moment.month - 1), seconds / 3600

@@ -1,0 +1,75 @@
+"""What becomes of rows with missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.features.columns import Column, Table
+from solver.features.matrix import MatrixData
+
+MissingPolicy = Literal["indicate", "impute", "drop", "error"]
+"""
+``indicate``
+    The median (of numbers) or mean (of dates) stands in, and a 0/1 feature says where; "missing" is a category.
+``impute``
+    The same without saying where; a missing category counts as the most frequent one.
+``drop``
+    Rows with a missing value take no part in training. Predicting cannot drop rows: it imputes, with a warning.
+``error``
+    Neither training nor predicting takes a missing value.
+
+A missing text is one without words, unless its row is dropped or refused. The gaps of a matrix are zeros.
+"""
+MISSING_POLICIES: Final[tuple[MissingPolicy, ...]] = get_args(MissingPolicy)
+
+
+def missing_values(
+    data: Table | MatrixData, include: Sequence[str] | None, exclude: Sequence[str]
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Find rows that lack a value which could be a feature.
+
+    Columns without any value do not count: no pipeline uses them.
+
+    Parameters
+    ----------
+    data : Table or MatrixData
+        In a matrix, entries that are not finite are missing.
+    include, exclude : sequence of str
+        The columns of a table that may become features, as in `TableFeatures`.
+
+    Returns
+    -------
+    rows : bool array of shape (rows,)
+    counts : dict of str to int
+        Missing values by column of a table; of a matrix, those of all columns under ``"matrix"``.
+    """
+    incomplete = np.zeros(data.n_rows, dtype=bool)
+    if isinstance(data, MatrixData):
+        entries = data.X if isinstance(data.X, np.ndarray) else data.X.data
+        absent = ~np.isfinite(entries)
+        if isinstance(data.X, np.ndarray):
+            incomplete = absent.any(axis=1)
+        else:
+            incomplete[np.repeat(np.arange(data.n_rows), np.diff(data.X.indptr))[absent]] = True
+        n_absent = int(np.count_nonzero(absent))
+        return incomplete, {"matrix": n_absent} if n_absent else {}
+    counts = {}
+    for name, column in data.columns.items():
+        if name in exclude or (include is not None and name not in include):
+            continue
+        absent = _absent(column)
+        n_absent = int(np.count_nonzero(absent))
+        if 0 < n_absent < len(absent):
+            counts[name] = n_absent
+            incomplete |= absent
+    return incomplete, counts
+
+
+def _absent(column: Column) -> NDArray[np.bool_]:
+    if column.kind == "number":
+        return np.asarray(~np.isfinite(column.values))
+    return np.fromiter((value is None for value in column.values.tolist()), bool, len(column.values))

@@ -1,0 +1,168 @@
+"""Numbers → standardised numbers, and where they are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.features.columns import LARGEST_SCORE, FeatureCounts
+from solver.features.errors import StateError
+from solver.features.strings import pack_strings, unpack_strings
+
+
+class NumberColumns:
+    """The fitted number columns, and how to apply them.
+
+    Features are ordered: standardised numbers, then the 0/1 features that say where one is missing.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns.
+    width : int
+        Number of features.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        median: NDArray[np.float64],
+        mean: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        indicator: NDArray[np.uint8],
+    ) -> None:
+        self.names = names
+        self._median, self._mean, self._scale, self._indicator = median, mean, scale, indicator
+        valued = scale > 0  # else only the indicator is a feature
+        self._valued, self._indicated = np.flatnonzero(valued), np.flatnonzero(indicator)
+        self._valued_median, self._valued_mean, self._valued_scale = median[valued], mean[valued], scale[valued]
+        self._surprising_if_missing = (indicator == 0)[valued]
+        self.width = len(self._valued) + len(self._indicated)
+        self._in_place = self.width == len(self._valued) == len(names)
+
+    @classmethod
+    def fit(cls, columns: Mapping[str, NDArray[np.float64]], indicate: bool, warnings: list[str]) -> Self:
+        """Learn medians, means and scales; a column that does not vary is left out with a warning.
+
+        Parameters
+        ----------
+        columns : mapping of str to float64 array
+            What is not finite is missing.
+        indicate : bool
+            Whether there may be a feature that says where a number is missing.
+        warnings : list of str
+        """
+        fitted: list[tuple[str, float, float, float, bool]] = []
+        for name, values in columns.items():
+            found = _fit_column(name, values, indicate, warnings)
+            if found is not None:
+                fitted.append((name, *found))
+        statistics = np.array([row[1:4] for row in fitted], dtype=np.float64).reshape(-1, 3)
+        return cls(
+            [row[0] for row in fitted],
+            statistics[:, 0].copy(),
+            statistics[:, 1].copy(),
+            statistics[:, 2].copy(),
+            np.array([row[4] for row in fitted], dtype=np.uint8),
+        )
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Readable names, such as ``age`` and ``age is missing``."""
+        return [self.names[j] for j in self._valued] + [f"{self.names[j]} is missing" for j in self._indicated]
+
+    def transform(self, numbers: NDArray[np.float64], counts: FeatureCounts) -> NDArray[np.float64]:
+        """Features of values, shape (rows, width).
+
+        Parameters
+        ----------
+        numbers : float64 array of shape (rows, columns)
+            In the order of `names`; it may be written over.
+        counts : FeatureCounts
+            `missing` is filled in.
+        """
+        if self._in_place:
+            self._standardise(numbers, counts)
+            return numbers
+        out = np.empty((len(numbers), self.width))
+        n_valued = len(self._valued)
+        out[:, :n_valued] = numbers[:, self._valued]
+        self._standardise(out[:, :n_valued], counts)
+        out[:, n_valued:] = ~np.isfinite(numbers[:, self._indicated])
+        return out
+
+    def _standardise(self, block: NDArray[np.float64], counts: FeatureCounts) -> None:
+        """Fill and scale in place."""
+        finite = np.isfinite(block)
+        if not finite.all():
+            absent = ~finite
+            np.copyto(block, self._valued_median, where=absent)
+            surprises = absent.sum(axis=0) * self._surprising_if_missing
+            counts.missing.update(
+                {self.names[self._valued[j]]: int(surprises[j]) for j in np.flatnonzero(surprises).tolist()}
+            )
+        with np.errstate(over="ignore"):
+            block -= self._valued_mean
+            block /= self._valued_scale
+        np.maximum(block, -LARGEST_SCORE, out=block)
+        np.minimum(block, LARGEST_SCORE, out=block)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What was fitted, as arrays; `from_state` takes them."""
+        text, ends = pack_strings(self.names)
+        return {
+            "number_text": text,
+            "number_ends": ends,
+            "median": self._median,
+            "mean": self._mean,
+            "scale": self._scale,
+            "indicator": self._indicator,
+        }
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild from `state`, believing nothing.
+
+        Raises
+        ------
+        StateError
+            If the parts contradict each other.
+        """
+        names = unpack_strings(arrays["number_text"], arrays["number_ends"])
+        median, mean, scale, indicator = (arrays[key] for key in ("median", "mean", "scale", "indicator"))
+        if any(len(part) != len(names) for part in (median, mean, scale, indicator)):
+            raise StateError("table features: numbers need one median, mean, scale and indicator each")
+        if (scale < 0).any() or ((scale == 0) & (indicator == 0)).any():
+            raise StateError("table features: a scale must be above 0, or 0 for a column that is only an indicator")
+        if (indicator > 1).any():
+            raise StateError("table features: flags must be 0 or 1")
+        return cls(names, median, mean, scale, indicator)
+
+
+def _fit_column(
+    name: str, values: NDArray[np.float64], indicate: bool, warnings: list[str]
+) -> tuple[float, float, float, bool] | None:
+    """Median, mean, scale (0: only the indicator is a feature) and whether there is an indicator."""
+    finite = np.isfinite(values)
+    present = values[finite]
+    has_indicator = indicate and len(present) < len(values)
+    if len(present) == 0:
+        warnings.append(f"column {name!r} is left out: it has no number in the training rows")
+        return None
+    median = float(np.median(present))
+    if present.min() == present.max():
+        if has_indicator:  # where it is missing is all that it tells
+            return median, median, 0.0, True
+        warnings.append(f"column {name!r} is left out: it has the same value in all training rows")
+        return None
+    filled = np.where(finite, values, median)
+    largest = float(np.abs(filled).max())
+    filled /= largest  # so that the squares cannot overflow
+    scale = float(filled.std()) * largest
+    if not scale > 0:  # the values differ by less than float64 can square
+        warnings.append(f"column {name!r} is left out: its values differ by next to nothing")
+        return None
+    return median, float(filled.mean()) * largest, scale, has_indicator

@@ -1,0 +1,289 @@
+"""Free text → TF-IDF weights of its words: 1 + ln(count) times a smooth inverse row frequency, rows of length 1.
+
+The weights are those of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``. It does the fitting; what it found is
+kept as arrays. Applying is our own, so that one text takes microseconds and the API need not load scikit-learn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.features.columns import FeatureCounts
+from solver.features.errors import FeatureError, StateError
+from solver.features.strings import pack_strings, unpack_strings
+
+MAX_TEXT_CHARACTERS: Final = 1 << 18
+"""Longer texts are cut here."""
+MOST_WORDS: Final = 3
+"""Longest run of words that may be a term."""
+SHORTEST_CHARACTERS: Final = 3
+MOST_CHARACTERS: Final = 6
+MOST_TERMS: Final = 500_000
+_BYTES_OF_A_TERM: Final = 200
+"""About what a term takes in the look-up table, as measured."""
+
+# Chinese, Japanese and Korean characters are a word each: nothing separates the words of those languages.
+_IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]{{2,}}")
+_BLANKS: Final = re.compile(r"\s\s+")
+
+TermKind = Literal["words", "characters"]
+_KINDS: Final[tuple[TermKind, ...]] = get_args(TermKind)
+"""By number as in a model file."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """How texts become terms.
+
+    Attributes
+    ----------
+    words : int, default 1
+        Longest run of words that is a term, 1 to 3. Words have two letters or digits at least and are lower-cased.
+    characters : int, default 0
+        Longest run of characters within a word that is a term, 3 to 6 (shorter ones down to 3 too); 0 for none. Helps
+        with misspelt, hyphenated and inflected words.
+    max_terms : int, default 50000
+        Most terms kept of a column, the most frequent ones; runs of characters are counted on their own.
+    min_rows : int, default 2
+        Terms in fewer rows are left out, where there are at least ten times as many rows.
+    """
+
+    words: int = 1
+    characters: int = 0
+    max_terms: int = 50_000
+    min_rows: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.words <= MOST_WORDS:
+            raise FeatureError(f"words must be 1 to {MOST_WORDS}")
+        if self.characters != 0 and not SHORTEST_CHARACTERS <= self.characters <= MOST_CHARACTERS:
+            raise FeatureError(f"characters must be 0, or {SHORTEST_CHARACTERS} to {MOST_CHARACTERS}")
+        if not 1 <= self.max_terms <= MOST_TERMS:
+            raise FeatureError(f"max_terms must be 1 to {MOST_TERMS}")
+        if self.min_rows < 1:
+            raise FeatureError("min_rows must be at least 1")
+
+
+def looks_like_prose(values: Sequence[str]) -> bool:
+    """Whether texts are made of words, three or more on average, rather than names or codes."""
+    sample = values[:: max(1, len(values) // 1000)]
+    return bool(sample) and sum(len(_WORD.findall(text[:1000])) for text in sample) >= 3 * len(sample)
+
+
+class TextColumns:
+    """The fitted vocabularies of the text columns, and how to apply them.
+
+    Features are ordered by column, within it words before runs of characters, then by term.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns.
+    width : int
+        Number of features.
+    nbytes : int
+        About what applying takes in memory besides the state.
+    """
+
+    def __init__(self, vocabularies: Sequence[_Vocabulary]) -> None:
+        self._vocabularies = list(vocabularies)
+        self.names = list(dict.fromkeys(vocabulary.column for vocabulary in vocabularies))
+        self.width = sum(len(vocabulary.terms) for vocabulary in vocabularies)
+        self.nbytes = _BYTES_OF_A_TERM * self.width
+
+    @classmethod
+    def fit(
+        cls, columns: Mapping[str, Sequence[str | None]], options: TextOptions, warnings: list[str]
+    ) -> tuple[Self, float]:
+        """Learn the terms of columns; one without any is left out with a warning.
+
+        Returns
+        -------
+        fitted : TextColumns
+        nonzeros : float
+            Features that are not zero in a row, on average.
+        """
+        vocabularies = []
+        entries = 0.0
+        for name, values in columns.items():
+            found = [
+                _fit_vocabulary(name, values, kind, longest, options)
+                for kind, longest in ((_KINDS[0], options.words), (_KINDS[1], options.characters))
+                if longest > 0
+            ]
+            kept = [each for each in found if each is not None]
+            if not kept:
+                warnings.append(f"column {name!r} is left out: no word occurs in {options.min_rows} training rows")
+            vocabularies += [vocabulary for vocabulary, _ in kept]
+            entries += sum(nonzeros for _, nonzeros in kept)
+        return cls(vocabularies), entries
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Readable names, such as ``subject: prize``."""
+        return [f"{each.column}: {term}" for each in self._vocabularies for term in each.terms]
+
+    def transform(self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts) -> sparse.csr_array:
+        """Weights of texts, shape (rows, width); texts of which no term is known are counted.
+
+        Parameters
+        ----------
+        columns : sequence of sequences
+            The texts of each column, in the order of `names`; None is an empty text.
+        counts : FeatureCounts
+            `wordless` is filled in.
+        """
+        blocks = []
+        for name, values in zip(self.names, columns, strict=True):
+            own = [vocabulary.weights(values) for vocabulary in self._vocabularies if vocabulary.column == name]
+            known = np.sum([np.diff(block.indptr) for block in own], axis=0)
+            wordless = sum(1 for i in np.flatnonzero(known == 0).tolist() if values[i])
+            if wordless:
+                counts.wordless[name] = wordless
+            blocks += own
+        return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.hstack(blocks, format="csr"))
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What was fitted, as arrays; `from_state` takes them."""
+        column_text, column_ends = pack_strings([vocabulary.column for vocabulary in self._vocabularies])
+        term_text, term_ends = pack_strings([term for vocabulary in self._vocabularies for term in vocabulary.terms])
+        return {
+            "text_text": column_text,
+            "text_ends": column_ends,
+            "text_kind": np.array([_KINDS.index(each.kind) for each in self._vocabularies], dtype=np.uint8),
+            "text_longest": np.array([each.longest for each in self._vocabularies], dtype=np.uint8),
+            "term_counts": np.array([len(each.terms) for each in self._vocabularies], dtype=np.int64),
+            "term_text": term_text,
+            "term_ends": term_ends,
+            "idf": np.concatenate([np.zeros(0), *(vocabulary.idf for vocabulary in self._vocabularies)]),
+        }
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild from `state`, believing nothing.
+
+        Raises
+        ------
+        StateError
+            If the parts contradict each other.
+        """
+        columns = unpack_strings(arrays["text_text"], arrays["text_ends"])
+        kinds, longest = arrays["text_kind"].tolist(), arrays["text_longest"].tolist()
+        counts = arrays["term_counts"].tolist()
+        if not len(columns) == len(kinds) == len(longest) == len(counts):
+            raise StateError("text features: each vocabulary needs a column, a kind, a length and a count")
+        if len(set(zip(columns, kinds, strict=True))) != len(columns) or any(
+            columns[i] != columns[i - 1] and columns[i] in columns[:i] for i in range(1, len(columns))
+        ):
+            raise StateError("text features: a column is listed twice")
+        if len(arrays["term_ends"]) > 2 * len(columns) * MOST_TERMS or len(arrays["idf"]) != len(arrays["term_ends"]):
+            raise StateError("text features: terms need one weight each, and there are too many or too few")
+        if any(count < 1 for count in counts) or sum(counts) != len(arrays["term_ends"]):
+            raise StateError("text features: the term counts do not add up to the terms")
+        if (arrays["idf"] <= 0).any():
+            raise StateError("text features: a weight must be above 0")
+        terms = unpack_strings(arrays["term_text"], arrays["term_ends"])
+        vocabularies = []
+        start = 0
+        for column, kind, most, count in zip(columns, kinds, longest, counts, strict=True):
+            if kind >= len(_KINDS) or not (
+                1 <= most <= MOST_WORDS if kind == 0 else SHORTEST_CHARACTERS <= most <= MOST_CHARACTERS
+            ):
+                raise StateError("text features: a kind of term that is not known here")
+            own = terms[start : start + count]
+            if len(set(own)) != count:
+                raise StateError("text features: a term is listed twice")
+            vocabularies.append(_Vocabulary(column, _KINDS[kind], most, own, arrays["idf"][start : start + count]))
+            start += count
+        return cls(vocabularies)
+
+
+class _Vocabulary:
+    """The terms of one kind in one column, with their weights."""
+
+    def __init__(self, column: str, kind: TermKind, longest: int, terms: list[str], idf: NDArray[Any]) -> None:
+        self.column, self.kind, self.longest, self.terms, self.idf = column, kind, longest, terms, idf
+        self._index = {term: j for j, term in enumerate(terms)}
+        self._split = _splitter(kind, longest)
+
+    def weights(self, texts: Sequence[str | None]) -> sparse.csr_array:
+        """TF-IDF weights, shape (texts, terms), with sorted indices."""
+        indices: list[int] = []
+        frequencies: list[int] = []
+        ends = [0]
+        index, split = self._index, self._split
+        for text in texts:
+            found = sorted((index[term], n) for term, n in Counter(split(text or "")).items() if term in index)
+            indices += [j for j, _ in found]
+            frequencies += [n for _, n in found]
+            ends.append(len(indices))
+        columns = np.array(indices, dtype=np.int32)
+        weights = (np.log(np.array(frequencies, dtype=np.float64)) + 1) * self.idf[columns]
+        X = sparse.csr_array((weights, columns, np.array(ends, dtype=np.int32)), shape=(len(texts), len(self.terms)))
+        rows = np.repeat(np.arange(len(texts)), np.diff(ends))
+        X.data /= np.sqrt(np.bincount(rows, weights=weights**2, minlength=len(texts)))[rows]
+        return X
+
+
+def _fit_vocabulary(
+    column: str,
+    values: Sequence[str | None],
+    kind: TermKind,
+    longest: int,
+    options: TextOptions,
+) -> tuple[_Vocabulary, float] | None:
+    """The vocabulary of a column and its terms a row, None if no term is frequent enough."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    fewest = options.min_rows if len(values) >= 10 * options.min_rows else 1
+    vectorizer = TfidfVectorizer(
+        analyzer=_splitter(kind, longest), min_df=fewest, max_features=options.max_terms, sublinear_tf=True
+    )
+    try:
+        fitted = vectorizer.fit_transform(value or "" for value in values)
+    except ValueError:  # no term, or none frequent enough
+        return None
+    terms = vectorizer.get_feature_names_out().tolist()
+    return _Vocabulary(column, kind, longest, terms, vectorizer.idf_), fitted.nnz / len(values)
+
+
+def _splitter(kind: TermKind, longest: int) -> Callable[[str], Sequence[str]]:
+    """What cuts a text into terms."""
+    if kind == "words":
+        return _words if longest == 1 else lambda text: list(_word_runs(text, longest))
+    return lambda text: list(_character_runs(text, longest))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text[:MAX_TEXT_CHARACTERS].lower())
+
+
+def _word_runs(text: str, longest: int) -> Iterator[str]:
+    words = _words(text)
+    yield from words
+    for length in range(2, longest + 1):
+        for i in range(len(words) - length + 1):
+            yield " ".join(words[i : i + length])
+
+
+def _character_runs(text: str, longest: int) -> Iterator[str]:
+    """Runs within words that a blank begins and ends, as ``analyzer="char_wb"`` of scikit-learn has them."""
+    for word in _BLANKS.sub(" ", text[:MAX_TEXT_CHARACTERS].lower()).split():
+        padded = f" {word} "
+        for length in range(SHORTEST_CHARACTERS, longest + 1):
+            yield padded[:length]
+            for i in range(1, len(padded) - length + 1):
+                yield padded[i : i + length]
+            if len(padded) <= length:  # a shorter word is one run, counted once
+                break

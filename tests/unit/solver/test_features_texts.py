@@ -1,0 +1,194 @@
+"""Texts → TF-IDF weights: those of scikit-learn, from plain arrays, and never dense."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from solver.features import Column, FeatureError, StateError, Table, TableFeatures, TextOptions
+
+WORDS = [f"{a}{b}" for a in ("win", "Lunch", "prize", "über", "meet", "3d") for b in ("", "s", "er", "ing", "ly")]
+
+
+def some_texts(n: int, seed: int = 0) -> list[str | None]:
+    rng = random.Random(seed)  # noqa: S311 (no secret)
+    made: list[str | None] = [
+        " ".join(rng.choices(WORDS, k=rng.randint(3, 30))) + rng.choice(["", " a I!", "\n\tx-y", "  Dr. O'Neil "])
+        for _ in range(n)
+    ]
+    made[3] = None
+    return made
+
+
+def column(name: str, values: list[str | None]) -> Column:
+    return Column(name, "text", np.array([*values, None], dtype=object)[:-1])
+
+
+def table(*columns: Column) -> Table:
+    return Table({each.name: each for each in columns})
+
+
+def stored_and_read(features: TableFeatures) -> TableFeatures:
+    arrays, meta = features.state()
+    assert {name: array.dtype.name for name, array in arrays.items()} == TableFeatures.array_types(meta)
+    return TableFeatures.from_state(arrays, json.loads(json.dumps(meta)))
+
+
+def dense(X: NDArray[np.float64] | sparse.csr_array) -> NDArray[np.float64]:
+    return X if isinstance(X, np.ndarray) else X.toarray()
+
+
+@pytest.mark.parametrize(
+    ("options", "vectorizers"),
+    [
+        (TextOptions(min_rows=3), [{"min_df": 3}]),
+        (TextOptions(words=2, max_terms=40), [{"ngram_range": (1, 2), "min_df": 2, "max_features": 40}]),
+        (TextOptions(characters=4), [{"min_df": 2}, {"analyzer": "char_wb", "ngram_range": (3, 4), "min_df": 2}]),
+    ],
+)
+def test_weights_are_those_of_scikit_learn(options: TextOptions, vectorizers: list[dict[str, object]]) -> None:
+    texts, unseen = some_texts(120), some_texts(30, seed=1)
+    features = stored_and_read(TableFeatures(text=options).fit(table(column("note", texts))))
+    X, counts = features.transform(table(column("note", unseen)))
+    expected = []
+    for arguments in vectorizers:
+        reference = TfidfVectorizer(sublinear_tf=True, **arguments).fit([text or "" for text in texts])
+        expected.append(reference.transform([text or "" for text in unseen]).toarray())
+    np.testing.assert_allclose(dense(X), np.hstack(expected), rtol=0, atol=1e-12)
+    assert counts.warnings() == []
+    assert features.columns == [{"name": "note", "kind": "text"}]
+    assert features.has_text
+    assert features.feature_names[0] == f"note: {sorted(reference.vocabulary_)[0]}" or len(vectorizers) > 1
+
+
+def test_a_wide_vocabulary_stays_sparse_beside_numbers_dates_and_categories() -> None:
+    rng = random.Random(0)  # noqa: S311 (no secret)
+    vocabulary = [f"word{i}" for i in range(900)]
+    n = 400
+    notes = column("note", [" ".join(rng.choices(vocabulary, k=40)) for _ in range(n)])
+    data = table(
+        Column("age", "number", np.array([*np.linspace(0, 1, n - 1), np.nan])),
+        column("job", [["clerk", "cook", None][i % 3] for i in range(n)]),
+        column("when", [f"2026-0{1 + i % 9}-1{i % 10}" for i in range(n)]),
+        notes,
+    )
+    features = TableFeatures().fit(data)
+    assert [each["kind"] for each in features.columns] == ["number", "date", "category", "text"]
+    X, _ = features.transform(data)
+    assert isinstance(X, sparse.csr_array)
+    assert X.has_sorted_indices
+    assert X.shape == (n, features.n_features) == (n, len(features.feature_names))
+    alone, _ = TableFeatures().fit(table(notes)).transform(table(notes))
+    np.testing.assert_array_equal(dense(X)[:, -alone.shape[1] :], dense(alone))
+    few = dense(TableFeatures(exclude=["note"]).fit(data).transform(data)[0])
+    np.testing.assert_array_equal(dense(X)[:, : few.shape[1]], few)
+    rows = [{"age": 0.5, "job": "cook", "when": "2026-02-11", "note": "word1 word2"}, dict.fromkeys(data.columns)]
+    again = stored_and_read(features)
+    from_rows, counts, _ = again.transform_rows(rows)
+    assert isinstance(from_rows, sparse.csr_array)
+    assert np.isfinite(from_rows.data).all()
+    assert counts.missing == {"when": 1}
+
+
+def test_what_training_never_saw_is_counted_and_empty_texts_are_not() -> None:
+    features = TableFeatures().fit(table(column("note", some_texts(60))))
+    X, counts = features.transform(table(column("note", ["zzz qqq", "", None, "win"])))
+    assert counts.wordless == {"note": 1}
+    assert "no word" in counts.warnings()[0] or "without any word" in counts.warnings()[0]
+    assert np.count_nonzero(dense(X)[:3]) == 0
+    assert np.linalg.norm(dense(X)[3]) == pytest.approx(1)
+
+
+def test_ideographs_are_words_of_their_own() -> None:
+    values: list[str | None] = [f"你好世界{chr(0x4E00 + i)} hi" for i in range(40)]
+    features = TableFeatures().fit(table(column("note", values)))
+    assert {"note: 你", "note: 好", "note: hi"} <= set(features.feature_names)
+
+
+def test_kinds_are_guessed_from_the_values_and_can_be_given() -> None:
+    n = 200
+    data = table(
+        column("prose", [f"we meet at the {i} th place for lunch" for i in range(n)]),
+        column("code", [f"A-{i % 90 + 10}-{i}" for i in range(n)]),
+        column("long", [["married, spouse not at home", "never married at all"][i % 2] for i in range(n)]),
+        Column("zip", "number", np.arange(n) % 3 + 0.0),
+    )
+    features = TableFeatures().fit(data)
+    kinds = {each["name"]: each["kind"] for each in features.columns}
+    assert kinds == {"prose": "text", "long": "category", "zip": "number"}
+    assert "'code'" in features.warnings[0]
+    told = TableFeatures(kinds={"code": "text", "long": "text", "zip": "category", "prose": "category"}).fit(data)
+    kinds = {each["name"]: each["kind"] for each in told.columns}
+    assert kinds == {"prose": "category", "code": "text", "long": "text", "zip": "category"}
+    assert {"zip=0", "zip=1", "zip=2"} <= set(told.feature_names)
+    X, counts = told.transform(data)
+    assert counts.warnings() == []
+    row, counts, _ = told.transform_rows([{"prose": "x", "code": "A-11-1", "long": "never married at all", "zip": 1}])
+    assert counts.unseen == {"prose": 1}
+    zips = [i for i, name in enumerate(told.feature_names) if name.startswith("zip=")]
+    np.testing.assert_array_equal(dense(row)[0, zips], dense(X)[1, zips])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "match"),
+    [
+        ({"zip": "text"}, "'zip' holds numbers"),
+        ({"zip": "date"}, "'zip' holds numbers"),
+        ({"note": "number"}, "'note' holds texts"),
+        ({"note": "date"}, "'note'.*no dates"),
+        ({"note": "magic"}, "'note'.*one of number"),
+        ({"nobody": "text"}, "no such column: 'nobody'"),
+    ],
+)
+def test_kinds_that_columns_cannot_have_are_refused(kinds: dict[str, str], match: str) -> None:
+    data = table(column("note", ["a b", "c d"]), Column("zip", "number", np.array([1.0, 2.0])))
+    with pytest.raises(FeatureError, match=match):
+        TableFeatures(kinds=kinds).fit(data)
+
+
+@pytest.mark.parametrize("changes", [{"words": 0}, {"characters": 2}, {"max_terms": 0}, {"min_rows": 0}, {"words": 9}])
+def test_impossible_options_are_refused(changes: dict[str, int]) -> None:
+    with pytest.raises(FeatureError, match=next(iter(changes))):
+        TextOptions(**changes)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("text_kind", np.array([2], dtype=np.uint8)),
+        ("text_longest", np.array([0], dtype=np.uint8)),
+        ("text_longest", np.array([200], dtype=np.uint8)),
+        ("term_counts", np.array([10**6], dtype=np.int64)),
+        ("term_counts", np.array([-1], dtype=np.int64)),
+        ("term_counts", np.array([], dtype=np.int64)),
+        ("idf", np.array([1.0])),
+        ("idf", None),
+        ("term_text", np.frombuffer(b"\xff", dtype=np.uint8)),
+        ("term_ends", np.array([1, 2**60], dtype=np.int64)),
+    ],
+)
+def test_lying_state_is_refused(part: str, value: NDArray[np.generic] | None) -> None:
+    arrays, meta = TableFeatures().fit(table(column("note", some_texts(40)))).state()
+    TableFeatures.from_state(arrays, meta)
+    with pytest.raises(StateError):
+        TableFeatures.from_state({**arrays, part: -arrays[part] if value is None else value}, meta)
+
+
+def test_a_vocabulary_that_lists_a_term_or_a_column_twice_is_refused() -> None:
+    arrays, meta = TableFeatures(text=TextOptions(characters=3)).fit(table(column("note", some_texts(40)))).state()
+    with pytest.raises(StateError, match="twice"):
+        TableFeatures.from_state({**arrays, "text_kind": np.zeros(2, dtype=np.uint8)}, meta)
+    ends = arrays["term_ends"].copy()
+    ends[:2] = ends[1]
+    ends[2] = ends[1]
+    with pytest.raises(StateError, match="twice"):
+        TableFeatures.from_state({**arrays, "term_ends": ends}, meta)
+    for kinds in (["text", "magic"], "text", [3], [["text"]]):
+        with pytest.raises(StateError, match="kinds"):
+            TableFeatures.array_types({**meta, "kinds": kinds})
