@@ -45,7 +45,10 @@ def serve(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder for all data.", show_default="$PREFSVM_DATA_DIR or prefsvm-data")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Loopback address to listen on.", show_default="127.0.0.1")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on; keys are needed on one beyond loopback.", show_default="127.0.0.1"),
+    ] = None,
     port: Annotated[
         int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default="8000")
     ] = None,
@@ -297,6 +300,154 @@ def predict(
         print(f"note: {warning}", file=sys.stderr)
 
 
+# --- keys and projects -----------------------------------------------------------------------------------------------
+
+keys_app = typer.Typer(help="API keys of a project; the commands but `new` need one with the scope admin.")
+app.add_typer(keys_app, name="keys", no_args_is_help=True)
+projects_app = typer.Typer(help="Projects and their limits, for admins of the default project.")
+app.add_typer(projects_app, name="projects", no_args_is_help=True)
+
+LimitOption = Annotated[
+    list[str],
+    typer.Option(
+        help="name=number or name=none, of requests_per_second, queued_jobs, running_jobs, stored_bytes; may be "
+        "repeated. What is not named is as usual."
+    ),
+]
+
+
+@keys_app.command("new")
+def keys_new() -> None:
+    """Print a new key for PREFSVM_BOOTSTRAP_KEY, the first key of an installation. Asks no service."""
+    from service.access.keys import ApiKey
+
+    print(ApiKey.new().text)
+
+
+@keys_app.command("create")
+def keys_create(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    scope: Annotated[list[str], typer.Option(help="read, write or admin; may be repeated.")] = ["read"],  # noqa: B006
+    days: Annotated[float | None, typer.Option(help="It expires after so many days.", show_default="never")] = None,
+    project: Annotated[str | None, typer.Option(help="Id of its project.", show_default="your own")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Make a key and print it: it cannot be shown again."""
+    body = {"name": name, "scopes": scope, "expires_in_days": days, "project": project}
+    with _client(url) as client:
+        print(client.post("/keys", body)["key"])
+
+
+@keys_app.command("list")
+def keys_list(url: Url = DEFAULT_URL) -> None:
+    """List the keys of your project."""
+    with _client(url) as client:
+        found = list(_items(client, "/keys"))
+    rows = [
+        (key["id"], key["name"], " ".join(key["scopes"]), *(_time(key[name]) for name in _KEY_TIMES)) for key in found
+    ]
+    _table("", ("key", "name", "scopes", "created", "last used", "expires", "revoked"), rows)
+
+
+_KEY_TIMES = ("created_at", "last_used_at", "expires_at", "revoked_at")
+
+
+@keys_app.command("rotate")
+def keys_rotate(
+    key: Annotated[str, typer.Argument(help="How the key begins: pfs_ and 8 characters.")],
+    grace: Annotated[float, typer.Option(help="Seconds that the old key goes on working.")] = 86400,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Make a key like another one and print it; the other one ends after the grace."""
+    from urllib.parse import quote
+
+    with _client(url) as client:
+        print(client.post(f"/keys/{quote(key, safe='')}/rotate?grace_seconds={grace:g}")["key"])
+
+
+@keys_app.command("revoke")
+def keys_revoke(
+    key: Annotated[str, typer.Argument(help="How the key begins: pfs_ and 8 characters.")], url: Url = DEFAULT_URL
+) -> None:
+    """End a key; it is refused within 5 seconds."""
+    from urllib.parse import quote
+
+    with _client(url) as client:
+        client.delete(f"/keys/{quote(key, safe='')}")
+    print(f"{key} is revoked")
+
+
+@projects_app.command("create")
+def projects_create(
+    name: Annotated[str, typer.Argument(help="Its name.")],
+    limit: LimitOption = [],  # noqa: B006
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Make a project and print its id."""
+    with _client(url) as client:
+        print(client.post("/projects", {"name": name, "limits": _limits(limit)})["id"])
+
+
+@projects_app.command("list")
+def projects_list(url: Url = DEFAULT_URL) -> None:
+    """List projects with their limits."""
+    with _client(url) as client:
+        found = list(_items(client, "/projects"))
+    names = ("requests_per_second", "queued_jobs", "running_jobs", "stored_bytes")
+    rows = [
+        (p["id"], p["name"], _time(p["created_at"]), *("" if p["limits"][n] is None else p["limits"][n] for n in names))
+        for p in found
+    ]
+    _table("", ("project", "name", "created", "requests/s", "queued", "running", "bytes"), rows)
+
+
+@projects_app.command("limit")
+def projects_limit(
+    project: Annotated[str, typer.Argument(help="Id of the project.")], limit: LimitOption, url: Url = DEFAULT_URL
+) -> None:
+    """Replace the limits of a project."""
+    from urllib.parse import quote
+
+    with _client(url) as client:
+        print(client.patch(f"/projects/{quote(project, safe='')}", {"limits": _limits(limit)})["limits"])
+
+
+@projects_app.command("usage")
+def projects_usage(url: Url = DEFAULT_URL) -> None:
+    """Show what your own project uses of what it may."""
+    with _client(url) as client:
+        found = client.get("/limits")
+    rows = [(name, used, found["limits"][name] or "no limit") for name, used in found["usage"].items()]
+    _table(found["project_id"], ("", "used", "limit"), rows)
+
+
+def _items(client: Client, path: str) -> Iterator[dict[str, Any]]:
+    """Yield what a list has, page by page."""
+    from urllib.parse import quote
+
+    cursor: str | None = ""
+    while cursor is not None:
+        page = client.get(f"{path}?limit=100{cursor and f'&cursor={quote(cursor)}'}")
+        yield from page["items"]
+        cursor = page["next_cursor"]
+
+
+def _limits(given: Sequence[str]) -> dict[str, float | int | None]:
+    from service.client import parse_params
+
+    limits = {}
+    try:
+        for name, value in parse_params(list(given)).items():
+            limits[name] = None if value == "none" else value
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return limits
+
+
+def _time(text: str | None) -> str:
+    return "" if text is None else text[:19]
+
+
 # --- helpers ---------------------------------------------------------------------------------------------------------
 
 
@@ -319,11 +470,13 @@ def _settings(**given: Any) -> Settings:
 
 @contextmanager
 def _client(url: str) -> Iterator[Client]:
-    """Open a client, and turn what goes wrong into one line."""
+    """Open a client with the key in PREFSVM_API_KEY, if any, and turn what goes wrong into one line."""
+    import os
+
     from service.client import Client, ClientError
 
     try:
-        with Client(url) as client:
+        with Client(url, os.environ.get("PREFSVM_API_KEY")) as client:
             yield client
     except ClientError as error:
         _fail(str(error))
@@ -392,13 +545,9 @@ def _model_path(client: Client, name: str) -> str:
 
     if name.startswith("mdl_"):
         return f"/models/{quote(name, safe='')}"
-    cursor: str | None = ""
-    while cursor is not None:
-        page = client.get(f"/aliases?limit=100{cursor and f'&cursor={quote(cursor)}'}")
-        for alias in page["items"]:
-            if alias["name"] == name:
-                return f"/models/{alias['model_id']}"
-        cursor = page["next_cursor"]
+    for alias in _items(client, "/aliases"):
+        if alias["name"] == name:
+            return f"/models/{alias['model_id']}"
     raise ClientError(f"no alias is named {name!r}, and an id of a model starts with mdl_")
 
 

@@ -31,13 +31,18 @@ class Client:
     ----------
     url : str
         Address, such as ``http://127.0.0.1:8000``.
+    key : str or None, default=None
+        API key, where the service asks for one.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str | None = None) -> None:
         # An upload is answered when its file has been read, which takes as long as it takes.
         timeout = httpx.Timeout(60.0, read=None, write=None)
         try:
-            self._http = httpx.Client(base_url=url, timeout=timeout)
+            headers = {} if key is None else {"Authorization": f"Bearer {key.strip()}"}
+            self._http = httpx.Client(base_url=url, timeout=timeout, headers=headers)
+        except UnicodeEncodeError:
+            raise ClientError("PREFSVM_API_KEY is not an API key") from None
         except httpx.InvalidURL as error:
             raise ClientError(f"{url} is not an address: {error}") from None
 
@@ -53,9 +58,17 @@ class Client:
         """GET a JSON document."""
         return self._call("GET", path)
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        """POST a JSON document and return the JSON answer."""
+    def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """POST a JSON document, if any, and return the JSON answer."""
         return self._call("POST", path, json=body)
+
+    def patch(self, path: str, body: dict[str, Any]) -> Any:
+        """PATCH with a JSON document and return the JSON answer."""
+        return self._call("PATCH", path, json=body)
+
+    def delete(self, path: str) -> None:
+        """DELETE."""
+        self._call("DELETE", path)
 
     def upload(
         self,
@@ -87,8 +100,12 @@ class Client:
                 f"no prefsvm answers at {self._http.base_url} ({reason}); start one with `prefsvm serve`, or say "
                 "where it is with --url"
             ) from None
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            raise ClientError(f"{self._http.base_url} asks for an API key; set PREFSVM_API_KEY to a live one")
         if answer.is_error:
             raise ClientError(_problem(answer))
+        if answer.status_code == httpx.codes.NO_CONTENT:
+            return None
         try:
             return answer.json()
         except ValueError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
+
 from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.access.repository import KeyDirectory
-from service.db.session import AWAY, Database
+from service.db.session import Database
 from service.settings import Settings
 
 HOW = "make one with `prefsvm keys new` and set PREFSVM_BOOTSTRAP_KEY, or PREFSVM_BOOTSTRAP_KEY_FILE, to it"
@@ -37,14 +39,22 @@ def read_bootstrap_key(settings: Settings) -> ApiKey | None:
     return key
 
 
-def check_reachable(settings: Settings) -> None:
+def check_reachable(settings: Settings, *, database_is_new: bool = False) -> None:
     """See to it that whoever can reach the API needs a key, and that somebody has one.
+
+    Parameters
+    ----------
+    settings : Settings
+    database_is_new : bool, default=False
+        Whether it is known to hold no keys, so that it need not be asked.
 
     Raises
     ------
     ConfigurationError
-        If the API would listen beyond this machine without asking for keys, or ask for keys while there is none.
+        If the API would listen beyond this machine without asking for keys, or ask for keys while there is none; or if
+        the bootstrap key is none.
     """
+    bootstrap_key = read_bootstrap_key(settings)
     if not settings.keys_are_required:
         if not settings.on_loopback:
             raise ConfigurationError(
@@ -52,17 +62,22 @@ def check_reachable(settings: Settings) -> None:
                 "leave it on, or listen on 127.0.0.1"
             )
         return
-    if read_bootstrap_key(settings) is not None or settings.database_url is None:
+    if bootstrap_key is not None or not (database_is_new or _has_no_admin(settings.database_url)):
         return
-    database = Database(settings.database_url, application_name="prefsvm-api")
+    where = "every call needs an API key" + ("" if settings.on_loopback else f" on PREFSVM_HOST={settings.host}")
+    raise ConfigurationError(f"{where}, but there is no admin key; {HOW}")
+
+
+def _has_no_admin(database_url: str | None) -> bool:
+    """Tell whether the database surely holds no live key with the scope admin."""
+    if database_url is None:
+        return False
+    database = Database(database_url, pool_size=1, application_name="prefsvm-api")
     try:
         with database.transaction() as session:
-            somebody = KeyDirectory(session).any_admin()
-    except AWAY:
-        # Nobody gets in without a key, whatever the answer is; a database that comes late must not keep the API down.
-        return
+            return not KeyDirectory(session).any_admin()
+    except (OperationalError, InterfaceError, ProgrammingError):
+        # Not there yet, or without tables yet, which must not keep the API down: nobody gets in without a key anyway.
+        return False
     finally:
         database.close()
-    if not somebody:
-        where = "every call needs an API key" + ("" if settings.on_loopback else f" on PREFSVM_HOST={settings.host}")
-        raise ConfigurationError(f"{where}, but there is no admin key; {HOW}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import http.client
-import ipaddress
 import os
 import select
 import shutil
@@ -24,6 +23,8 @@ from types import FrameType
 from typing import Protocol
 
 import service
+from service.access.bootstrap import check_reachable
+from service.access.errors import ConfigurationError
 from service.local.folder import DataFolder
 from service.local.processes import process_table, spawn, stop
 from service.local.servers import PostgresServer, RedisServer, ServerError, postgres_account, tail
@@ -151,7 +152,12 @@ class Supervisor:
         ServerError
             Something cannot be started. Nothing is left running then.
         """
-        _require_loopback(self._settings.host)
+        try:
+            own_database = self._settings.database_url is None
+            is_new = own_database and not (self._settings.data_dir / "postgres").exists()
+            check_reachable(self._settings, database_is_new=is_new)
+        except ConfigurationError as error:
+            raise ServerError(str(error)) from None
         host, port = self._settings.host, _free_port(self._settings.host, self._settings.port)
         folder = DataFolder(self._settings.data_dir)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -221,7 +227,7 @@ class Supervisor:
         self._wait_for(lambda: self._all_run([api]) and not prepare.is_ready())
         if prepare.process is None or prepare.process.returncode != 0:
             end = tail(prepare.log)
-            raise ServerError(f"the database could not be brought up to date; the end of {prepare.log}:\n{end}")
+            raise ServerError(f"the database could not be prepared; the end of {prepare.log}:\n{end}")
         self._parts.remove(prepare)
 
         # The worker hands its running job back to the queue before it ends, which takes it a moment.
@@ -350,18 +356,6 @@ class Supervisor:
                 pass
         if self._stop_asked:
             raise StopRequested
-
-
-def _require_loopback(host: str) -> None:
-    try:
-        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
-        raise ServerError(
-            f"will not listen on {host}: there are no API keys yet, so the API is for this machine alone "
-            "(127.0.0.1, ::1 or localhost)"
-        )
 
 
 def _free_port(host: str, port: int) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,18 @@ from access_support import (
 from api_support import api_client, store_dataset, train_body
 from pydantic import SecretStr
 from sqlalchemy import text
+from typer.testing import CliRunner
 
+from service import cli
+from service.access.caller import LOCAL
 from service.access.keys import ApiKey
+from service.access.schemas import CreateProject, LimitsBody
+from service.access.service import ProjectService
 from service.db.session import Database
-from service.db.tables import DEFAULT_PROJECT
+from service.db.tables import DEFAULT_PROJECT, JobRow
+from service.identifiers import new_id
+from service.jobs.lease import Claim, JobLifecycle
+from service.jobs.repository import JobRepository
 from service.settings import Settings
 
 OPEN = {"getHealth", "getReadiness"}
@@ -365,3 +375,88 @@ def test_limits(settings: Settings, database: Database, short_dir: Path) -> None
         assert [answer.status_code for answer in answers] == [200, 429, 429]
         assert int(answers[-1].headers["Retry-After"]) >= 1
         assert client.get("/projects", headers=operator).status_code == 200
+
+
+def test_command_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap = ApiKey.new()
+    with api_client(settings, keys_required=True, bootstrap_key=SecretStr(bootstrap.text)) as client:
+        monkeypatch.setenv("PREFSVM_URL", str(client.base_url))
+
+        def prefsvm(*arguments: str, key: str = bootstrap.text) -> str:
+            done = CliRunner().invoke(cli.app, arguments, env={"PREFSVM_API_KEY": key, "COLUMNS": "200"})
+            assert done.exit_code == 0, done.output
+            return done.stdout
+
+        refused = CliRunner().invoke(cli.app, ["keys", "list"])
+        assert refused.exit_code == 1
+        assert "set PREFSVM_API_KEY" in refused.stderr
+        project = prefsvm("projects", "create", "mail", "--limit", "queued_jobs=3", "--limit", "stored_bytes=none")
+        arguments = ("keys", "create", "reader", "--project", project.strip(), "--scope", "admin", "--scope", "read")
+        key = prefsvm(*arguments).strip()
+        listed = prefsvm("keys", "list", key=key)
+        assert ApiKey.parse(key) is not None
+        assert key[:12] in listed
+        assert "admin read" in listed
+        usage = prefsvm("projects", "usage", key=key)
+        assert re.search(r"queued_jobs +0 +3", usage)
+        assert re.search(r"stored_bytes +0 +no limit", usage)
+        prefsvm("projects", "limit", project.strip(), "--limit", "queued_jobs=4")
+        assert re.search(r"mail .* 4 ", prefsvm("projects", "list"))
+        new = prefsvm("keys", "rotate", key[:12], "--grace", "60", key=key).strip()
+        assert prefsvm("jobs", key=new) is not None
+        assert "is revoked" in prefsvm("keys", "revoke", new[:12], key=key)
+
+
+@pytest.mark.parametrize(("tries", "quota"), [(40, 20), pytest.param(200, 100, marks=pytest.mark.slow)])
+def test_many_at_once_get_no_more_than_the_quota(
+    settings: Settings, database: Database, tries: int, quota: int
+) -> None:
+    with api_client(settings, keys_required=True) as client:
+        limits = LimitsBody(queued_jobs=quota, requests_per_second=None)
+        project = ProjectService(database).create(LOCAL, CreateProject(name="small", limits=limits)).id
+        key = bearer(make_key(database, project, "write"))
+        body = train_body(store_dataset(database, project_id=project))
+        with ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(lambda _: client.post("/train", json=body, headers=key), range(tries)))
+    statuses = [answer.status_code for answer in answers]
+    assert (statuses.count(202), statuses.count(429)) == (quota, tries - quota)
+    assert {answer.json()["type"] for answer in answers if answer.status_code == 429} == {
+        "urn:prefsvm:problem:queue-full"
+    }
+    with database.transaction() as session:
+        assert session.execute(text("SELECT count(*) FROM jobs")).scalar_one() == quota
+
+
+def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
+    limits = LimitsBody(running_jobs=2)
+    project = ProjectService(database).create(LOCAL, CreateProject(name="small", limits=limits)).id
+    lifecycle = JobLifecycle(lease_seconds=30, redispatch_seconds=15)
+    jobs = {}
+    with database.transaction() as session:
+        for owner in (project, DEFAULT_PROJECT):
+            jobs[owner] = [new_id("job") for _ in range(5)]
+            for job_id in jobs[owner]:
+                row = JobRow(id=job_id, project_id=owner, max_attempts=3, request={}, max_seconds=60)
+                JobRepository(session, owner).enqueue(row)
+
+    def claim(job_id: str) -> Claim | None:
+        with database.transaction() as session:
+            return lifecycle.claim(session, job_id)
+
+    def due() -> set[str]:
+        with database.transaction() as session:
+            bells = lifecycle.due_for_dispatch(session, 100)
+            lifecycle.mark_dispatched(session, bells)
+            return {bell.job_id for bell in bells}
+
+    assert due() == {*jobs[project], *jobs[DEFAULT_PROJECT]}
+    with ThreadPoolExecutor(10) as pool:
+        claims = list(pool.map(claim, jobs[project] + jobs[DEFAULT_PROJECT]))
+    ours = [claim for claim in claims[:5] if claim is not None]
+    assert len(ours) == 2
+    assert None not in claims[5:]
+    assert due() == set()
+    with database.transaction() as session:
+        assert lifecycle.finish_failed(session, ours[0], {"code": "x", "message": "x"})
+    # Those that were turned away are rung for again at once, not after `redispatch_seconds`.
+    assert due() == set(jobs[project]) - {claim.job_id for claim in ours}

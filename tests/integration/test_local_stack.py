@@ -408,8 +408,8 @@ def test_a_second_signal_does_not_wait(short_dir):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--host", "0.0.0.0"), "there are no API keys yet"),  # noqa: S104
-        (("--host", "example.org"), "there are no API keys yet"),
+        (("--host", "0.0.0.0"), "there is no admin key"),  # noqa: S104
+        (("--host", "example.org"), "there is no admin key"),
         (("--port", "70000"), "PREFSVM_PORT: Input should be less than or equal to 65535"),
     ],
 )
