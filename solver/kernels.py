@@ -305,6 +305,16 @@ class FeatureKernel(_BlockedProducts):
             )
         self._pool: Pool | None = None
 
+    @property
+    def centre(self) -> FloatArray | None:
+        """What is subtracted from all samples before products are formed; None for nothing."""
+        return self._centre
+
+    @property
+    def squared_norms(self) -> FloatArray:
+        """Squared norm of each sample, after the centre was subtracted; float64."""
+        return self._squares
+
     def _shifted_squares(self) -> FloatArray:
         if self._centre is None:
             return _squared_norms(self.X)

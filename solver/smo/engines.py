@@ -14,7 +14,18 @@ from solver.smo.problem import Problem
 from solver.smo.verification import Outcome, check_bounded, strongest, true_gap, verify, width
 from solver.typing import BoolArray, FloatArray, IndexArray
 
-__all__ = ["DIRECT_LIMIT", "Outcome", "solve_direct", "solve_working_set"]
+__all__ = [
+    "DIRECT_LIMIT",
+    "PATIENCE",
+    "REFINEMENTS",
+    "STEPS_A_LOOK",
+    "STEPS_A_VARIABLE",
+    "TAU",
+    "Outcome",
+    "set_size",
+    "solve_direct",
+    "solve_working_set",
+]
 
 # up to so many variables the whole matrix is computed in float64 (2 MB)
 DIRECT_LIMIT = 512
@@ -23,16 +34,16 @@ DIRECT_LIMIT = 512
 TAU = 1e-12
 
 # steps between two looks at the clock and the callback; a step takes about a microsecond
-_STEPS_A_LOOK = 50_000
+STEPS_A_LOOK = 50_000
 
 # an inner solve makes at most so many steps per variable of its block
-_STEPS_A_VARIABLE = 20
+STEPS_A_VARIABLE = 20
 
 # working sets without a measurable decrease of the objective before float32 is blamed
-_PATIENCE = 30
+PATIENCE = 30
 
 # float64 recomputations of F before everything is done in float64
-_REFINEMENTS = 3
+REFINEMENTS = 3
 
 
 def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -> Outcome:
@@ -59,7 +70,7 @@ def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -
     status = "optimal" if gap <= tol else limits.reason_to_stop(gap)
     while status is None:
         steps, gap = solve_block(
-            K, y, v, alpha, problem.lo, problem.hi, stop, min(_STEPS_A_LOOK, limits.steps_left), TAU
+            K, y, v, alpha, problem.lo, problem.hi, stop, min(STEPS_A_LOOK, limits.steps_left), TAU
         )
         limits.iterations += steps
         check_bounded(alpha, problem.lo, problem.hi)
@@ -112,7 +123,7 @@ class _WorkingSet:
             since_best = 0 if objective < best - 1e-10 * abs(best) else since_best + 1
             best = min(best, objective)
             moved = False
-            if gap > self.tol and since_best < _PATIENCE:
+            if gap > self.tol and since_best < PATIENCE:
                 reason = self.limits.reason_to_stop(gap)
                 if reason is not None:
                     return self._finish(v, reason)
@@ -204,7 +215,7 @@ class _WorkingSet:
         local_v = v[chosen]
         steps, _ = solve_block(
             K, problem.y[chosen], local_v, after, problem.lo[chosen], problem.hi[chosen],
-            max(0.1 * gap, 0.5 * self.tol), min(_STEPS_A_VARIABLE * chosen.size, self.limits.steps_left), TAU,
+            max(0.1 * gap, 0.5 * self.tol), min(STEPS_A_VARIABLE * chosen.size, self.limits.steps_left), TAU,
         )  # fmt: skip
         self.limits.iterations += steps
         change = problem.y[chosen] * (after - before)
@@ -217,7 +228,7 @@ class _WorkingSet:
     def _refine(self) -> None:
         """Compute F afresh in float64; float32 errors of what follows are then proportional to small changes only."""
         self.refinements += 1
-        self.exact = self.refinements > _REFINEMENTS
+        self.exact = self.refinements > REFINEMENTS
         moved = np.flatnonzero(self.alpha)
         self.F[self.column] = self._products(moved, self.problem.idx)
 
@@ -231,6 +242,7 @@ class _WorkingSet:
 
 
 def set_size(n: int) -> int:
+    """Variables of a working set of a problem of n variables."""
     return 512 if n < 15_000 else 768 if n < 40_000 else 1024
 
 
