@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes deploy/secrets/ with fresh random passwords for docker-compose.yml. Refuses to replace existing ones: the
+# Makes deploy/secrets/ with fresh random passwords and the first API key for docker-compose.yml. Refuses to replace existing ones: the
 # databases keep the passwords that they were first started with.
 set -euo pipefail
 folder=${1:-$(dirname "$0")/secrets}
@@ -9,6 +9,20 @@ if [ -e "$folder" ]; then
 fi
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
+
+# An API key as `prefsvm keys new` makes one: the id, 256 bits in 43 of 62 characters, and their CRC-32 in six more.
+letters() { head -c 8192 /dev/urandom | LC_ALL=C tr -dc 0-9A-Za-z; }
+api_key() {
+  local alphabet=0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz id secret rest checksum=
+  id=$(letters) secret=$(letters)
+  set -- "pfs_${id:0:8}_${secret:0:43}"
+  rest=$(printf %s "$1" | gzip -c | tail -c 8 | od -An -N4 -tu4 --endian=little)
+  for _ in 1 2 3 4 5 6; do
+    checksum=${alphabet:rest % 62:1}$checksum
+    rest=$((rest / 62))
+  done
+  printf %s "$1$checksum"
+}
 superuser=$(random) owner=$(random) app=$(random) redis=$(random)
 
 # The folder keeps everyone else out. The files in it must be readable: a container sees them as they are, under the
@@ -18,6 +32,7 @@ umask 022
 printf %s "$superuser" > "$folder/postgres_password"
 printf %s "$owner" > "$folder/owner_password"
 printf %s "$app" > "$folder/app_password"
+api_key > "$folder/bootstrap_key"
 # Celery's client may work on its own keys and run the Lua script of its lock; no administration.
 cat > "$folder/redis_users" <<EOF
 user default on nopass resetkeys resetchannels -@all +ping

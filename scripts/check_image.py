@@ -45,11 +45,13 @@ assert os.getuid() == 10001 and "CapEff:\\t0000000000000000" in status and "NoNe
 """
 
 MAIN_JOB = """
-import sys, time
+import os, sys, time
 import httpx
 from solver.examples import breast_tumours
 tumours = breast_tumours(0)
-client = httpx.Client(base_url="http://127.0.0.1:8000", timeout=120)
+url = "http://127.0.0.1:8000"
+assert httpx.get(url + "/models").status_code == 401
+client = httpx.Client(base_url=url, timeout=120, headers={"Authorization": "Bearer " + os.environ["PREFSVM_API_KEY"]})
 def answer(response):
     assert response.is_success, (response.status_code, response.text)
     return response.json()
@@ -175,8 +177,9 @@ def check(image: Image, servers: Path, logs: Path) -> None:
     secrets = servers / "run/secrets"
     print("ok  " + (image.run(COMMANDS["migrate"], read_environment(secrets / "migrate.env")) or "migrated"))
     environment = read_environment(secrets / "app.env")
+    key = (secrets / "bootstrap_key").read_text()
     processes = {
-        name: image.start(words, environment, logs / f"{name}.log")
+        name: image.start(words, {**environment, "PREFSVM_BOOTSTRAP_KEY": key}, logs / f"{name}.log")
         for name, words in COMMANDS.items()
         if name != "migrate"
     }
@@ -192,7 +195,7 @@ def check(image: Image, servers: Path, logs: Path) -> None:
         )
         print("ok  dispatcher healthy")
         for attempt in ("first", "second"):
-            print(f"ok  {attempt} job: " + image.run(["python", "-c", MAIN_JOB]))
+            print(f"ok  {attempt} job: " + image.run(["python", "-c", MAIN_JOB], {"PREFSVM_API_KEY": key}))
         spare = [CHROOT, str(image.root), "sh", "-c", "grep -qs 'worker[.]child' /proc/[0-9]*/cmdline"]
         wait("health check of the worker", 60, lambda: succeeds(spare, image.config["environment"]))
         print("ok  worker healthy")

@@ -128,7 +128,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
-    """Return how the application is served, wherever: ``host`` and ``port``, or ``uds``."""
+    """Return how the application is served, wherever: ``host`` and ``port``, or ``uds``; and behind whom."""
     return uvicorn.Config(
         app,
         **address,
@@ -152,7 +152,8 @@ def main() -> None:
     configure_logging()
     # Predictions are small products, several at once: threads of BLAS would only spin (measured: 9 × the CPU).
     with single_threaded_blas():
-        uvicorn.Server(server_config(create_app(settings), host=settings.host, port=settings.port)).run()
+        address = {"host": settings.host, "port": settings.port, "forwarded_allow_ips": settings.trusted_proxies}
+        uvicorn.Server(server_config(create_app(settings), **address)).run()
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ class Settings(BaseSettings):
     allowed_hosts: str = ""
     """Names, separated by commas, that the Host header may have besides those of the loopback address. Unset: any where
     keys are required, none where they are not."""
+    trusted_proxies: str = "127.0.0.1"
+    """Addresses, separated by commas, or ``*``, that are believed when they say where a request came from."""
     keys_required: bool | None = None
     """Whether every call needs an API key. Unset: yes, unless `host` is a loopback address."""
     bootstrap_key: SecretStr | None = None

@@ -27,6 +27,7 @@ import pytest
 import redis
 import yaml
 
+from service.access.keys import ApiKey
 from service.dispatcher import Doorbells
 from service.jobs.doorbell import QUEUE
 from service.local.servers import find_redis
@@ -129,6 +130,8 @@ def test_no_secret_is_written_in_the_compose_file() -> None:
     assert SERVICES["migrate"]["env_file"] == ["deploy/secrets/migrate.env"]
     for name in OURS - {"migrate"}:
         assert SERVICES[name]["env_file"] == ["deploy/secrets/app.env"]
+    # Whoever runs jobs needs no key of the API.
+    assert [name for name in SERVICES if "bootstrap_key" in SERVICES[name].get("secrets", [])] == ["api"]
 
 
 def test_files_and_volumes_that_services_mount_exist() -> None:
@@ -257,6 +260,7 @@ def test_secrets_are_what_the_compose_file_asks_for(secrets: Path) -> None:
     assert all(re.fullmatch("[0-9a-f]{48}", password) for password in passwords)
     assert passwords[2] in (secrets / "app.env").read_text()
     assert passwords[1] in (secrets / "migrate.env").read_text()
+    assert ApiKey.parse((secrets / "bootstrap_key").read_text()) is not None
 
 
 def test_secrets_are_never_replaced(secrets: Path) -> None:
