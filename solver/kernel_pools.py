@@ -90,7 +90,7 @@ class CachedPool(Pool):
     """A pool that computes rows by tiles and keeps them in a row cache."""
 
     # whether computing an element costs more than fetching it from a cached row
-    _costly = False
+    costly = False
 
     def __init__(self, n_samples: int) -> None:
         super().__init__(n_samples)
@@ -125,7 +125,7 @@ class CachedPool(Pool):
     def block(self, columns: IndexArray) -> FloatArray:
         """Kernel values among some columns, (q, q) float32; taken from cached rows where that is cheaper."""
         cache = self._cache
-        if cache is None or not self._costly:
+        if cache is None or not self.costly:
             return self.compute_block(columns)
         slots = cache.slot_of[columns]
         known = (slots >= 0) & (cache.filled[slots] == self.samples.size)
@@ -133,11 +133,7 @@ class CachedPool(Pool):
         if not have.size:
             return self.compute_block(columns)
         out = np.empty((len(columns), len(columns)), np.float32)
-        starts, wanted = cache.starts(slots[have]), columns.astype(np.uint64)
-        for_ranges(
-            lambda s, e: tiles.gather_rows(cache.buffer, starts, wanted, have, out, s, e),
-            have.size, 16, work=5e-9 * have.size * len(columns),
-        )  # fmt: skip
+        _gather(cache.buffer, cache.starts(slots[have]), columns, have, out)
         if missing.size:
             out[np.ix_(missing, have)] = out[np.ix_(have, missing)].T
             out[np.ix_(missing, missing)] = self.compute_block(columns[missing])
@@ -191,6 +187,16 @@ class CachedPool(Pool):
             cache.filled[slots[part]] = m
 
 
+def _gather(cache: FloatArray, starts: Any, columns: IndexArray, rows: IndexArray, out: FloatArray) -> None:
+    """``out[rows]`` = the rows that begin at ``starts`` in a flat array, at ``columns``."""
+    order = np.argsort(columns, kind="stable")
+    ascending, places = columns[order].astype(np.uint64), order.astype(np.uint64)
+    for_ranges(
+        lambda s, e: tiles.gather_rows(cache, starts, ascending, places, rows, out, s, e),
+        len(starts), 16, work=3e-9 * len(starts) * len(columns),
+    )  # fmt: skip
+
+
 def _tile_width(k: int) -> int:
     return max(64, min(1024, _TILE_ELEMENTS // max(1, k) // 16 * 16))
 
@@ -228,7 +234,7 @@ class DensePool(CachedPool):
         self._rbf = kind == "rbf"
         width = X.shape[1] if isinstance(used, slice) else used.size
         self._width = width
-        self._costly = width > 256
+        self.costly = width > 256
         self._form = _FORMS[kind]
         self._degree = degree
         self._scale = gamma * _LOG2_E if self._rbf else gamma
@@ -379,7 +385,7 @@ class SparsePool(CachedPool):
         self._scale = gamma * _LOG2_E if self._rbf else gamma
         self._coef0 = coef0
         self._per_row: float = X.nnz / max(1, X.shape[0])
-        self._costly = self._per_row > 64
+        self.costly = self._per_row > 64
         self._batch = 64
 
     def _left(self, columns: IndexArray) -> tuple[FloatArray, npt.NDArray[np.int32], FloatArray]:
@@ -473,7 +479,7 @@ class ExactPool(CachedPool):
     def __init__(self, n_samples: int, matrix: Callable[[IndexArray, IndexArray], FloatArray]) -> None:
         super().__init__(n_samples)
         self._matrix = matrix
-        self._costly = True
+        self.costly = True
 
     def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
         """Compute the kernel values among some columns."""
@@ -512,24 +518,31 @@ class MatrixPool(Pool):
     samples : (m,) int64
         The samples that the matrix is about; all of them are columns from the start.
     K : (m, m) float32 or float64, C-contiguous
+    compute_block : callable, optional
+        Computes the kernel values among some columns for less than it costs to collect them from the matrix.
     """
 
-    def __init__(self, n_samples: int, samples: IndexArray, K: FloatArray) -> None:
+    def __init__(
+        self,
+        n_samples: int,
+        samples: IndexArray,
+        K: FloatArray,
+        compute_block: Callable[[IndexArray], FloatArray] | None = None,
+    ) -> None:
         super().__init__(n_samples)
+        self._compute_block = compute_block
         self.samples = samples
         self._column_of[samples] = np.arange(samples.size)
         self._type = K.dtype
         self._flat: FloatArray = np.asarray(K).reshape(-1)
 
     def block(self, columns: IndexArray) -> FloatArray:
-        """Kernel values among some columns, (q, q) of the matrix's type."""
+        """Kernel values among some columns, (q, q)."""
+        if self._compute_block is not None:
+            return self._compute_block(columns)
         q = len(columns)
         out = np.empty((q, q), self._type)
-        wanted, rows = columns.astype(np.uint64), np.arange(q)
-        starts = wanted * np.uint64(self.samples.size)
-        for_ranges(
-            lambda s, e: tiles.gather_rows(self._flat, starts, wanted, rows, out, s, e), q, 16, work=5e-9 * q * q
-        )
+        _gather(self._flat, (columns * self.samples.size).astype(np.uint64), columns, np.arange(q), out)
         return out
 
     def update(

@@ -400,15 +400,18 @@ def accumulate_cached(starts: Any, coef: Any, cache: Any, F: Any, begin: int, en
 
 
 @njit(cache=True, nogil=True)
-def gather_rows(cache: Any, starts: Any, columns: Any, rows: Any, out: Any, begin: int, end: int) -> None:
-    """out[rows[i], :] = the cached row at starts[i], at ``columns`` (uint64), for i = begin … end."""
+def gather_rows(cache: Any, starts: Any, columns: Any, places: Any, rows: Any, out: Any, begin: int, end: int) -> None:
+    """out[rows[i], places] = the cached row at starts[i], at ``columns``, for i = begin … end.
+
+    Columns (uint64) that ascend are read twice as fast as others.
+    """
     q = np.uint64(columns.size)
     flat = out.reshape(-1)
     for i in range(begin, end):
-        o = np.uint64(rows[i]) * q
+        o = np.uint64(rows[i]) * np.uint64(out.shape[1])
         start = starts[i]
         for j in range(_0, q):
-            flat[o + j] = cache[start + columns[j]]
+            flat[o + places[j]] = cache[start + columns[j]]
 
 
 @njit(cache=True, nogil=True)

@@ -446,6 +446,7 @@ class SharedRows:
         self._K: FloatArray = buffer[: m * m].reshape(m, m)
         with single_threaded_blas():
             pool.compute_block(np.arange(m), self._K)
+        self._compute_block = None if pool.costly else pool.compute_block
 
     def diagonal(self, samples: IndexArray) -> FloatArray:
         """K(s, s) in float64."""
@@ -461,7 +462,7 @@ class SharedRows:
 
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:  # noqa: ARG002
         """A pool for one thread over the shared rows."""
-        return MatrixPool(self.n_samples, self._samples, self._K)
+        return MatrixPool(self.n_samples, self._samples, self._K, self._compute_block)
 
 
 class PrecomputedKernel(_BlockedProducts):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from solver.decision import DecisionState
 from solver.kernels import FeatureKernel
 from solver.row_cache import default_cache_bytes
-from solver.smo import Solution, solve
+from solver.smo import Solution, solve, solve_many
 from solver.typing import Matrix
 
 # of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
@@ -171,13 +172,65 @@ class TrainingRun:
             backend=self.limits.backend,
             callback=self._on_iteration if self.callback is not None else None,
         )
+        self._note(solution)
+        return solution
+
+    def solve_along_costs(
+        self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]
+    ) -> list[list[Solution]]:
+        """Solve, for each fold, the run's labelled problem along growing costs, on all threads.
+
+        Parameters
+        ----------
+        folds : sequence of bool arrays of shape (n,)
+            Rows that the fold holds out: variables that stay 0, whose gradients tell their scores.
+        costs : sequence of float64 arrays of shape (n,)
+            Upper bounds, each solved from the solution for the one before.
+
+        Returns
+        -------
+        list of list of Solution
+            By fold, then by cost. Once the run is exhausted, those that are left end at once.
+        """
+        common = {
+            "kernel": self.kernel,
+            "idx": np.arange(len(self.y)),
+            "y": self.y,
+            "p": -1.0,
+            "lo": 0.0,
+            "tol": self.limits.tol,
+            "max_iter": self.limits.max_iter,
+            "cache_bytes": self.limits.cache_bytes,
+            "backend": self.limits.backend,
+        }
+        lock = threading.Lock()
+        stopped = False
+
+        def is_over(iteration: int, gap: float) -> bool:
+            nonlocal stopped
+            with lock:
+                stopped = stopped or self._on_iteration(iteration, gap)
+            return stopped or self.is_exhausted()
+
+        problems = [
+            common
+            | {"hi": np.where(held_out, 0.0, cost), "callback": is_over}
+            | ({"alpha0": "previous"} if step else {})
+            for held_out in folds
+            for step, cost in enumerate(costs)
+        ]
+        solutions = solve_many(problems)
+        for solution in solutions:
+            self._note(solution, "stopped" if stopped else "solver_limit")
+        return [solutions[start : start + len(costs)] for start in range(0, len(solutions), len(costs))]
+
+    def _note(self, solution: Solution, cancelled: EndReason = "stopped") -> None:
         self.iterations += solution.iterations
         self.has_model = True
         if solution.status == "cancelled":
-            self.ended = "stopped"
+            self.ended = cancelled
         elif solution.status != "optimal" or not np.isfinite(solution.b):
             self.ended = self.ended or "solver_limit"
-        return solution
 
     def scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Scores of some of the run's rows."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.estimators._calibration import FOLDS
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._run import TrainingRun
 from solver.evaluation.splits import stratified_folds
 from solver.operating_point import Objective, choose_threshold
 
@@ -98,15 +98,11 @@ def tune(
 def _scores_along_costs(run: TrainingRun, fold: NDArray[np.intp]) -> NDArray[np.float64]:
     """Out-of-fold scores for each C of the grid, shape (grid, rows); NaN where not converged."""
     scores = np.full((len(C_GRID), len(run.y)), np.nan)
-    for number in range(int(fold.max()) + 1):
-        training, held_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        alpha: NDArray[np.float64] | None = None
-        for position, C in enumerate(C_GRID):
-            if run.is_exhausted():
-                return scores
-            solution = run.solve(training, run.y[training], C * run.cost[training], alpha0=alpha)
-            alpha = np.asarray(solution.alpha)
+    if run.is_exhausted():
+        return scores
+    held_out = [fold == number for number in range(int(fold.max()) + 1)]
+    for rows, path in zip(held_out, run.solve_along_costs(held_out, [C * run.cost for C in C_GRID]), strict=True):
+        for position, solution in enumerate(path):
             if solution.status == "optimal":
-                model = Expansion.from_solution(training, run.y[training], solution, len(run.y))
-                scores[position, held_out] = run.scores(model, held_out)
+                scores[position, rows] = (run.y * (solution.gradient + 1.0) + solution.b)[rows]
     return scores

@@ -8,6 +8,7 @@ import numpy as np
 from solver.kernels import FeatureKernel, PrecomputedKernel
 from solver.parallel import run_all
 from solver.row_cache import default_cache_bytes
+from solver.smo.engines import DIRECT_LIMIT
 from solver.smo.problem import Solution
 from solver.typing import IndexArray
 
@@ -81,6 +82,8 @@ def _views(kernel: Any, chains: Sequence[Sequence[Arguments]]) -> list[Any] | No
         return [kernel.private() for _ in chains]
     samples = [_samples(chain) for chain in chains]
     union = np.unique(np.concatenate(samples))
+    if union.size <= DIRECT_LIMIT:
+        return [kernel] * len(chains)  # what small problems ask of a kernel changes nothing in it
     own = float(sum(float(part.size) ** 2 for part in samples))
     if own < _OVERLAP * float(union.size) ** 2:
         return [kernel.private() for _ in chains]
