@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +16,12 @@ from safetensors import safe_open
 from scipy import sparse
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_EXACT_INTEGER, MAX_NAME_CHARACTERS
+from service.ingest.limits import MAX_NAME_CHARACTERS
 from service.ingest.matrix import FORMAT
+from service.ingest.options import Kind
 from service.ingest.profile import has_control_characters
+from service.ingest.statistics import number_text
+from service.ingest.table import KINDS_KEY
 from solver.features import Column, MatrixData, Table
 
 Layout = Literal["table", "matrix"]
@@ -65,6 +69,16 @@ def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:
     return _table_labels(path, target) if layout == "table" else _matrix_labels(path, target)
 
 
+def read_kinds(path: Path, layout: Layout) -> dict[str, Kind]:
+    """Return the kinds of columns that the caller or the format has said; of the others there are only guesses."""
+    if layout == "matrix":
+        return {}
+    with pq.ParquetFile(path, memory_map=True) as file:
+        stored = (file.metadata.metadata or {}).get(KINDS_KEY.encode(), b"{}")
+    kinds: dict[str, Kind] = json.loads(stored)
+    return kinds
+
+
 def _read_table(path: Path) -> Table:
     columns = {}
     with pq.ParquetFile(path, memory_map=True) as file:
@@ -72,7 +86,7 @@ def _read_table(path: Path) -> Table:
         for name in file.schema_arrow.names:
             values = _read_column(file, name)
             is_number = pa.types.is_floating(values.type)
-            columns[name] = Column(name, "number" if is_number else "category", _to_numpy(values))
+            columns[name] = Column(name, "number" if is_number else "text", _to_numpy(values))
     return Table(columns)
 
 
@@ -133,14 +147,10 @@ def _unknown_target() -> IngestError:
 
 def _number_labels(values: NDArray[np.float64]) -> NDArray[np.object_]:
     unique, inverse = np.unique(values, return_inverse=True)
-    texts: NDArray[np.object_] = np.array([_number_text(float(value)) for value in unique], dtype=object)
+    texts: NDArray[np.object_] = np.array(
+        [None if math.isnan(value) else number_text(float(value)) for value in unique], dtype=object
+    )
     return texts[inverse]
-
-
-def _number_text(value: float) -> str | None:
-    if math.isnan(value):
-        return None
-    return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
 
 
 def _checked(labels: NDArray[np.object_]) -> NDArray[np.object_]:

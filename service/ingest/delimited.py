@@ -16,10 +16,10 @@ import pyarrow.csv as pa_csv
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
 from service.ingest.numbers import any_numbers, are_plain, plain_numbers
-from service.ingest.options import DelimitedOptions, Kind
+from service.ingest.options import DelimitedOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines, with_last_line_ended
-from service.ingest.table import check_columns, forced_kinds, store_table
+from service.ingest.table import check_columns, forced_kinds, store_table, stored_as
 
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
@@ -59,9 +59,17 @@ class _Reader:
         self._forced = forced_kinds(options.columns, self._names)
 
     def store(self, output: Path) -> Columnar:
-        kinds: list[Kind] = [self._forced.get(position, "number") for position in range(len(self._names))]
+        storage = [stored_as(self._forced.get(position, "number")) for position in range(len(self._names))]
         return store_table(
-            output, self._names, kinds, self._batches, self._number, self._text, self._limits, self._warnings
+            output,
+            self._names,
+            storage,
+            self._batches,
+            self._number,
+            self._text,
+            self._limits,
+            self._warnings,
+            self._forced,
         )
 
     # -- bytes and records --------------------------------------------------------------------------------------------
@@ -172,7 +180,7 @@ class _Reader:
         return pc.if_else(pc.is_in(trimmed, value_set=missing), None, trimmed)
 
     def _number(self, position: int, texts: pa.StringArray, first_row: int) -> pa.DoubleArray | None:
-        texts = self._text(position, texts, first_row)
+        texts = self._with_points(self._text(position, texts, first_row))
         if position not in self._forced:
             numbers = plain_numbers(texts)
             if numbers is None:
@@ -190,6 +198,12 @@ class _Reader:
             )
         return numbers
 
+    def _with_points(self, texts: pa.StringArray) -> pa.StringArray:
+        """Write numbers with a point before their decimals; what has a point already is then no number."""
+        if self._options.decimal == ".":
+            return texts
+        return pc.replace_substring(pc.replace_substring(texts, ".", "_"), ",", ".")
+
     def _remark_on_mixed(self, position: int, texts: pa.StringArray, first_row: int) -> None:
         """Say why a column is text if it looks as if numbers were meant."""
         plain = are_plain(texts.drop_null())
@@ -197,10 +211,13 @@ class _Reader:
             return
         name = self._names[position]
         bad = pc.index(are_plain(texts), False).as_py()
-        if bad < 0:
-            why = "it holds whole numbers beyond 2**53, which are taken for identifiers"
-        else:
+        infinite = pc.index(pc.is_inf(pc.cast(texts, pa.float64())), True).as_py() if bad < 0 else -1
+        if bad >= 0:
             why = f"row {first_row + bad + 1} holds none; if it means a missing value, name it in option missing"
+        elif infinite >= 0:
+            why = f"row {first_row + infinite + 1} holds one beyond 1.8e308, the largest that can be computed with"
+        else:
+            why = "it holds whole numbers beyond 2**53, which are taken for identifiers"
         self._warnings.append(f"column {name!r} is text although most of it looks like numbers: {why}")
 
 

@@ -11,7 +11,11 @@ if TYPE_CHECKING:  # the child that reads a file gets plain numbers and need not
 MAX_NAME_CHARACTERS = 256
 """Longest column name, and longest label."""
 MAX_DISTINCT = 1001
-"""Where counting distinct values stops: the profile says 1001 for "more than 1000"."""
+"""Where counting distinct values stops: 1001 stands for "more than 1000"."""
+MAX_LISTED_VALUES = 20
+"""A column with at most so many different values has each of them counted."""
+MAX_COMPARED_ROWS = 10_000_000
+"""Rows among which equal ones are counted; it takes 8 bytes a row."""
 MAX_EXPANSION = 250
 """Largest ratio of unpacked to packed bytes, once more than `EXPANSION_FREE_BYTES` were unpacked."""
 EXPANSION_FREE_BYTES = 64 << 20

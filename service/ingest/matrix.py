@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
 from service.ingest.profile import Columnar, ColumnProfile
-from service.ingest.table import ColumnStatistics
+from service.ingest.statistics import ColumnStatistics
 
 FORMAT = "prefsvm-matrix-1"
 _SAFETENSORS_NAMES = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}
@@ -109,7 +109,7 @@ class MatrixWriter:
         if len(values):
             self._min = min(self._min, float(values.min()))
             self._max = max(self._max, float(values.max()))
-        self._label.add("text" if self._text_labels else "number", labels)
+        self._label.add(labels)
         if self._text_labels:
             self._append_texts(labels)
         else:
@@ -137,7 +137,7 @@ class MatrixWriter:
             raise IngestError("empty", "no rows; expected at least one")
         if columns == 0 or self.nonzeros == 0:
             raise IngestError("empty", "no row has a feature")
-        label = self._label.profile()
+        label = self._label.profile("category")
         header: dict[str, Any] = {
             "__metadata__": {
                 "format": FORMAT,

@@ -15,14 +15,15 @@ from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_NAME_CHARACTERS, Limits
 from service.ingest.matrix import MatrixWriter
-from service.ingest.options import Kind
+from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar, has_control_characters
-from service.ingest.table import check_columns, check_size, store_table
+from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
 
 LABEL = "y"
 DENSE = ("X",)
@@ -35,12 +36,13 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Unico
 _FLOAT32_HOLDS = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
 
 
-def read_npz(path: Path, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_npz(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
     """Write the columnar form of an NPZ file, made by ``numpy.savez`` or ``numpy.savez_compressed``.
 
     Either a dense ``X`` (rows × columns; NaN is missing) and ``y``, which gives a ``table`` of ``f0``, ``f1``, … and
     ``y``; or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix and ``y``, which gives a ``matrix``.
-    ``y`` holds numbers (NaN is missing) or texts (empty is missing). Other arrays are ignored with a warning.
+    ``y`` holds numbers (NaN is missing), booleans (``true``, ``false``) or texts (empty is missing). Other arrays are
+    ignored with a warning.
 
     Raises
     ------
@@ -55,7 +57,9 @@ def read_npz(path: Path, limits: Limits, output: Path, warnings: list[str]) -> C
             used = _used(members, warnings)
             arrays = {name: _Array.unpack(archive, members[name], name, Path(folder), limits) for name in used}
             if "X" in arrays:
-                return _store_dense(arrays["X"], arrays[LABEL], limits, output, warnings)
+                return _store_dense(arrays["X"], arrays[LABEL], options, limits, output, warnings)
+            if options.columns:
+                raise IngestError("bad_option", "option columns: a sparse matrix has no columns whose kind can be set")
             return _store_sparse(arrays, limits, output)
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a seek to before the start
@@ -177,16 +181,20 @@ def _read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, n
     return shape, fortran, dtype
 
 
-def _store_dense(X: _Array, y: _Array, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def _store_dense(
+    X: _Array, y: _Array, options: TableOptions, limits: Limits, output: Path, warnings: list[str]
+) -> Columnar:
     _check_numeric(X)
     if len(X.shape) != 2:
         raise IngestError("malformed", f"array X has {len(X.shape)} dimensions; expected 2, rows × columns")
     n, d = X.shape
     check_columns(d + 1, limits)
     check_size(n, d + 1, limits)
-    label_kind = _check_labels(y, n)
+    label_storage = _check_labels(y, n)
     names = [*(f"f{j}" for j in range(d)), LABEL]
-    kinds: list[Kind] = [label_kind if name == LABEL else "number" for name in names]
+    kinds = forced_kinds(options.columns, names)
+    storage = [stored_as(kinds.get(j, "number")) for j in range(d)]
+    storage.append(stored_as(kinds[d]) if d in kinds else label_storage)
     step = max(1, BATCH_ITEMS // max(d, 1))
 
     def batches() -> Iterator[list[pa.Array]]:
@@ -196,15 +204,13 @@ def _store_dense(X: _Array, y: _Array, limits: Limits, output: Path, warnings: l
             if np.isinf(block).any():
                 row, column = np.argwhere(np.isinf(block))[0]
                 raise _bad_value(
-                    f"X[{start + row}, {column}] is infinite; expected finite numbers, or NaN where one is missing"
+                    f"X is infinite in row {start + row + 1}, column {column + 1}; expected finite numbers, or NaN "
+                    "where one is missing"
                 )
             # from_pandas: NaN becomes null
             yield [*(pa.array(block[:, j], from_pandas=True) for j in range(d)), _labels(y, start, stop)]
 
-    def keep(position: int, array: pa.Array, first_row: int) -> pa.Array:  # noqa: ARG001 (`Convert`)
-        return array
-
-    return store_table(output, names, kinds, batches, keep, keep, limits, warnings)
+    return store_arrays(output, names, storage, batches, limits, warnings, kinds)
 
 
 def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path) -> Columnar:
@@ -271,7 +277,7 @@ def _write_sparse_block(
             raise IngestError("malformed", "array indices points outside of the columns that shape gives")
         if not np.isfinite(values).all():
             at = int(np.flatnonzero(~np.isfinite(values))[0])
-            row = first_row + int(np.searchsorted(np.cumsum(counts), at, side="right"))
+            row = first_row + int(np.searchsorted(np.cumsum(counts), at, side="right")) + 1
             raise _bad_value(f"row {row} of the matrix holds a value that is not finite")
         rows = np.repeat(np.arange(len(counts)), counts)
         ascending = (np.diff(indices.astype(np.int64)) > 0) | (np.diff(rows) > 0)
@@ -291,7 +297,7 @@ def _check_numeric(array: _Array) -> None:
         )
 
 
-def _check_labels(y: _Array, n: int) -> Kind:
+def _check_labels(y: _Array, n: int) -> Storage:
     if y.shape not in ((n,), (n, 1)):
         raise IngestError("malformed", f"array {y.name} has to hold one label for each of the {n} rows of the matrix")
     if y.dtype.kind in "US":
@@ -301,7 +307,7 @@ def _check_labels(y: _Array, n: int) -> Kind:
             )
         return "text"
     _check_numeric(y)
-    return "number"
+    return "text" if y.dtype.kind == "b" else "number"
 
 
 def _labels(y: _Array, start: int, stop: int) -> pa.Array:
@@ -312,6 +318,8 @@ def _labels(y: _Array, start: int, stop: int) -> pa.Array:
             return pa.array([text or None for text in texts], pa.string())
         except (UnicodeError, ValueError):
             raise IngestError("bad_encoding", f"array {y.name} holds a label that is no text") from None
+    if y.dtype.kind == "b":
+        return pc.cast(pa.array(block), pa.string())  # true and false, as in JSON
     numbers = block.astype(np.float64)
     if np.isinf(numbers).any():
         raise _bad_value(f"array {y.name} holds an infinite label")

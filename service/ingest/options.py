@@ -12,9 +12,10 @@ from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_NAME_CHARACTERS
 from service.ingest.profile import has_control_characters
 
-Format = Literal["csv", "tsv", "parquet", "svmlight", "npz"]
+Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "arff", "svmlight", "npz", "mail"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-Kind = Literal["number", "text"]
+Kind = Literal["number", "category", "text", "date"]
+"""What a column is: ``text`` is free text, made of words; ``category`` is any other text."""
 
 MAX_MISSING_SPELLINGS = 100
 ENCODINGS = frozenset(
@@ -34,6 +35,18 @@ _EXTENSIONS: dict[str, Format] = {
     ".tab": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".arff": "arff",
+    ".mbox": "mail",
+    ".tar": "mail",
+    ".tgz": "mail",
+    ".tbz2": "mail",
+    ".zip": "mail",
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
@@ -46,6 +59,15 @@ _MEDIA_TYPES: dict[str, Format] = {
     "text/tab-separated-values": "tsv",
     "application/vnd.apache.parquet": "parquet",
     "application/x-parquet": "parquet",
+    "application/vnd.apache.arrow.file": "arrow",
+    "application/vnd.apache.arrow.stream": "arrow",
+    "application/jsonl": "jsonl",
+    "application/x-ndjson": "jsonl",
+    "application/x-arff": "arff",
+    "text/x-arff": "arff",
+    "application/mbox": "mail",
+    "application/x-tar": "mail",
+    "application/zip": "mail",
     "application/x-svmlight": "svmlight",
     "text/x-svmlight": "svmlight",
     "text/libsvm": "svmlight",
@@ -73,7 +95,7 @@ class TableOptions:
     """Options of every table format."""
 
     columns: Mapping[str, Kind] = field(default_factory=dict)
-    """Kind of columns where the reader's own guess is not wanted: ``{"zip": "text"}``."""
+    """Kind of columns where the reader's own guess is not wanted: ``{"zip": "category"}``."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +110,8 @@ class DelimitedOptions(TableOptions):
     """One of `ENCODINGS`; a byte order mark is skipped."""
     missing: tuple[str, ...] = ()
     """Values that mean "missing" in every column, such as ``NA`` or ``?``. The empty value always does."""
+    decimal: str = "."
+    """What separates the decimals of a number: a point or a comma, as in ``1,5``."""
     trim: bool = False
     """Strip blanks around every value before anything else."""
 
@@ -100,18 +124,17 @@ class SvmlightOptions:
     """Whether the smallest possible index is 0 rather than 1; ``auto``: when an index 0 occurs."""
 
 
-@dataclass(frozen=True)
-class NoOptions:
-    """For formats that say everything themselves."""
-
-
-Options = DelimitedOptions | TableOptions | SvmlightOptions | NoOptions
-_CLASSES: dict[Format, type[DelimitedOptions | TableOptions | SvmlightOptions | NoOptions]] = {
+Options = DelimitedOptions | TableOptions | SvmlightOptions
+_CLASSES: dict[Format, type[DelimitedOptions | TableOptions | SvmlightOptions]] = {
     "csv": DelimitedOptions,
     "tsv": DelimitedOptions,
+    "jsonl": TableOptions,
     "parquet": TableOptions,
+    "arrow": TableOptions,
+    "arff": TableOptions,
     "svmlight": SvmlightOptions,
-    "npz": NoOptions,
+    "npz": TableOptions,
+    "mail": TableOptions,
 }
 
 
@@ -127,12 +150,16 @@ def parse_options(format: Format, given: Mapping[str, Any]) -> Options:
     known = [each.name for each in fields(cls)]
     for name in given:
         if name not in known:
-            listed = ", ".join(known) if known else "none"
-            raise IngestError("bad_option", f"unknown option for {format}; there are: {listed}")
+            raise IngestError("bad_option", f"unknown option for {format}; there are: {', '.join(known)}")
     checked: dict[str, Any] = {name: _CHECKS[name](value) for name, value in given.items()}
     if format == "tsv":
         checked.setdefault("delimiter", "\t")
-    return cls(**checked)
+    options = cls(**checked)
+    if isinstance(options, DelimitedOptions) and options.decimal == options.delimiter:
+        raise IngestError(
+            "bad_option", 'option decimal: is also the delimiter; files with decimal commas mostly have delimiter ";"'
+        )
+    return options
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -151,6 +178,12 @@ def _delimiter(value: Any) -> str:
             "bad_option", "option delimiter: letters, digits and the characters of numbers cannot delimit"
         )
     return value
+
+
+def _decimal(value: Any) -> str:
+    if value not in (".", ","):
+        raise IngestError("bad_option", 'option decimal: expected "." or ","')
+    return str(value)
 
 
 def _encoding(value: Any) -> str:
@@ -181,7 +214,10 @@ def _columns(value: Any) -> dict[str, Kind]:
     if not isinstance(value, dict) or not all(
         isinstance(name, str) and kind in get_args(Kind) for name, kind in value.items()
     ):
-        raise IngestError("bad_option", 'option columns: expected {"column name": "number" or "text", …}')
+        kinds = ", ".join(get_args(Kind))
+        raise IngestError(
+            "bad_option", f'option columns: expected {{"column name": kind, …}}, each kind one of {kinds}'
+        )
     return value
 
 
@@ -199,6 +235,7 @@ def _is_one_line(value: str) -> bool:
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "columns": _columns,
+    "decimal": _decimal,
     "delimiter": _delimiter,
     "header": lambda value: _flag("header", value),
     "encoding": _encoding,

@@ -1,4 +1,4 @@
-"""What is known of the columns of an upload. Never a value of it, but for the range of numbers."""
+"""What is known of the columns of an upload: their kinds, ranges, and how often values occur where there are few."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ class ColumnProfile:
     Attributes
     ----------
     name : str
-    kind : {"number", "text", "features"}
-        ``features`` is the sparse matrix of a ``matrix`` layout, as one entry.
+    kind : {"number", "category", "text", "date", "features"}
+        See `service.ingest.options.Kind`; ``features`` is the sparse matrix of a ``matrix`` layout, as one entry.
     missing : int
         Rows without a value.
     distinct : int
-        Different values; 1001 stands for more than 1000.
+        Different values; 1001 for more than 1000.
+    distinct_capped : bool, optional
+        True if there are more than 1000.
+    values : dict of str to int, optional
+        How many rows have each value, if there are at most 20 different ones; numbers in their shortest form.
     min, max : float, optional
         Of the numbers that are there.
     constant : bool
@@ -39,6 +43,8 @@ class ColumnProfile:
     kind: str
     missing: int = 0
     distinct: int | None = None
+    distinct_capped: bool | None = None
+    values: dict[str, int] | None = None
     min: float | None = None
     max: float | None = None
     constant: bool | None = None
@@ -54,11 +60,24 @@ class ColumnProfile:
 
 @dataclass(frozen=True)
 class Columnar:
-    """What a reader wrote."""
+    """What a reader wrote.
+
+    Attributes
+    ----------
+    layout : {"table", "matrix"}
+    rows : int
+    columns : list of ColumnProfile
+    duplicate_rows : int, optional
+        Rows that are equal to an earlier one in every column; None if that was not looked at.
+    dropped_rows : int
+        What stands in the file in the place of a row and is none; a warning says what.
+    """
 
     layout: Literal["table", "matrix"]
     rows: int
     columns: list[ColumnProfile]
+    duplicate_rows: int | None = None
+    dropped_rows: int = 0
 
 
 def checked_names(raw: list[str], warnings: list[str], *, line: int | None = None) -> list[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from service.ingest.limits import Limits
-from service.ingest.options import DelimitedOptions, Format, NoOptions, SvmlightOptions, TableOptions, parse_options
+from service.ingest.options import DelimitedOptions, Format, SvmlightOptions, TableOptions, parse_options
 from service.ingest.profile import Columnar
 
 MAX_THREADS = 4
@@ -35,7 +35,8 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
     Returns
     -------
     dict
-        ``layout``, ``rows``, ``columns`` and ``warnings`` of `service.ingest.run.IngestResult`.
+        ``layout``, ``rows``, ``duplicate_rows``, ``dropped_rows``, ``columns`` and ``warnings`` of
+        `service.ingest.run.IngestResult`.
 
     Raises
     ------
@@ -50,6 +51,8 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
     return {
         "layout": columnar.layout,
         "rows": columnar.rows,
+        "duplicate_rows": columnar.duplicate_rows,
+        "dropped_rows": columnar.dropped_rows,
         "columns": [column.to_json() for column in columnar.columns],
         "warnings": warnings,
     }
@@ -70,10 +73,32 @@ def _read(
 
             return read_svmlight(path, options, limits, output, warnings)
         case TableOptions():
+            return _table_reader(format)(path, options, limits, output, warnings)
+
+
+def _table_reader(format: Format) -> Callable[[Path, TableOptions, Limits, Path, list[str]], Columnar]:
+    match format:
+        case "parquet":
             from service.ingest.parquet import read_parquet
 
-            return read_parquet(path, options, limits, output, warnings)
-        case NoOptions():
+            return read_parquet
+        case "arrow":
+            from service.ingest.arrow import read_arrow
+
+            return read_arrow
+        case "jsonl":
+            from service.ingest.jsonl import read_jsonl
+
+            return read_jsonl
+        case "arff":
+            from service.ingest.arff import read_arff
+
+            return read_arff
+        case "mail":
+            from service.ingest.mailbox import read_mailbox
+
+            return read_mailbox
+        case _:
             from service.ingest.npz import read_npz
 
-            return read_npz(path, limits, output, warnings)
+            return read_npz

@@ -17,7 +17,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.ingest.errors import Code, IngestError
-from service.ingest.limits import MAX_DISTINCT, MAX_NAME_CHARACTERS, Limits
+from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS, Limits
 from service.ingest.options import FORMATS, Format, parse_options
 from service.settings import Settings
 
@@ -29,6 +29,7 @@ KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONSAFEPATH", "LD_LIBRARY_PATH", "LA
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+Listed = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
 
 
@@ -38,9 +39,11 @@ class _Strict(BaseModel):
 
 class _Column(_Strict):
     name: Name
-    kind: Literal["number", "text", "features"]
+    kind: Literal["number", "category", "text", "date", "features"]
     missing: Count
     distinct: Annotated[int, Field(ge=0, le=MAX_DISTINCT)] | None = None
+    distinct_capped: bool | None = None
+    values: Annotated[dict[Listed, Count], Field(max_length=MAX_LISTED_VALUES)] | None = None
     min: Finite | None = None
     max: Finite | None = None
     constant: bool | None = None
@@ -58,6 +61,10 @@ class IngestResult(_Strict):
     layout : {"table", "matrix"}
         ``table``: Parquet, a column each, float64 or string. ``matrix``: safetensors with CSR arrays and labels.
     rows : int
+    duplicate_rows : int, optional
+        Rows that are equal to an earlier one; None if that was not looked at.
+    dropped_rows : int
+        What stands in the file in the place of a row and is none.
     columns : list of dict
         `service.ingest.profile.ColumnProfile` of each column as JSON.
     warnings : list of str
@@ -70,6 +77,8 @@ class IngestResult(_Strict):
 
     layout: Literal["table", "matrix"]
     rows: Annotated[int, Field(ge=1)]
+    duplicate_rows: Count | None
+    dropped_rows: Count
     columns: list[dict[str, Any]]
     warnings: list[str]
     seconds: Finite

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_DISTINCT, Limits
-from service.ingest.numbers import has_leading_zeros, has_outer_blanks
+from service.ingest.limits import Limits
+from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind
-from service.ingest.profile import Columnar, ColumnProfile
+from service.ingest.profile import Columnar
+from service.ingest.statistics import ColumnStatistics, RowComparison, number_text
 
-ARROW_TYPES: dict[Kind, pa.DataType] = {"number": pa.float64(), "text": pa.string()}
+Storage = Literal["number", "text"]
+"""How the values of a column are kept: all kinds but numbers are texts."""
+ARROW_TYPES: dict[Storage, pa.DataType] = {"number": pa.float64(), "text": pa.string()}
+KINDS_KEY = "prefsvm.kinds"
+"""Metadata of the Parquet file: kinds that are known, not guessed, as a JSON object."""
 Batches = Callable[[], Iterator[list[pa.Array]]]
 Convert = Callable[[int, pa.Array, int], pa.Array | None]
 
@@ -44,27 +50,33 @@ def forced_kinds(columns: Mapping[str, Kind], names: Sequence[str]) -> dict[int,
     return {positions[name]: kind for name, kind in columns.items()}
 
 
+def stored_as(kind: Kind) -> Storage:
+    """Return how values of a kind are kept."""
+    return "number" if kind == "number" else "text"
+
+
 def store_table(
     output: Path,
     names: list[str],
-    kinds: list[Kind],
+    storage: list[Storage],
     batches: Batches,
     to_number: Convert,
     to_text: Convert,
     limits: Limits,
     warnings: list[str],
+    kinds: Mapping[int, Kind],
 ) -> Columnar:
-    """Write a table whose columns' kinds only show while it is read.
+    """Write a table of which only reading shows what its columns are.
 
-    A column begins as what `kinds` says; where a number column turns out to hold something else, it becomes text. What
-    was written until then is void, so the rest is only looked at and the batches are read once more: two passes at
+    A column begins as what `storage` says; where a number column turns out to hold something else, it becomes text.
+    What was written until then is void, so the rest is only looked at and the batches are read once more: two passes at
     most.
 
     Parameters
     ----------
     output : Path
-    names, kinds : list
-        Of the columns. `kinds` is changed in place.
+    names, storage : list
+        Of the columns. `storage` is changed in place.
     batches : callable
         Starts to read from the beginning each time.
     to_number, to_text : callable
@@ -73,9 +85,11 @@ def store_table(
     limits : Limits
     warnings : list of str
         Gets what the person who sent the file should know.
+    kinds : mapping of int to str
+        Kinds that are known, by position. The others are guessed.
     """
     while True:
-        writer = _TableWriter(output, names)
+        writer = _TableWriter(output, names, kinds)
         rows = 0
         valid = True
         for batch in batches():
@@ -83,38 +97,84 @@ def store_table(
             columns = []
             for position, array in enumerate(batch):
                 column = None
-                if kinds[position] == "number":
+                if storage[position] == "number":
                     column = to_number(position, array, rows)
                     if column is None:
-                        kinds[position] = "text"
+                        storage[position] = "text"
                         valid = valid and rows == 0
                 if column is None and valid:
                     column = to_text(position, array, rows)
                 columns.append(column)
             if valid:
-                writer.write(kinds, columns)
+                writer.write(storage, columns)
             rows += len(batch[0])
         if rows == 0:
             raise IngestError("empty", "no rows; expected at least one")
-        profiles = writer.close(warnings if valid else [])
         if valid:
-            return Columnar("table", rows, profiles)
+            return writer.close(rows, warnings)
+        writer.discard()
+
+
+def store_arrays(
+    output: Path,
+    names: list[str],
+    storage: list[Storage],
+    batches: Batches,
+    limits: Limits,
+    warnings: list[str],
+    kinds: Mapping[int, Kind],
+) -> Columnar:
+    """Write a table whose batches are float64 or string already; one that has to be the other is converted."""
+
+    def to_number(position: int, array: pa.Array, first_row: int) -> pa.DoubleArray:
+        return forced_numbers(names[position], array, first_row) if pa.types.is_string(array.type) else array
+
+    def to_text(position: int, array: pa.Array, first_row: int) -> pa.StringArray:  # noqa: ARG001 (`Convert`)
+        if pa.types.is_string(array.type):
+            return array
+        return pa.array([None if value is None else number_text(value) for value in array.to_pylist()], pa.string())
+
+    return store_table(output, names, storage, batches, to_number, to_text, limits, warnings, kinds)
+
+
+def forced_numbers(name: str, texts: pa.StringArray, first_row: int) -> pa.DoubleArray:
+    """Return the numbers of a column of which the caller has said that it holds some.
+
+    Raises
+    ------
+    IngestError
+        ``bad_value`` with the row of the first text that is none.
+    """
+    numbers = any_numbers(texts)
+    bad = pc.index(pc.and_(numbers.is_null(), texts.is_valid()), True).as_py()
+    if bad >= 0:
+        row = first_row + bad + 1
+        raise IngestError(
+            "bad_value",
+            f"column {name!r} holds something that is no number, in row {row}; expected numbers as option columns says",
+            line=row,
+            column=name,
+        )
+    return numbers
 
 
 class _TableWriter:
     """The Parquet file and the profile of one pass."""
 
-    def __init__(self, path: Path, names: list[str]) -> None:
+    def __init__(self, path: Path, names: list[str], kinds: Mapping[int, Kind]) -> None:
         self._path = path
+        self._kinds = kinds
         self._file: pq.ParquetWriter | None = None
         self._columns = [ColumnStatistics(name) for name in names]
+        self._comparison = RowComparison()
 
-    def write(self, kinds: list[Kind], columns: list[pa.Array]) -> None:
+    def write(self, storage: list[Storage], columns: list[pa.Array]) -> None:
         """Append a batch as one row group."""
-        for column, kind, array in zip(self._columns, kinds, columns, strict=True):
-            column.add(kind, array)
+        for column, array in zip(self._columns, columns, strict=True):
+            column.add(array)
+        self._comparison.add(columns)
         schema = pa.schema(
-            [(column.name, ARROW_TYPES[kind]) for column, kind in zip(self._columns, kinds, strict=True)]
+            [(column.name, ARROW_TYPES[kept]) for column, kept in zip(self._columns, storage, strict=True)]
         )
         if self._file is None:
             self._file = pq.ParquetWriter(
@@ -129,69 +189,21 @@ class _TableWriter:
         # Not write_batch, which would hold row groups of a million rows in memory.
         self._file.write_table(pa.table(columns, schema=schema), row_group_size=len(columns[0]))
 
-    def close(self, warnings: list[str]) -> list[ColumnProfile]:
+    def close(self, rows: int, warnings: list[str]) -> Columnar:
         """Finish the file; `warnings` gets what is odd about the columns."""
-        if self._file is not None:
-            self._file.close()
+        assert self._file is not None  # noqa: S101 (there are rows)
+        known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
+        self._file.add_key_value_metadata({KINDS_KEY: json.dumps(known)})
+        self._file.close()
         warnings += [
             f"column {column.name!r}: texts begin or end with blanks, which count as part of them"
             for column in self._columns
             if column.outer_blanks
         ]
-        return [column.profile() for column in self._columns]
+        profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
+        return Columnar("table", rows, profiles, duplicate_rows=self._comparison.duplicates())
 
-
-class ColumnStatistics:
-    """Profile of a column while its batches pass by."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.kind: Kind = "number"
-        self.outer_blanks = False
-        self._missing = 0
-        self._distinct = 0
-        self._values: pa.Array | None = None  # those counted, until there are enough
-        self._min = math.inf
-        self._max = -math.inf
-        self._leading_zeros = False
-
-    def add(self, kind: Kind, array: pa.Array) -> None:
-        """Take a batch into account."""
-        self.kind = kind
-        self._missing += array.null_count
-        # A slice first: most columns with many values show it at once.
-        for part in (array[: 2 * MAX_DISTINCT], array[2 * MAX_DISTINCT :]):
-            if self._distinct < MAX_DISTINCT:
-                self._count_distinct(part)
-        if kind == "text":
-            self._leading_zeros = self._leading_zeros or has_leading_zeros(array)
-            self.outer_blanks = self.outer_blanks or has_outer_blanks(array)
-        elif array.null_count < len(array):
-            bounds = pc.min_max(array).as_py()
-            self._min = min(self._min, bounds["min"])
-            self._max = max(self._max, bounds["max"])
-
-    def _count_distinct(self, array: pa.Array) -> None:
-        values = pc.unique(array.drop_null())
-        if self._values is not None:
-            values = pc.unique(pa.concat_arrays([self._values, values]))
-        self._distinct = min(len(values), MAX_DISTINCT)
-        self._values = values if self._distinct < MAX_DISTINCT else None
-
-    def profile(self) -> ColumnProfile:
-        """Return what was seen."""
-        has_bounds = self._min <= self._max
-        return ColumnProfile(
-            name=self.name,
-            kind=self.kind,
-            missing=self._missing,
-            distinct=self._distinct,
-            min=self._min if has_bounds else None,
-            max=self._max if has_bounds else None,
-            constant=self._distinct + (self._missing > 0) <= 1,
-            leading_zeros=self._leading_zeros if self.kind == "text" else None,
-            plus_minus_one=True if self._is_plus_minus_one() else None,
-        )
-
-    def _is_plus_minus_one(self) -> bool:
-        return self.kind == "text" and self._values is not None and set(self._values.to_pylist()) == {"-1", "+1"}
+    def discard(self) -> None:
+        """Close a file that will be written anew."""
+        if self._file is not None:
+            self._file.close()

@@ -41,6 +41,7 @@ def test_a_table(tmp_path: Path) -> None:
     assert (result.layout, result.rows, result.warnings) == ("table", 2, [])
     assert result.columns[0] == {
         "name": "a", "kind": "number", "missing": 0, "distinct": 2, "min": 1.0, "max": 2.0, "constant": False,
+        "values": {"1": 1, "2": 1},
     }  # fmt: skip
     assert pq.read_table(tmp_path / "out").to_pydict() == {"a": [1, 2], "b": ["x", "y"]}
     assert result.cpu_seconds > 0
@@ -77,11 +78,13 @@ def test_options_are_checked_without_a_child(tmp_path: Path, monkeypatch: pytest
         ("csv", {"missing": ["a\nb"]}),
         ("csv", {"missing": ["\ud800"]}),
         ("csv", {"missing": ["x"] * 101}),
-        ("csv", {"columns": {"a": "date"}}),
+        ("csv", {"columns": {"a": "colour"}}),
+        ("csv", {"decimal": ","}),
+        ("csv", {"decimal": "x"}),
         ("csv", {"columns": ["a"]}),
         ("svmlight", {"zero_based": 0}),
         ("svmlight", {"delimiter": ","}),
-        ("npz", {"columns": {}}),
+        ("npz", {"header": True}),
     ):
         with pytest.raises(IngestError) as caught:
             asyncio.run(ingest(Settings(), path, format, options, output=tmp_path / "out"))

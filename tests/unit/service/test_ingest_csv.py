@@ -16,7 +16,7 @@ from service.ingest.errors import IngestError
 
 def test_numbers_and_texts_are_told_apart() -> None:
     read = Read(b"age,job,zip\n39,clerk,01234\n,,10115\n-4.5e1,x y,20095\n", "csv")
-    assert read.kinds == {"age": "number", "job": "text", "zip": "text"}
+    assert read.kinds == {"age": "number", "job": "category", "zip": "category"}
     assert read.table == {
         "age": [39.0, None, -45.0],
         "job": ["clerk", None, "x y"],
@@ -24,6 +24,7 @@ def test_numbers_and_texts_are_told_apart() -> None:
     }
     assert read.columns["age"] == {
         "name": "age", "kind": "number", "missing": 1, "distinct": 2, "min": -45.0, "max": 39.0, "constant": False,
+        "values": {"-45": 1, "39": 1},
     }  # fmt: skip
     assert read.columns["zip"]["leading_zeros"] is True
     assert read.columns["job"]["leading_zeros"] is False
@@ -75,7 +76,7 @@ def test_missing_values() -> None:
 
 def test_kinds_can_be_set() -> None:
     data = b"zip,n\n10115,007\n20095,+1\n"
-    assert Read(data, "csv").kinds == {"zip": "number", "n": "text"}
+    assert Read(data, "csv").kinds == {"zip": "number", "n": "category"}
     read = Read(data, "csv", {"columns": {"zip": "text", "n": "number"}})
     assert read.table == {"zip": ["10115", "20095"], "n": [7.0, 1.0]}
     error = refusal(b'n\n1\n\n"2"\n"3\nsecret"\n', "csv", {"columns": {"n": "number"}})
@@ -170,13 +171,14 @@ def test_a_column_may_turn_out_to_be_text_late() -> None:
     n = 300_000
     rows = "".join(f"{i},{i * 0.5},k{i % 3}\n" for i in range(n))
     read = Read(f"a,b,c\n{rows}last,1,k0\n".encode(), "csv")
-    assert read.kinds == {"a": "text", "b": "number", "c": "text"}
+    assert read.kinds == {"a": "category", "b": "number", "c": "category"}
     assert read.rows == n + 1
     table = read.table
     assert table["a"] == [*map(str, range(n)), "last"]
     assert table["b"] == [*(i * 0.5 for i in range(n)), 1.0]
-    assert read.columns["a"]["distinct"] == 1001
+    assert (read.columns["a"]["distinct"], read.columns["a"]["distinct_capped"]) == (1001, True)
     assert read.columns["c"]["distinct"] == 3
+    assert read.columns["c"]["values"] == {"k0": n // 3 + 1, "k1": n // 3, "k2": n // 3}
     (warning,) = read.warnings
     assert f"row {n + 1} " in warning
     assert "last" not in warning
@@ -188,7 +190,7 @@ def test_labels_are_what_was_written() -> None:
     assert read.labels("z") == ["spam", "ham", None, "spam"]
     assert read.labels("w") == ["0.5", "1000", None, "0"]
     table = read.data
-    assert [table.columns[name].kind for name in "yzw"] == ["number", "category", "number"]
+    assert [table.columns[name].kind for name in "yzw"] == ["number", "text", "number"]
     assert math.isnan(table.columns["y"].values[2])
     assert table.columns["z"].values.tolist() == ["spam", "ham", None, "spam"]
 
@@ -269,7 +271,7 @@ def test_round_trip(rows: list[list[str]]) -> None:
     assert read.rows == len(rows)
     for i, column in enumerate(zip(*rows, strict=True)):
         stored = table[f"c{i}"]
-        if read.kinds[f"c{i}"] == "text":
+        if read.kinds[f"c{i}"] != "number":
             assert stored == [value or None for value in column]
         else:
             assert stored == [float(value) if value else None for value in column]

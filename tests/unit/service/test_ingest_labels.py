@@ -8,7 +8,7 @@ from ingest_helpers import Read
 
 def test_labels_plus_and_minus_one_are_recognised_as_written() -> None:
     read = Read(b"x,y,z\n1,+1,+1\n2,-1,-1\n3,,0\n", "csv")
-    assert read.columns["y"]["kind"] == "text"
+    assert read.columns["y"]["kind"] == "category"
     assert read.columns["y"]["plus_minus_one"] is True
     assert read.labels("y") == ["+1", "-1", None]
     assert "plus_minus_one" not in read.columns["x"]

@@ -66,11 +66,12 @@ def test_labels() -> None:
     assert Read(packed(X=X, y=np.array(["spam", "", "häm"])), "npz").labels("y") == ["spam", None, "häm"]
     assert Read(packed(X=X, y=np.array([b"a", b"b", b""])), "npz").labels("y") == ["a", "b", None]
     assert Read(packed(X=X, y=np.array([[1.0], [np.nan], [0.5]])), "npz").labels("y") == ["1", None, "0.5"]
-    assert Read(packed(X=X, y=np.array([True, False, True])), "npz").labels("y") == ["1", "0", "1"]
+    assert Read(packed(X=X, y=np.array([True, False, True])), "npz").labels("y") == ["true", "false", "true"]
     texts = Read(csr(np.eye(3), np.array(["spam", "", "häm"])), "npz")
     assert texts.labels("y") == ["spam", None, "häm"]
     assert texts.columns["y"] == {
-        "name": "y", "kind": "text", "missing": 1, "distinct": 2, "constant": False, "leading_zeros": False,
+        "name": "y", "kind": "category", "missing": 1, "distinct": 2, "constant": False, "leading_zeros": False,
+        "values": {"häm": 1, "spam": 1},
     }  # fmt: skip
     assert Read(csr(np.eye(3), np.array([1, np.nan, -1])), "npz").labels("y") == ["1", None, "-1"]
 

@@ -1,0 +1,187 @@
+"""What is found out about columns and rows while their batches pass by."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
+from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
+from service.ingest.numbers import has_leading_zeros, has_outer_blanks
+from service.ingest.options import Kind
+from service.ingest.profile import ColumnProfile
+
+PROSE_WORDS = 3
+"""Texts of so many words on average are free text, if most of them differ."""
+SAMPLED_CHARACTERS = 1000
+"""Of a text, that are looked at for words."""
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_LIKE_A_DATE = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+# Made like this because `pyarrow.scalar`, as `Array.to_numpy`, loads pandas where there is one, which takes a while.
+_NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.nan]))])[0]
+_MINUS_ONE = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(np.array([-1], np.int32))])[0]
+
+
+class ColumnStatistics:
+    """Profile of a column while its batches pass by."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.outer_blanks = False
+        self._is_number = True
+        self._rows = 0
+        self._missing = 0
+        self._distinct = 0
+        self._values: pa.Array | None = None  # those counted, until there are enough
+        self._sample: list[Any] = []
+        self._counts: dict[Any, int] | None = {}
+        self._min = math.inf
+        self._max = -math.inf
+        self._leading_zeros = False
+
+    def add(self, array: pa.Array) -> None:
+        """Take a batch of float64 or string into account."""
+        self._is_number = not pa.types.is_string(array.type)
+        self._rows += len(array)
+        self._missing += array.null_count
+        # A slice first: most columns with many values show it at once.
+        for part in (array[: 2 * MAX_DISTINCT], array[2 * MAX_DISTINCT :]):
+            if self._counts is not None:
+                self._count_values(part)
+            elif self._distinct < MAX_DISTINCT:
+                self._count_distinct(pc.unique(part.drop_null()))
+        if not self._is_number:
+            self._leading_zeros = self._leading_zeros or has_leading_zeros(array)
+            self.outer_blanks = self.outer_blanks or has_outer_blanks(array)
+        elif array.null_count < len(array):
+            bounds = pc.min_max(array).as_py()
+            self._min = min(self._min, bounds["min"])
+            self._max = max(self._max, bounds["max"])
+
+    def _count_values(self, array: pa.Array) -> None:
+        assert self._counts is not None  # noqa: S101 (the caller has looked)
+        found = pc.value_counts(array.drop_null())
+        if len(found) <= MAX_LISTED_VALUES:
+            for value, count in zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True):
+                self._counts[value] = self._counts.get(value, 0) + count
+        self._count_distinct(found.field(0))
+        if self._distinct > MAX_LISTED_VALUES:
+            self._counts = None
+
+    def _count_distinct(self, values: pa.Array) -> None:
+        if self._values is not None:
+            values = pc.unique(pa.concat_arrays([self._values, values]))
+        self._distinct = min(len(values), MAX_DISTINCT)
+        if self._distinct < MAX_DISTINCT:
+            self._values = values
+        else:
+            self._sample = values[:MAX_DISTINCT].to_pylist()
+            self._values = None
+
+    def profile(self, kind: Kind | None = None) -> ColumnProfile:
+        """Return what was seen.
+
+        Parameters
+        ----------
+        kind : str, optional
+            Of a column of texts, if it is known. Default: a guess.
+        """
+        if self._counts is not None:
+            self._sample = list(self._counts)
+        elif self._values is not None:
+            self._sample = self._values.to_pylist()
+        has_bounds = self._min <= self._max
+        return ColumnProfile(
+            name=self.name,
+            kind="number" if self._is_number else kind or self._guessed_kind(),
+            missing=self._missing,
+            distinct=self._distinct,
+            distinct_capped=True if self._distinct == MAX_DISTINCT else None,
+            values=self._listed_values(),
+            min=self._min if has_bounds else None,
+            max=self._max if has_bounds else None,
+            constant=self._distinct + (self._missing > 0) <= 1,
+            leading_zeros=None if self._is_number else self._leading_zeros,
+            plus_minus_one=True if not self._is_number and set(self._sample) == {"-1", "+1"} else None,
+        )
+
+    def _guessed_kind(self) -> Kind:
+        sample: list[str] = self._sample
+        if not sample:
+            return "category"
+        if _LIKE_A_DATE.match(sample[0]):
+            from solver.features.dates import guess_format  # only where it is likely: it takes a while to load
+
+            if guess_format(sample) is not None:
+                return "date"
+        words = sum(len(_WORD.findall(text[:SAMPLED_CHARACTERS])) for text in sample)
+        mostly_differ = self._distinct == MAX_DISTINCT or 2 * self._distinct > self._rows - self._missing
+        return "text" if mostly_differ and words >= PROSE_WORDS * len(sample) else "category"
+
+    def _listed_values(self) -> dict[str, int] | None:
+        if self._counts is None:
+            return None
+        listed = {number_text(value) if self._is_number else value: count for value, count in self._counts.items()}
+        if any(len(value) > MAX_LISTED_CHARACTERS for value in listed):
+            return None
+        return dict(sorted(listed.items(), key=lambda each: (-each[1], each[0])))
+
+
+class RowComparison:
+    """Counts rows that are equal to an earlier one, by a 64-bit hash of each."""
+
+    def __init__(self) -> None:
+        self._hashes: list[NDArray[np.uint64]] = []
+        self._rows = 0
+
+    def add(self, columns: list[pa.Array]) -> None:
+        """Take a batch of rows into account."""
+        self._rows += len(columns[0])
+        if self._rows > MAX_COMPARED_ROWS:
+            self._hashes.clear()
+            return
+        mixed = np.zeros(len(columns[0]), np.uint64)
+        for array in columns:
+            mixed ^= _bits(array)
+            mixed *= _MIX
+            mixed ^= mixed >> _HALF
+        self._hashes.append(mixed)
+
+    def duplicates(self) -> int | None:
+        """Return how many rows are equal to an earlier one; None if there were too many rows to tell."""
+        if self._rows > MAX_COMPARED_ROWS:
+            return None
+        hashes = np.concatenate(self._hashes)
+        hashes.sort()
+        return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
+
+
+def number_text(value: float) -> str:
+    """Return a number in its shortest form: ``1`` for 1.0, ``0.5``."""
+    return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
+
+
+def _bits(array: pa.Array) -> NDArray[np.uint64]:
+    """Return 64 bits for each value that are equal for equal values."""
+    if not pa.types.is_string(array.type):
+        values = _items(pc.fill_null(array, _NAN), np.float64) + 0.0  # -0.0 becomes 0.0
+        return values.view(np.uint64)
+    coded = array.dictionary_encode()
+    # Python's hash of a text is seeded afresh in each process, so nobody can make two texts meet.
+    hashes = np.fromiter((*map(hash, coded.dictionary.to_pylist()), 0), np.int64, len(coded.dictionary) + 1)
+    codes = _items(pc.fill_null(coded.indices, _MINUS_ONE), np.int32)  # the last one
+    hashes_of_rows: NDArray[np.uint64] = hashes.view(np.uint64)[codes]
+    return hashes_of_rows
+
+
+def _items(array: pa.Array, dtype: type[Any]) -> NDArray[Any]:
+    """Return the values of an array without missing ones."""
+    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]

@@ -1,0 +1,199 @@
+"""Columns of formats that say their types: what of them is a number, a text or a date, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.ingest.errors import IngestError
+from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, Limits
+from service.ingest.options import Kind, TableOptions
+from service.ingest.profile import Columnar, checked_names
+from service.ingest.table import Batches, Storage, check_columns, forced_kinds, forced_numbers, store_table, stored_as
+
+BATCH_ROWS = 65_536
+BATCH_CELLS = 1 << 21
+FREE_TEXT_BYTES = 1 << 30
+"""Text that any file may unpack to, however small it is: a constant column takes next to no space."""
+BATCH_TEXT_BYTES = 32 << 20
+"""Text that is unpacked from its dictionary at once."""
+
+
+class TypedColumns:
+    """The columns of a file of a format that says their types.
+
+    Integers, floats and decimals are numbers; NaN is missing. Strings, dictionaries of them, booleans, dates and times
+    are text, and an empty text is missing. An integer column with values beyond 2**53 becomes text, digit by digit.
+    Nested and binary columns are refused.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    options : TableOptions
+    limits : Limits
+    warnings : list of str
+        Gets what the person who sent the file should know.
+    file_bytes : int
+        Size of the file, which bounds what its texts may unpack to.
+
+    Attributes
+    ----------
+    text_names : list of str
+        Columns of text, by their names in the file.
+    batch_rows : int
+        Rows that are best read at once.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, options: TableOptions, limits: Limits, warnings: list[str], file_bytes: int
+    ) -> None:
+        if not schema.names:
+            raise IngestError("empty", "the file has no columns")
+        check_columns(len(schema.names), limits)
+        self._limits = limits
+        self._warnings = warnings
+        self._names = checked_names(schema.names, warnings)
+        self._storage = [_storage(field.type, name) for field, name in zip(schema, self._names, strict=True)]
+        self._forced = forced_kinds(options.columns, self._names)
+        self._dates: dict[int, Kind] = {j: "date" for j, field in enumerate(schema) if _is_date(field.type)}
+        self._max_text_bytes = min(limits.max_bytes, max(FREE_TEXT_BYTES, MAX_EXPANSION * file_bytes))
+        self.text_names = [field.name for field in schema if _is_text(field.type)]
+        self.batch_rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(self._names)))
+
+    def store(self, batches: Batches, output: Path) -> Columnar:
+        """Write the ``table`` layout of all batches."""
+        kinds = self._dates | self._forced
+        storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
+        return store_table(
+            output, self._names, storage, batches, self._number, self._text, self._limits, self._warnings, kinds
+        )
+
+    def bounded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+        """Yield the columns of batches in slices of which none unpacks to too much text.
+
+        Texts should be dictionaries until then: one long value times many rows is cheap to write down.
+        """
+        text_bytes = 0
+        for batch in batches:
+            text_bytes += self._unpacked_bytes(batch.columns)
+            if text_bytes > self._max_text_bytes:
+                raise IngestError(
+                    "expands_too_much",
+                    f"the texts unpack to more than {self._max_text_bytes} bytes, too much for a file of this size",
+                )
+            yield from self._slices(batch.columns)
+
+    def _slices(self, columns: list[pa.Array]) -> Iterator[list[pa.Array]]:
+        """Cut a batch so that no slice unpacks to too much text."""
+        count = len(columns[0])
+        if count == 0:
+            return
+        if count == 1 or self._unpacked_bytes(columns) <= BATCH_TEXT_BYTES:
+            yield columns
+            return
+        half = count // 2
+        yield from self._slices([array[:half] for array in columns])
+        yield from self._slices([array[half:] for array in columns])
+
+    def _unpacked_bytes(self, columns: list[pa.Array]) -> int:
+        """Return how much text a batch unpacks to; refuses a single value that is too long."""
+        total = 0
+        for name, array in zip(self._names, columns, strict=True):
+            if not _is_text(array.type):
+                continue
+            if pa.types.is_dictionary(array.type):
+                lengths = pc.binary_length(array.dictionary)
+                lengths_of_rows = lengths.take(array.indices)
+            else:
+                lengths = lengths_of_rows = pc.binary_length(array)
+            if (pc.max(lengths).as_py() or 0) > self._limits.max_line_bytes:
+                raise IngestError(
+                    "too_long",
+                    f"column {name!r} holds a value of more than {self._limits.max_line_bytes} bytes",
+                    column=name,
+                )
+            total += pc.sum(lengths_of_rows).as_py() or 0
+        return total
+
+    def _number(self, position: int, array: pa.Array, first_row: int) -> pa.DoubleArray | None:
+        type_ = array.type
+        if pa.types.is_null(type_):
+            return pa.nulls(len(array), pa.float64())
+        forced = position in self._forced
+        if self._storage[position] == "text":
+            return self._forced_number(position, array, first_row)
+        if not forced and not pa.types.is_floating(type_) and _beyond_exact(array):
+            self._warnings.append(
+                f"column {self._names[position]!r} is text: it holds whole numbers beyond 2**53, which are taken for "
+                "identifiers"
+            )
+            return None
+        numbers = pc.cast(array, pa.float64(), safe=False)
+        numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
+        bad = pc.index(pc.is_inf(numbers), True).as_py()
+        if bad >= 0:
+            raise self._bad_value(position, first_row + bad, "an infinite value; expected finite or missing ones")
+        return numbers
+
+    def _forced_number(self, position: int, array: pa.Array, first_row: int) -> pa.DoubleArray:
+        if pa.types.is_boolean(array.type):
+            return pc.cast(array, pa.float64())
+        return forced_numbers(self._names[position], self._text(position, array, first_row), first_row)
+
+    def _bad_value(self, position: int, row: int, what: str) -> IngestError:
+        name = self._names[position]
+        return IngestError("bad_value", f"column {name!r} holds {what}, in row {row + 1}", line=row + 1, column=name)
+
+    def _text(self, position: int, array: pa.Array, first_row: int) -> pa.StringArray:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        texts = pc.cast(array, pa.string())
+        if not _is_text(array.type):
+            return texts
+        name = self._names[position]
+        # Text from a file is not checked by Arrow.
+        try:
+            texts.validate(full=True)
+        except pa.ArrowInvalid:
+            raise IngestError("bad_encoding", f"column {name!r} holds text that is not UTF-8", column=name) from None
+        nul = pc.index(pc.match_substring(texts, "\0"), True).as_py()
+        if nul >= 0:
+            raise self._bad_value(position, first_row + nul, "a NUL character")
+        return pc.if_else(pc.equal(texts, ""), None, texts)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def _is_date(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))
+
+
+def _storage(type_: pa.DataType, name: str) -> Storage:
+    if (
+        pa.types.is_integer(type_)
+        or pa.types.is_floating(type_)
+        or pa.types.is_decimal(type_)
+        or pa.types.is_null(type_)
+    ):
+        return "number"
+    if _is_text(type_) or _is_date(type_) or pa.types.is_boolean(type_) or pa.types.is_time(type_):
+        return "text"
+    raise IngestError(
+        "unsupported",
+        f"column {name!r} is of a type that cannot be used; expected numbers, strings, booleans, dates or times",
+        column=name,
+    )
+
+
+def _beyond_exact(array: pa.Array) -> bool:
+    if array.null_count == len(array):
+        return False
+    bounds = pc.min_max(array).as_py()
+    return bool(bounds["min"] < -MAX_EXACT_INTEGER or bounds["max"] > MAX_EXACT_INTEGER)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import gzip
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ingest_helpers import Read, refusal
+
+
+def test_types() -> None:
+    lines = b'{"a": 1, "b": "x", "c": true}\n\n{"b": "", "a": null, "d": 1.5}\n{"a": -2e3, "c": "x", "e": false}'
+    read = Read(lines, "jsonl")
+    assert read.table == {
+        "a": [1, None, -2000],
+        "b": ["x", None, None],
+        "c": ["true", None, "x"],
+        "d": [None, 1.5, None],
+        "e": [None, None, "false"],
+    }
+    assert Read(gzip.compress(lines), "jsonl").table == read.table
+
+
+def test_long_integers_are_identifiers() -> None:
+    long = str(10**25 + 1)
+    read = Read(f'{{"id": {long}, "n": 1e22}}\n{{"id": 1, "n": 2}}\n'.encode(), "jsonl")
+    assert read.table == {"id": [long, "1"], "n": [1e22, 2]}
+    assert Read(b'{"id": 9007199254740993}', "jsonl").table == {"id": ["9007199254740993"]}
+
+
+def test_kinds_can_be_set() -> None:
+    read = Read(b'{"zip": 10115, "n": "7"}\n', "jsonl", {"columns": {"zip": "category", "n": "number"}})
+    assert read.table == {"zip": ["10115"], "n": [7]}
+    error = refusal(b'{"n": "7"}\n{"n": "secret"}\n', "jsonl", {"columns": {"n": "number"}})
+    assert (error.code, error.line) == ("bad_value", 2)
+    assert "secret" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        ("[1]", "malformed"),
+        ("1", "malformed"),
+        ("{", "malformed"),
+        ('{"a": 1e400}', "malformed"),
+        ('{"a": NaN}', "malformed"),
+        ('{"a": "\\ud800"}', "malformed"),
+        ('{"a": 1, "a": 2}', "malformed"),
+        ('{"a": 1, "\\u0061": "\\u003a"}', "malformed"),
+        ('{"a": 1} {"a": 2}', "malformed"),
+        ('{"a": [1]}', "unsupported"),
+        ('{"t": {"x": 1}}', "unsupported"),
+        ('{"t": "\\u0000"}', "bad_value"),
+        ('{"a": ' + "9" * 5000 + "}", "malformed"),
+        ('{"a": ' + "[" * 5000 + "}", "malformed"),
+        ('{"x\\u0000": 1}', "bad_column_name"),
+        ('{"' + "x" * 300 + '": 1}', "bad_column_name"),
+        ('{"b": "\xff"}', "bad_encoding"),
+    ],
+)
+def test_refusals(second: str, code: str) -> None:
+    error = refusal(b'{"a": 1, "t": "x"}\n' + second.encode("latin-1"), "jsonl")
+    assert error.code == code
+    if code != "bad_column_name":
+        assert error.line == 2
+
+
+def test_empty_and_limits() -> None:
+    for data in (b"", b"\n \n", b"{}\n"):
+        assert refusal(data, "jsonl").code == "empty"
+    assert refusal(b'{"a": 1}\n' * 11, "jsonl", max_rows=10).code == "too_many_rows"
+    assert refusal(b'{"a": 1, "b": 2}\n', "jsonl", max_columns=1).code == "too_many_columns"
+
+
+cells = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.fixed_dictionaries({}, optional={"a": cells, "b:": cells}), min_size=1, max_size=6))
+def test_round_trip(rows: list[dict[str, object]]) -> None:
+    rows = [{"x": 1, **row} for row in rows]
+    read = Read("\n".join(map(json.dumps, rows)).encode(), "jsonl")
+    for name, stored in read.table.items():
+        for value, kept in zip((row.get(name) for row in rows), stored, strict=True):
+            if value is None or value == "":
+                assert kept is None
+            elif isinstance(value, bool):
+                assert kept == str(value).lower()
+            elif isinstance(value, str):
+                assert kept == value
+            else:
+                assert math.isclose(float(kept), value)

@@ -1,0 +1,66 @@
+"""Kinds of columns, guessed and set, and what the profile says of rows and columns."""
+
+from __future__ import annotations
+
+import pytest
+from ingest_helpers import Read, refusal
+
+from service.ingest.columnar import read_kinds
+
+PROSE = ["the cat sat on the mat", "a dog barks at night", "rain falls in the hills"]
+
+
+def test_kinds_are_guessed() -> None:
+    rows = "".join(
+        f"{i},{PROSE[i % 3]} {i},{PROSE[i % 3]},2026-01-{i % 28 + 1:02},28.{i % 12 + 1:02}.2026,id{i}\n"
+        for i in range(40)
+    )
+    read = Read(f"n,prose,few,iso,german,code\n{rows}".encode(), "csv")
+    assert read.kinds == {
+        "n": "number", "prose": "text", "few": "category", "iso": "date", "german": "date", "code": "category",
+    }  # fmt: skip
+    assert read_kinds(read.path, "table") == {}, "guesses are not handed on"
+
+
+def test_kinds_that_are_set_are_handed_on() -> None:
+    kinds = {"zip": "category", "note": "text", "day": "date"}
+    read = Read(b"zip,note,day,n\n10115,x,1.2.2026,1\n", "csv", {"columns": kinds})
+    assert read.kinds == kinds | {"n": "number"}
+    assert read.table["zip"] == ["10115"]
+    assert read_kinds(read.path, "table") == kinds
+
+
+def test_values_are_counted_where_there_are_few() -> None:
+    rows = "".join(f"{'spam' if i % 3 else 'ham'},{i % 20},{i % 21},{'x' * 300}\n" for i in range(60))
+    columns = Read(f"label,few,many,long\n{rows}".encode(), "csv").columns
+    assert columns["label"]["values"] == {"spam": 40, "ham": 20}
+    assert columns["few"]["values"] == {str(i): 3 for i in sorted(range(20), key=str)}
+    assert "values" not in columns["many"]
+    assert columns["many"]["distinct"] == 21
+    assert "values" not in columns["long"]
+    assert "distinct_capped" not in columns["many"]
+
+
+def test_duplicate_rows() -> None:
+    read = Read(b"a,b\n1,x\n2,x\n1,x\n,x\n,x\n1,x\n-0,\n0,\n", "csv")
+    assert read.result["duplicate_rows"] == 4
+    assert read.result["dropped_rows"] == 0
+    assert Read(b"a,b\n1,2\n2,1\n", "csv").result["duplicate_rows"] == 0
+    assert Read(b"1 1:1\n1 1:1\n", "svmlight").result["duplicate_rows"] is None
+
+
+def test_decimal_commas() -> None:
+    german = {"delimiter": ";", "decimal": ","}
+    read = Read(b"a;b;c\n1,5;1.234,5;x,y\n-,25;1;,\n;2;\n", "csv", german)
+    assert read.table == {"a": [1.5, -0.25, None], "b": ["1.234,5", "1", "2"], "c": ["x,y", ",", None]}
+    assert refusal(b"a;b\n1.5;x\n", "csv", german | {"columns": {"a": "number"}}).code == "bad_value"
+    assert Read(b"a;b\n1,5;x\n", "csv", {"delimiter": ";"}).kinds["a"] == "category"
+
+
+@pytest.mark.parametrize(
+    ("value", "why"), [("1e400", "beyond 1.8e308"), ("9007199254740993", "identifiers"), ("n/a", "option missing")]
+)
+def test_why_a_column_of_numbers_is_none(value: str, why: str) -> None:
+    (warning,) = Read(f"a,b\n1,x\n2,x\n{value},x\n".encode(), "csv").warnings
+    assert why in warning
+    assert value not in warning
