@@ -48,8 +48,8 @@ DEFAULT_PROJECT = "prj_" + 32 * "0"
 
 
 def _project() -> Mapped[str]:
-    """Return the column that says whose row this is. Every query of the API names it."""
-    return mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"), server_default=DEFAULT_PROJECT)
+    """Return the column that says whose row this is. It has no default, so that nobody forgets it."""
+    return mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"))
 
 
 class ProjectRow(Base):
@@ -105,6 +105,10 @@ class DatasetRow(Base):
     rows: Mapped[int] = mapped_column(BigInteger)
     columns: Mapped[list[Any]]
     warnings: Mapped[list[Any]]
+    options: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    """How the upload was read, with the kinds of columns that were corrected since."""
+    duplicate_rows: Mapped[int | None] = mapped_column(BigInteger)
+    dropped_rows: Mapped[int] = mapped_column(BigInteger, server_default="0")
     blob_key: Mapped[str]
     """The upload, byte by byte."""
     columnar_key: Mapped[str]
@@ -115,6 +119,50 @@ class DatasetRow(Base):
         Index(None, "project_id", "created_at", "id"),
         CheckConstraint("layout IN ('table', 'matrix')", name="layout"),
     )
+
+
+class UploadRow(Base):
+    """A file that arrives in parts. When the last byte is there, it is made into a data set."""
+
+    __tablename__ = "uploads"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str] = _project()
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    """Of the whole file."""
+    received: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Where the next part begins. A part is added together with its change of this, or not at all."""
+    details: Mapped[dict[str, Any]]
+    """``name``, ``filename``, ``format``, ``media_type``, ``options`` as the client said."""
+    status: Mapped[str] = mapped_column(server_default="receiving")
+    """``receiving``, ``received`` (waits to be read, or is being read), ``ready``, ``failed``."""
+    claimed_until: Mapped[datetime | None]
+    """Until when a process has said that it reads the file."""
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
+    error: Mapped[dict[str, Any] | None]
+    """Why no data set could be made of it: ``type``, ``title``, ``status``, ``detail``, …"""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime]
+
+    __table_args__ = (
+        CheckConstraint("status IN ('receiving', 'received', 'ready', 'failed')", name="status"),
+        CheckConstraint("received >= 0 AND received <= bytes", name="received"),
+        Index(None, "project_id"),
+        Index(None, "dataset_id"),
+        Index("ix_uploads_received", "created_at", postgresql_where=text("status = 'received'")),
+        Index(None, "expires_at"),
+    )
+
+
+class UploadPartRow(Base):
+    """Some bytes of an upload, in a blob of their own."""
+
+    __tablename__ = "upload_parts"
+
+    upload_id: Mapped[str] = mapped_column(ForeignKey("uploads.id", ondelete="CASCADE"), primary_key=True)
+    position: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    blob_key: Mapped[str]
 
 
 class JobRow(Base):
@@ -292,7 +340,7 @@ class AliasRow(Base):
 
     __tablename__ = "aliases"
 
-    project_id: Mapped[str] = mapped_column(primary_key=True, server_default=DEFAULT_PROJECT)
+    project_id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     model_id: Mapped[str]
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -324,9 +372,7 @@ class IdempotencyKeyRow(Base):
 
     __tablename__ = "idempotency_keys"
 
-    project_id: Mapped[str] = mapped_column(
-        ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True, server_default=DEFAULT_PROJECT
-    )
+    project_id: Mapped[str] = mapped_column(ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True)
     operation: Mapped[str] = mapped_column(primary_key=True)
     """Operation id of the create, so that one key can be used with each."""
     key: Mapped[str] = mapped_column(primary_key=True)
