@@ -122,7 +122,13 @@ class AlgorithmSpec:
 
 _SHARED: Final = (
     Parameter("C", "number", 1.0, "Cost of a margin error.", 1e-6, 1e9),
-    Parameter("kernel", "choice", "rbf", "Kernel function.", choices=("rbf", "linear", "poly", "sigmoid")),
+    Parameter(
+        "kernel",
+        "choice",
+        AUTO,
+        "Kernel function; auto is linear where texts are features, else rbf.",
+        choices=(AUTO, "rbf", "linear", "poly", "sigmoid"),
+    ),
     Parameter(
         "gamma",
         "number",

@@ -10,6 +10,8 @@ from service.models.repository import Origin
 from service.models.schemas import Estimate, Measures, Model
 
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
+MOST_COLUMNS = 50
+"""Listed by name."""
 MEASURES = ("precision", "recall", "f1", "cost")
 
 
@@ -86,6 +88,10 @@ def _data(model: Model, origin: Origin) -> Iterator[str]:
         if names:
             shown = ", ".join(map(_text, names[:20])) + (", …" if len(names) > 20 else "")
             yield f"* {word}: {shown}"
+    if model.columns:
+        known = ", ".join(f"{_text(column.name)} ({column.kind})" for column in model.columns[:MOST_COLUMNS])
+        more = f" and {len(model.columns) - MOST_COLUMNS} more" if len(model.columns) > MOST_COLUMNS else ""
+        yield f"* A row has the columns {known}{more}"
     if "seed" in request:
         yield f"* Seed {request['seed']}, test fraction {request.get('test_fraction', 0):g}"
     if model.report.params:

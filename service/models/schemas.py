@@ -158,11 +158,23 @@ class ChooseOperatingPoint(Body):
     apply: bool = Field(default=False, description="Let the model decide by it from now on, and keep a record of that.")
 
 
+class ModelColumn(Answer):
+    """A column that a row for the model must have."""
+
+    name: str
+    kind: str = Field(
+        description="`number`, `category`, `date` or `text`: what a value must be. All but numbers are sent as text."
+    )
+
+
 class Model(ModelSummary):
     """A model with its report. Where another operating point was applied, `report` still shows the trained one."""
 
     operating_point: OperatingPoint | None = Field(
         description="The one that was applied last; null while that of the training decides."
+    )
+    columns: list[ModelColumn] = Field(
+        description="What a row for POST /predict must have; empty for models of matrices, whose gaps are zeros."
     )
     report: Report
 

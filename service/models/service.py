@@ -64,7 +64,12 @@ class ModelService:
             row = ModelRepository(session, project_id).get(model_id) if is_id(model_id, "mdl") else None
         if row is None:
             raise ModelNotFound("no model has this id")
-        return Model(**_summary(row), operating_point=row.applied, report=row.report)
+        return Model(
+            **_summary(row),
+            operating_point=row.applied,
+            columns=row.report.get("columns", []),
+            report={name: value for name, value in row.report.items() if name != "columns"},
+        )
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[ModelSummary]:
         """Return a page of models, newest first."""

@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import confusion_matrix
 
 from solver.estimators import PSVM, SVM
-from solver.features import Column, MatrixData, Table
+from solver.features import Column, FeatureError, MatrixData, Table
 from solver.model_file import read_model, write_model
 from solver.training import (
     ALGORITHMS,
@@ -491,7 +491,7 @@ def test_the_parameter_tables_fit_the_estimators(name: str, estimator: type) -> 
     signature = inspect.signature(estimator).parameters
     for parameter in spec.parameters:
         assert parameter.name in signature
-        if parameter.name != "mode":  # the service's default is the cautious one
+        if parameter.name not in ("mode", "kernel"):  # the service's defaults are cautious, and look at the features
             assert parameter.default == signature[parameter.name].default
         assert parameter.check(parameter.default) == parameter.default
         assert parameter.help.endswith(".")
@@ -546,3 +546,55 @@ def test_good_parameters_become_complete() -> None:
     with pytest.raises(ParamError) as caught:
         validate_params("nothing", {})
     assert caught.value.name == "algorithm"
+
+
+# -- missing values, texts and dates -----------------------------------------------------------------------------------
+
+
+def test_rows_with_missing_values_can_be_dropped_or_refused() -> None:
+    table, labels = blobs()
+    x, c = table.columns["x"].values.copy(), table.columns["c"].values.copy()
+    x[:5], c[3:9] = np.nan, None
+    gaps = Table({**table.columns, "x": Column("x", "number", x), "c": Column("c", "text", c)})
+    whole = train(gaps, labels, request(test_fraction=0.2))
+    assert whole.report["rows"]["dropped"] == 0
+    dropped = train(gaps, labels, request(test_fraction=0.2, missing="drop"))
+    rows = dropped.report["rows"]
+    assert (rows["total"], rows["dropped"]) == (table.n_rows, 9)
+    assert rows["labelled"] + rows["unlabelled"] + rows["dropped"] == rows["total"]
+    assert f"9 of {table.n_rows} rows lack a value (5 in 'x', 6 in 'c') and take no part" in dropped.report["warnings"]
+    kept = train(gaps.take(np.arange(9, table.n_rows)), labels[9:], request(test_fraction=0.2))
+    assert dropped.model.predict(table).scores.tobytes() == kept.model.predict(table).scores.tobytes()
+    assert dropped.model.predict(gaps).warnings != []
+    with pytest.raises(TrainingError, match="9 of") as caught:
+        train(gaps, labels, request(missing="error"))
+    assert caught.value.code == "missing_values"
+    refusing = train(gaps, labels, request(missing="error", exclude=["x", "c"])).model
+    with pytest.raises(FeatureError, match="takes no missing"):
+        refusing.predict_rows([{"y": None}])
+    with pytest.raises(TrainingError, match="missing must be one of"):
+        train(gaps, labels, request(missing="magic"))
+
+
+def test_texts_take_a_linear_kernel_unless_another_is_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    words = {True: ["win", "prize", "now", "click", "money"], False: ["lunch", "meeting", "report", "see", "you"]}
+    truth = rng.random(80) < 0.5
+    truth[:4] = [True, True, False, False]
+    texts = objects([" ".join([*rng.choice(words[bool(t)], 6), *rng.choice(["the", "and", "our"], 4)]) for t in truth])
+    table = Table({"note": Column("note", "text", texts)})
+    labels = objects(["spam" if t else "ham" for t in truth])
+    asked = {"algorithm": "svm", "positive": "spam", "test_fraction": 0.25, "kinds": {"note": "text"}}
+    result = train(table, labels, TrainingRequest(**asked))
+    assert result.report["params"]["kernel"] == result.model.decision.kind == "linear"
+    assert result.report["columns"] == result.model.columns == [{"name": "note", "kind": "text"}]
+    assert result.report["test"]["f1"]["value"] > 0.9
+    decided, _ = result.model.predict_rows([{"note": "click to WIN money"}, {"note": "lunch"}])
+    assert decided.labels == ["spam", "ham"]
+    other = train(table, labels, TrainingRequest(**asked, params={"kernel": "rbf"}, text={"words": 2}))
+    assert other.model.decision.kind == "rbf"
+    assert other.model.features.n_features > result.model.features.n_features
+    with pytest.raises(TrainingError, match="words must be"):
+        train(table, labels, TrainingRequest(**asked, text={"words": 20}))
+    numbers_only, its_labels = blobs()
+    assert train(numbers_only, its_labels, request(include=["x"])).report["params"]["kernel"] == "rbf"
