@@ -145,6 +145,7 @@ class TrainingRun:
         lo: ArrayLike = 0.0,
         delta: float = 0.0,
         alpha0: NDArray[np.float64] | None = None,
+        grad0: NDArray[np.float64] | None = None,
         kernel: Any = None,
     ) -> Solution:
         """Solve one problem on the run's rows; see `solver.smo.solve` for the form.
@@ -165,6 +166,7 @@ class TrainingRun:
             hi,
             delta,
             alpha0=alpha0,
+            grad0=grad0,
             tol=self.limits.tol,
             max_iter=self.limits.max_iter,
             max_seconds=left,

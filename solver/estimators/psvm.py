@@ -19,6 +19,7 @@ from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._tuning import Tune
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import Objective, OperatingPoint, ThresholdRule
+from solver.smo import Solution
 
 # rows below θ₋ must be negative with this share, by the calibration rows (negative_rule="npv")
 _NEGATIVE_PREDICTIVE_VALUE = 0.95
@@ -35,6 +36,37 @@ class _SoftLabels:
     def key(self) -> tuple[bytes, bytes]:
         """Equal exactly when the training sets, hence (training being deterministic) the classifiers, are equal."""
         return self.rows.tobytes(), self.y.tobytes()
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """What the next round's training starts from, by row of the run.
+
+    Attributes
+    ----------
+    duals : float64 array of shape (n,)
+        y · alpha, 0 for rows that were not trained on.
+    sums : float64 array of shape (n,)
+        Scores without the intercept, NaN for rows that were not trained on.
+    """
+
+    duals: NDArray[np.float64]
+    sums: NDArray[np.float64]
+
+    @classmethod
+    def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> _Fitted:
+        duals, sums = np.zeros(total), np.full(total, np.nan)
+        duals[rows] = y * solution.alpha
+        sums[rows] = y * (solution.gradient + 1.0)
+        return cls(duals, sums)
+
+    def start(
+        self, rows: NDArray[np.intp], y: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Duals, which stay where the label did and start at 0 elsewhere, and the gradient there if all stay."""
+        alpha0 = np.maximum(y * self.duals[rows], 0.0)
+        all_stay = np.count_nonzero(alpha0) == np.count_nonzero(self.duals)
+        return alpha0, y * self.sums[rows] - 1.0 if all_stay else None
 
 
 class PSVM(ThresholdClassifier):
@@ -194,13 +226,13 @@ class PSVM(ThresholdClassifier):
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
         soft = _SoftLabels(np.zeros(0, dtype=np.intp), np.zeros(0))
         seen = {soft.key}
-        signed_duals: dict[int, NDArray[np.float64]] = {}  # of the last model of each fold (-1: the main one), by row
+        last: dict[int, _Fitted] = {}  # the last model of each fold (-1: the main one)
         rounds: list[dict[str, Any]] = []
         first: tuple[Expansion, NDArray[np.float64]] | None = None
         best: tuple[tuple[float, ...], Expansion, NDArray[np.float64], int] | None = None
         for number in range(1, self.max_rounds + 1):
             started, spent = time.monotonic(), run.iterations
-            model, scores = self._train_round(run, plan, soft, signed_duals)
+            model, scores = self._train_round(run, plan, soft, last)
             finished = not run.ended and bool(np.isfinite(scores).all())
             if first is None:
                 first = (model, scores)
@@ -242,7 +274,7 @@ class PSVM(ThresholdClassifier):
         run: TrainingRun,
         plan: CalibrationPlan,
         soft: _SoftLabels,
-        signed_duals: dict[int, NDArray[np.float64]],
+        last: dict[int, _Fitted],
     ) -> tuple[Expansion, NDArray[np.float64]]:
         """Train on the labelled rows and the soft labels; score the calibration rows."""
 
@@ -251,14 +283,9 @@ class PSVM(ThresholdClassifier):
             y = np.concatenate([run.y[labelled_rows], soft.y])
             hi = self._labelled_cost * run.cost[rows]
             hi[len(labelled_rows) :] *= self.C_soft
-            alpha0 = None
-            if fold in signed_duals:
-                # warm start: duals stay where the label did, otherwise they start at 0
-                alpha0 = np.maximum(y * signed_duals[fold][rows], 0.0)
-            solution = run.solve(rows, y, hi, alpha0=alpha0)
-            duals = np.zeros(len(run.y))
-            duals[rows] = y * solution.alpha
-            signed_duals[fold] = duals
+            alpha0, grad0 = last[fold].start(rows, y) if fold in last else (None, None)
+            solution = run.solve(rows, y, hi, alpha0=alpha0, grad0=grad0)
+            last[fold] = _Fitted.from_solution(rows, y, solution, len(run.y))
             return Expansion.from_solution(rows, y, solution, len(run.y))
 
         model = train(-1, plan.training_rows)
