@@ -41,31 +41,41 @@ def cupy() -> Any:
     return module
 
 
-def resolve_backend(backend: str) -> str:
+def resolve_backend(backend: str, *, large: bool = False) -> str:
     """Turn the caller's wish for a backend into the one that runs.
 
     Parameters
     ----------
     backend : {"auto", "cpu", "cuda"}
-        ``auto`` takes the engine that is fastest for the problem; at present always the CPU engine.
+        ``auto`` takes the GPU for large problems where there is one.
+    large : bool, default False
+        Whether the problem is large enough for the GPU to pay.
 
     Returns
     -------
-    str
-        ``"cpu"``.
+    {"cpu", "cuda"}
 
     Raises
     ------
     BackendUnavailableError
-        If ``cuda`` was asked for: this version has no GPU engine.
+        If ``cuda`` was asked for and cannot be had; tells why.
     ValueError
         If the name is unknown.
     """
-    if backend in ("auto", "cpu"):
+    if backend == "cpu":
         return "cpu"
-    if backend == "cuda":
-        raise BackendUnavailableError("backend 'cuda' was asked for, but this version solves on the CPU only")
-    raise ValueError(f"unknown backend {backend!r}: expected 'auto', 'cpu' or 'cuda'")
+    if backend == "auto":
+        return "cuda" if large and cuda_available() else "cpu"
+    if backend != "cuda":
+        raise ValueError(f"unknown backend {backend!r}: expected 'auto', 'cpu' or 'cuda'")
+    if not cuda_available():
+        try:
+            cupy()
+            reason = "CuPy finds no CUDA device that can be used"
+        except BackendUnavailableError as error:
+            reason = str(error)
+        raise BackendUnavailableError(f"backend 'cuda' was asked for, but {reason}")
+    return "cuda"
 
 
 def available_memory() -> int:

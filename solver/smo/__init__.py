@@ -3,20 +3,24 @@
 min ½ aᵀQa + pᵀa   subject to   yᵀa = delta,  lo <= a <= hi,   Q_ij = y_i y_j K(idx_i, idx_j)
 """
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from solver.arrays import resolve_backend
+from solver.arrays import BackendUnavailableError, resolve_backend
 from solver.kernels import FeatureKernel, Kernel, PrecomputedKernel
 from solver.row_cache import arena, default_cache_bytes
-from solver.smo import engines
+from solver.smo import engines, gpu
+from solver.smo.gpu_device import Device, cuda_device
 from solver.smo.inner import BIG, extremes
-from solver.smo.limits import Limits
+from solver.smo.limits import Limits, Task
 from solver.smo.many import run_problems
 from solver.smo.problem import Callback, InfeasibleError, Problem, Solution, UnboundedError, make_problem, repair
+from solver.smo.verification import Outcome
 
 __all__ = [
     "Callback",
@@ -28,6 +32,10 @@ __all__ = [
     "solve_many",
     "warm_up",
 ]
+
+# multiplications of a kernel matrix, n² (features + 30), from which on `auto` takes the GPU: about a second of the CPU
+# engine, which is what starting CUDA costs a new process (an estimate: no GPU was at hand to measure it)
+GPU_LEAST_WORK = 5e10
 
 
 def solve(
@@ -80,6 +88,8 @@ def solve(
         Memory for kernel rows, default a third of what is available and at most 2 GiB. The first solve with a kernel
         fixes it.
     backend : {"auto", "cpu", "cuda"}, default "auto"
+        ``auto`` takes the GPU, where there is one, for problems whose kernel matrix would cost more than
+        `GPU_LEAST_WORK`; the CPU if the GPU's memory does not suffice. ``Solution.engine`` tells which it was.
     callback : callable, optional
         ``callback(iterations, gap)``, called several times a second; a true answer cancels.
 
@@ -96,6 +106,8 @@ def solve(
         If no alpha meets the constraints.
     UnboundedError
         If the objective has no minimum.
+    BackendUnavailableError
+        If ``cuda`` was asked for and there is no GPU to use, or its memory does not suffice.
 
     Notes
     -----
@@ -107,23 +119,79 @@ def solve(
     .. [1] R.-E. Fan, P.-H. Chen and C.-J. Lin, "Working set selection using second order information for training
        support vector machines", JMLR 6, 2005.
     """
-    resolve_backend(backend)
-    if not tol > 0:
-        raise ValueError(f"tol must be positive; got {tol}")
-    problem = make_problem(kernel.n_samples, idx, y, p, lo, hi, delta, alpha0, grad0)
-    n = problem.idx.size
-    limits = Limits(max(10_000_000, 100 * n) if max_iter is None else max_iter, max_seconds, callback)
-    if n <= engines.DIRECT_LIMIT:
-        name = "direct"
+    task = _task(kernel, idx, y, p, lo, hi, delta, alpha0, grad0, tol, max_iter, max_seconds, callback)
+    problem, limits = task.problem, task.limits
+    name = _engine_name(kernel, problem)
+    device = _device(backend, _work(kernel, problem.idx.size))
+    if device is not None:
+        try:
+            outcome = gpu.solve_batch(device, kernel, [task], cache_bytes)[0]
+            return _solution(problem, outcome, limits, f"cuda-{name}")
+        except gpu.DeviceMemoryError as error:
+            _use_cpu_instead(backend, error)
+    if name == "direct":
         outcome = engines.solve_direct(kernel, problem, tol, limits)
     else:
-        name = "linear" if getattr(kernel, "kind", None) == "linear" else "working-set"
         memory = default_cache_bytes() if cache_bytes is None else cache_bytes
         outcome = engines.solve_working_set(kernel, problem, tol, limits, memory)
     return _solution(problem, outcome, limits, name)
 
 
-def _solution(problem: Problem, outcome: engines.Outcome, limits: Limits, engine: str) -> Solution:
+def _task(
+    kernel: Kernel,
+    idx: npt.ArrayLike,
+    y: npt.ArrayLike,
+    p: npt.ArrayLike,
+    lo: npt.ArrayLike,
+    hi: npt.ArrayLike,
+    delta: float = 0.0,
+    alpha0: npt.ArrayLike | None = None,
+    grad0: npt.ArrayLike | None = None,
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+) -> Task:
+    if not tol > 0:
+        raise ValueError(f"tol must be positive; got {tol}")
+    problem = make_problem(kernel.n_samples, idx, y, p, lo, hi, delta, alpha0, grad0)
+    most = max(10_000_000, 100 * problem.idx.size) if max_iter is None else max_iter
+    return Task(problem, tol, Limits(most, max_seconds, callback))
+
+
+def _engine_name(kernel: Kernel, problem: Problem) -> str:
+    if problem.idx.size <= engines.DIRECT_LIMIT:
+        return "direct"
+    return "linear" if getattr(kernel, "kind", None) == "linear" else "working-set"
+
+
+def _work(kernel: Kernel, n: int) -> float:
+    """What the kernel matrix of n variables costs, in multiplications; 0 where the CPU needs no matrix or holds it."""
+    if not isinstance(kernel, FeatureKernel) or kernel.kind == "linear":
+        return 0.0
+    features = kernel.X.nnz / max(1, kernel.n_samples) if sp.issparse(kernel.X) else kernel.X.shape[1]
+    return float(n) ** 2 * (float(features) + 30)
+
+
+def _device(backend: str, work: float) -> Device | None:
+    """The GPU, or None for the CPU."""
+    if resolve_backend(backend, large=work >= GPU_LEAST_WORK) == "cpu":
+        return None
+    try:
+        return cuda_device()
+    except BackendUnavailableError as error:
+        _use_cpu_instead(backend, error)
+        return None
+
+
+def _use_cpu_instead(backend: str, error: BackendUnavailableError) -> None:
+    """Say that ``auto`` falls back to the CPU; whoever asked for the GPU by name is told that it failed."""
+    if backend == "cuda":
+        raise error
+    warnings.warn(f"solving on the CPU: {error}", RuntimeWarning, stacklevel=3)
+
+
+def _solution(problem: Problem, outcome: Outcome, limits: Limits, engine: str) -> Solution:
     alpha, v = outcome.alpha, outcome.v
     highest, lowest, _, _ = extremes(v, problem.y, alpha, problem.lo, problem.hi)
     free = (alpha > problem.lo) & (alpha < problem.hi)
@@ -153,7 +221,7 @@ def _solution(problem: Problem, outcome: engines.Outcome, limits: Limits, engine
 
 
 def solve_many(problems: Iterable[dict[str, Any]]) -> list[Solution]:
-    """Solve many problems, on all threads.
+    """Solve many problems, on all threads or together on the GPU.
 
     Parameters
     ----------
@@ -168,7 +236,28 @@ def solve_many(problems: Iterable[dict[str, Any]]) -> list[Solution]:
     list of Solution
         In the order of the problems; the same bits whatever the number of threads.
     """
-    return run_problems(list(problems), solve)
+    return run_problems(list(problems), solve, _solve_together)
+
+
+def _solve_together(problems: Sequence[dict[str, Any]]) -> list[Solution] | None:
+    """Solve problems on one kernel in one batch on the GPU; None if they are the CPU's."""
+    backends = {str(problem.get("backend", "auto")) for problem in problems}
+    if len(backends) > 1:
+        return None
+    backend, kernel = backends.pop(), problems[0]["kernel"]
+    device = _device(backend, sum(_work(kernel, np.size(problem["idx"])) for problem in problems))
+    if device is None:
+        return None
+    tasks = [_task(**{k: v for k, v in problem.items() if k not in ("backend", "cache_bytes")}) for problem in problems]
+    try:
+        outcomes = gpu.solve_batch(device, kernel, tasks, problems[0].get("cache_bytes"))
+    except gpu.DeviceMemoryError as error:
+        _use_cpu_instead(backend, error)
+        return None
+    return [
+        _solution(task.problem, outcome, task.limits, f"cuda-{_engine_name(kernel, task.problem)}")
+        for task, outcome in zip(tasks, outcomes, strict=True)
+    ]
 
 
 def warm_up(arena_bytes: int = 256 << 20) -> None:
@@ -179,8 +268,6 @@ def warm_up(arena_bytes: int = 256 << 20) -> None:
     arena_bytes : int, default 256 MiB
         Memory for kernel rows that is touched now.
     """
-    import scipy.sparse as sp
-
     random = np.random.default_rng(0)
     X = random.normal(size=(600, 4))
     y = np.where(X[:, 0] + random.normal(size=600) > 0, 1.0, -1.0)

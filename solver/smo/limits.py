@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass, field
 
-from solver.smo.problem import Callback
+from solver.smo.problem import Callback, Problem
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "Task"]
 
 
 @dataclass
@@ -48,3 +48,12 @@ class Limits:
         if self.iterations >= self.max_iter:
             return "max_iter"
         return None
+
+
+@dataclass
+class Task:
+    """A problem to be solved, with its tolerance and limits."""
+
+    problem: Problem
+    tol: float
+    limits: Limits

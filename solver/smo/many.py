@@ -20,31 +20,50 @@ Arguments = dict[str, Any]
 _OVERLAP = 2.0
 
 
-def run_problems(problems: Sequence[Arguments], solve: Callable[..., Solution]) -> list[Solution]:
+def run_problems(
+    problems: Sequence[Arguments],
+    solve: Callable[..., Solution],
+    solve_together: Callable[[Sequence[Arguments]], list[Solution] | None],
+) -> list[Solution]:
     """Solve problems, which are keyword arguments of ``solve``, and return their solutions in order.
 
     A problem that starts from the one before it makes a chain with it. Chains on one kernel object run side by side,
     each on one thread, where they need not share a row cache that grows: on a matrix of all their kernel rows, if that
     fits and most of it would be computed anyhow; or each with rows of its own, if they have few samples in common.
     Otherwise they follow each other, and each uses all threads. Which it is does not depend on the number of threads,
-    so solutions do not either.
+    so solutions do not either. ``solve_together`` may take on several chains at once, a problem of each at a time.
     """
     chains = _chains(problems)
     solutions: list[Solution | None] = [None] * len(problems)
 
+    def start(place: int) -> Arguments:
+        before = solutions[place - 1]
+        if isinstance(problems[place].get("alpha0"), str) and before is not None:
+            return {"alpha0": before.alpha, "grad0": before.gradient}
+        return {}
+
     def run(chain: Sequence[int], kernel: Any) -> None:
         for place in chain:
-            arguments = {**problems[place], "kernel": kernel}
-            before = solutions[place - 1]
-            if isinstance(arguments.get("alpha0"), str) and before is not None:
-                arguments |= {"alpha0": before.alpha, "grad0": before.gradient}
-            solutions[place] = solve(**arguments)
+            if solutions[place] is None:
+                solutions[place] = solve(**(problems[place] | start(place) | {"kernel": kernel}))
+
+    def run_together(group: Sequence[Sequence[int]]) -> bool:
+        for step in range(max(map(len, group))):
+            places = [chain[step] for chain in group if len(chain) > step]
+            results = solve_together([problems[place] | start(place) for place in places])
+            if results is None:
+                return False
+            for place, result in zip(places, results, strict=True):
+                solutions[place] = result
+        return True
 
     by_kernel: dict[int, list[list[int]]] = {}
     for chain in chains:
         by_kernel.setdefault(id(problems[chain[0]].get("kernel")), []).append(chain)
     for group in by_kernel.values():
         kernel = problems[group[0][0]].get("kernel")
+        if len(group) > 1 and run_together(group):
+            continue
         views = _views(kernel, [[problems[place] for place in chain] for chain in group])
         if views is None:
             for chain in group:

@@ -83,7 +83,7 @@ class Solution:
     seconds : float
         Wall time.
     engine : str
-        Which engine ran: ``"direct"``, ``"working-set"`` or ``"linear"``.
+        Which engine ran: ``"direct"``, ``"working-set"`` or ``"linear"``; ``cuda-`` before it on the GPU.
 
     References
     ----------
@@ -107,9 +107,7 @@ class Solution:
     engine: str
 
 
-def _vector(
-    name: str, value: npt.ArrayLike, n: int, *, infinite: bool = False, missing: bool = False
-) -> FloatArray:
+def _vector(name: str, value: npt.ArrayLike, n: int, *, infinite: bool = False, missing: bool = False) -> FloatArray:
     array = np.asarray(value, dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n, float(array))
