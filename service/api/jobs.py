@@ -66,4 +66,11 @@ def jobs_router(jobs: JobService) -> APIRouter:
         """Stop a job. One in the queue ends at once; a running one within seconds, with its best model if so asked."""
         return jobs.cancel(caller.project_id, job_id, keep_best=body is not None and body.keep_best)
 
+    @router.post("/jobs/{job_id}/retry", operation_id="retryJob", status_code=202, responses=problems(404, 409, 422))
+    def retry(caller: Writer, response: Response, job_id: str, key: IdempotencyKey = None) -> Job:
+        """Run the request of a job that has ended once more, as a new job with `retry_of`."""
+        job = jobs.retry(caller.project_id, job_id, key)
+        response.headers["Location"] = f"/jobs/{job.id}"
+        return job
+
     return router

@@ -10,6 +10,14 @@ class JobNotFound(NotFound):
     title = "No such job"
 
 
+class JobNotFinished(Problem):
+    """A job that still waits or runs cannot be run again."""
+
+    type = "job-not-finished"
+    title = "The job has not ended"
+    status = 409
+
+
 class JobFinished(Problem):
     """A job that has ended cannot be cancelled any more."""
 

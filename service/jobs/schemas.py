@@ -88,11 +88,35 @@ Objective = Annotated[
 ]
 
 
+class TextFeatures(Body):
+    """How free text becomes features: TF-IDF weights of its words."""
+
+    words: Annotated[int, Field(ge=1, le=3)] = Field(default=1, description="Longest run of words that is a term.")
+    characters: Literal[0, 3, 4, 5, 6] = Field(
+        default=0, description="Longest run of characters within a word that is a term too; 0 for none."
+    )
+    max_terms: Annotated[int, Field(ge=1, le=500_000)] = Field(
+        default=50_000, description="Most terms kept of a column, the most frequent ones."
+    )
+    min_rows: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=2, description="Terms in fewer rows are left out, where there are at least ten times as many rows."
+    )
+
+
 class Features(Body):
-    """Which columns are features. All but the target, unless something is said here."""
+    """Which columns are features, and how. All but the target, unless something is said here."""
 
     include: list[Name] | None = Field(default=None, min_length=1, max_length=10_000)
     exclude: list[Name] = Field(default=[], max_length=10_000)
+    kinds: dict[Name, Literal["number", "category", "date", "text"]] = Field(
+        default={}, max_length=10_000, description="What columns are, where the guess is not wanted."
+    )
+    missing: Literal["indicate", "impute", "drop", "error"] = Field(
+        default="indicate",
+        description="Missing values: `indicate` fills in the median and adds a feature that says where; `impute` only "
+        "fills in; `drop` leaves such rows out of the training; `error` refuses them, when predicting too.",
+    )
+    text: TextFeatures = TextFeatures()
 
 
 EXAMPLE_TRAIN: JsonDict = {
@@ -164,6 +188,20 @@ class JobError(Answer):
     message: str
 
 
+class Estimate(Answer):
+    """What a training is thought to need, from rows × features × kernel."""
+
+    bytes: int = Field(description="Peak memory. Kernel values are kept as far as there is room.")
+    seconds: float = Field(description="Right to an order of magnitude at best; hard problems take longer.")
+    how: str = Field(description="Where the numbers come from.")
+
+
+EXAMPLE_ESTIMATE: JsonDict = {
+    "bytes": 702545920,
+    "seconds": 1.4,
+    "how": "600 MiB + 4 × 4,000 rows × 20 features (1 MiB) + 61 MiB of kernel values; seconds from 4,000² row pairs × "
+    "features, right to an order of magnitude at best",
+}
 EXAMPLE_JOB: JsonDict = {
     "id": "job_0192f0c1d5a67b3e8f0a1b2c3d4e5f61",
     "status": "running",
@@ -176,6 +214,8 @@ EXAMPLE_JOB: JsonDict = {
     "cancel_requested_at": None,
     "error": None,
     "model_id": None,
+    "retry_of": None,
+    "estimate": EXAMPLE_ESTIMATE,
     "request": EXAMPLE_TRAIN,
 }
 
@@ -198,6 +238,8 @@ class Job(Answer):
     cancel_requested_at: datetime | None
     error: JobError | None
     model_id: str | None
+    retry_of: str | None = Field(description="The job whose request this one repeats.")
+    estimate: Estimate | None
     request: dict[str, Any] = Field(description="The body of POST /train with every default filled in.")
 
 
@@ -206,6 +248,7 @@ class DryRun(Answer):
 
     valid: Literal[True] = True
     request: dict[str, Any] = Field(description="The body with every default filled in.")
+    estimate: Estimate
 
 
 class JobEvent(Answer):

@@ -35,7 +35,13 @@ def test_train_puts_a_job_into_the_queue_and_wakes_the_dispatcher(client, settin
     assert job["request"]["alias"] == "spam-filter"
     assert job["request"]["test_fraction"] == 0.2
     assert job["request"]["max_seconds"] == settings.job_max_seconds
-    assert job["request"]["features"] == {"include": None, "exclude": []}
+    assert job["request"]["features"] == {
+        "include": None,
+        "exclude": [],
+        "kinds": {},
+        "missing": "indicate",
+        "text": {"words": 1, "characters": 0, "max_terms": 50_000, "min_rows": 2},
+    }
     assert job["request"]["params"]["C"] == 10
     assert client.get(f"/jobs/{job['id']}").json() == job
     events = client.get(f"/jobs/{job['id']}/events").json()
@@ -50,6 +56,10 @@ def test_dry_run_makes_nothing(client, database):
     assert response.status_code == 200, response.text
     assert response.json()["valid"] is True
     assert response.json()["request"]["seed"] == 0
+    estimate = response.json()["estimate"]
+    assert estimate["bytes"] > 500 << 20  # the libraries alone
+    assert estimate["seconds"] < 5
+    assert "60 rows × " in estimate["how"]
     assert fields(client.post("/train?dry_run=true", json=train_body(dataset, target="nope"))) == ["body.target"]
     assert counts(database, "jobs", "job_events", "idempotency_keys") == [0, 0, 0]
 
@@ -63,6 +73,10 @@ def test_train_names_the_field_at_fault(client, database):
         "body.unlabeled.0": [{"unlabeled": [0]}],
         "body.features.include.0": [{"features": {"include": ["nope"]}}],
         "body.features.include": [{"features": {"include": []}}, {"features": {"include": ["label", "age"]}}],
+        "body.features.kinds.nope": [{"features": {"kinds": {"nope": "text"}}}],
+        "body.features.kinds.job": [{"features": {"kinds": {"job": "magic"}}}],
+        "body.features.missing": [{"features": {"missing": "ignore"}}],
+        "body.features.text.characters": [{"features": {"text": {"characters": 2}}}],
         "body.features.exclude.1": [{"features": {"exclude": ["age", "nope"]}}],
         "body.features": [{"features": {"exclude": ["age", "job"]}}, {"features": 1}],
         "body.objective": [{"objective": {"kind": "accuracy"}}, {"objective": {}}, {"objective": None}],
@@ -235,3 +249,75 @@ def test_numbers_in_positive_and_unlabeled_may_be_spelt_as_in_the_file(client):
     request = client.post("/train", json=body).json()["request"]
     assert (request["positive"], request["unlabeled"]) == ("1", ["-1", "0.5", "?"])
     assert fields(client.post("/train", json=body | {"unlabeled": ["1"]})) == ["body.positive"]
+
+
+def test_labels_that_the_profile_knows_are_looked_at_before_a_job_is_made(client):
+    rows = "".join(f"{i},{('spam', 'ham', '?')[i % 3]},{i % 2},{7 + i % 2}\n" for i in range(30))
+    dataset = upload(client, f"x,label,bit,number\n{rows}".encode())
+
+    def answer(**changes):
+        return client.post("/train?dry_run=true", json=train_body(dataset, unlabeled=["?"]) | changes)
+
+    assert answer().status_code == 200
+    assert fields(answer(positive="Spam")) == ["body.positive"]
+    assert fields(answer(positive="spam", unlabeled=["?", "ham"])) == ["body.target"]
+    assert answer(target="number", positive="8.0").status_code == 200
+    for unknown in ("9", "spam", "6.5"):
+        assert fields(answer(target="number", positive=unknown)) == ["body.positive"]
+
+
+def test_a_training_that_cannot_fit_is_refused_with_what_helps(client, settings, database):
+    dataset = store_dataset(database)
+
+    def refusal(rows, client=client, **changes):
+        with database.transaction() as session:
+            session.execute(text("UPDATE datasets SET rows = :rows"), {"rows": rows})
+        response = client.post("/train", json=train_body(dataset) | changes)
+        assert response.status_code == 422, response.text
+        (error,) = response.json()["errors"]
+        return error["field"], error["message"]
+
+    field, message = refusal(10**9)
+    assert field == "body.features"
+    assert "fewer columns in features.include" in message
+    assert "a job may use 8,192 MiB" in message
+    field, message = refusal(200_000, algorithm="lapsvm", params={})
+    assert field == "body.params"
+    assert "kernel = 'linear'" in message
+    field, message = refusal(100_000, params={"cache_size": 9000})
+    assert "a smaller cache_size" in message
+    with api_client(settings, job_memory_bytes=1 << 30) as small:
+        field, message = refusal(3_000_000, small, params={"kernel": "rbf"})
+    assert field == "body.params"
+    assert "a job may use 1,024 MiB" in message
+    assert "kernel = 'linear'" in message
+    linear = client.post("/train", json=train_body(dataset, params={"kernel": "linear"}))
+    assert linear.status_code == 202, linear.text
+    assert linear.json()["estimate"]["seconds"] > 10
+    assert counts(database, "jobs") == [1]
+
+
+def test_retry(client, database):
+    dataset = store_dataset(database)
+    first = client.post("/train", json=train_body(dataset, seed=7)).json()
+    assert first["retry_of"] is None
+    early = client.post(f"/jobs/{first['id']}/retry")
+    assert (early.status_code, early.json()["type"]) == (409, "urn:prefsvm:problem:job-not-finished")
+    set_status(database, first["id"], "failed")
+    again = client.post(f"/jobs/{first['id']}/retry", headers={"Idempotency-Key": "a"})
+    assert again.status_code == 202, again.text
+    second = again.json()
+    assert again.headers["location"] == f"/jobs/{second['id']}"
+    assert (second["retry_of"], second["status"], second["attempt"]) == (first["id"], "queued", 0)
+    assert second["request"] == first["request"]
+    assert second["estimate"] == first["estimate"]
+    assert client.get(f"/jobs/{first['id']}").json()["status"] == "failed"
+    assert client.post(f"/jobs/{first['id']}/retry", headers={"Idempotency-Key": "a"}).json() == second
+    set_status(database, second["id"], "succeeded")
+    third = client.post(f"/jobs/{second['id']}/retry")
+    assert third.json()["retry_of"] == second["id"]
+    assert client.post(f"/jobs/job_{'0' * 32}/retry").status_code == 404
+    client.post(f"/jobs/{third.json()['id']}/cancel")
+    assert client.delete(f"/datasets/{dataset['id']}").status_code == 204
+    assert fields(client.post(f"/jobs/{first['id']}/retry")) == ["body.dataset"]
+    assert counts(database, "jobs") == [3]

@@ -47,6 +47,7 @@ OPERATIONS = {
     "getDataset": "GET /datasets/{dataset_id}",
     "getHealth": "GET /healthz",
     "getJob": "GET /jobs/{job_id}",
+    "retryJob": "POST /jobs/{job_id}/retry",
     "getModel": "GET /models/{model_id}",
     "getModelCard": "GET /models/{model_id}/card",
     "getModelCurve": "GET /models/{model_id}/curves/{kind}",

@@ -1,0 +1,211 @@
+"""Can this training succeed? What can be told from a request and the profile of its data set, before a job is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.db.tables import DatasetRow
+from service.errors import FieldError, InvalidRequest
+from service.ingest.limits import MAX_EXACT_INTEGER
+from service.jobs.schemas import TrainRequest
+from service.settings import Settings
+from solver.estimate import Estimate, estimate_training
+from solver.operating_point import Objective, ObjectiveError, check_rule
+from solver.training import ALGORITHMS, ParamError, validate_params
+
+AUTO = "auto"
+DENSE_FEATURES = 512
+"""From so many features on, their matrix may be sparse."""
+TEXT_ENTRIES = 100
+"""Different words of a text, about."""
+DATE_FEATURES = 8
+
+
+@dataclass(frozen=True)
+class CheckedTraining:
+    """A request that was found good.
+
+    Parameters
+    ----------
+    request : dict
+        With every default filled in.
+    estimate : dict
+        What it will need: ``{"bytes", "seconds", "how"}``.
+    """
+
+    request: dict[str, Any]
+    estimate: dict[str, Any]
+
+
+def check_training(body: TrainRequest, dataset: DatasetRow | None, settings: Settings) -> CheckedTraining:
+    """Check a request against the data set that it names.
+
+    Raises
+    ------
+    InvalidRequest
+        If the training could not succeed or would not fit into the memory of a job; it names all fields at fault.
+    """
+    if dataset is None:
+        raise InvalidRequest.of("body.dataset", "there is no such data set")
+    request = body.model_dump()
+    errors = [
+        *_target_errors(body, request, dataset),
+        *_column_errors(body, dataset),
+        *_algorithm_errors(body, request),
+    ]
+    limit = settings.job_max_seconds
+    if body.max_seconds is not None and body.max_seconds > limit:
+        errors.append(FieldError("body.max_seconds", f"this installation allows at most {limit:g}"))
+    request["max_seconds"] = body.max_seconds if body.max_seconds is not None else limit
+    if errors:
+        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+    estimate = _estimate(request, dataset)
+    if estimate.least_bytes > settings.job_memory_bytes:
+        message = (
+            f"the training would need at least {estimate.least_bytes / 2**20:,.0f} MiB, and a job may use "
+            f"{settings.job_memory_bytes / 2**20:,.0f} MiB ({estimate.how}); what helps: {estimate.advice}"
+        )
+        raise InvalidRequest.of(f"body.{estimate.largest}", message)
+    needed = min(estimate.bytes, settings.job_memory_bytes)  # the cache takes what there is
+    return CheckedTraining(request, {"bytes": needed, "seconds": round(estimate.seconds, 1), "how": estimate.how})
+
+
+def _target_errors(body: TrainRequest, request: dict[str, Any], dataset: DatasetRow) -> Iterator[FieldError]:
+    """Look at target and labels; labels that are numbers get their shortest spelling in `request`."""
+    targets = {column["name"]: column for column in dataset.columns if column["kind"] != "features"}
+    target = targets.get(body.target)
+    if target is None:
+        yield FieldError("body.target", "the data set has no such column")
+        return
+    if body.positive is None and not _may_be_plain_labels(target, body.unlabeled):
+        yield FieldError("body.positive", "is required unless the labels are 0 and 1 or -1 and +1")
+        return
+    if target["kind"] == "number":
+        # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0.
+        request["unlabeled"] = [_number_label(label) for label in body.unlabeled]
+        request["positive"] = None if body.positive is None else _number_label(body.positive)
+    positive = request["positive"]
+    if positive is not None and positive in request["unlabeled"]:
+        yield FieldError("body.positive", "is also listed in `unlabeled`")
+    elif positive is not None and not _may_occur(positive, target):
+        yield FieldError("body.positive", "no row of the target column has this label")
+    else:
+        labels = _labels(target, request["unlabeled"])
+        if labels is not None and len(labels) < 2:
+            yield FieldError("body.target", f"needs labels of two classes and has {len(labels)}")
+
+
+def _labels(target: Mapping[str, Any], unlabeled: Sequence[str]) -> dict[str, int] | None:
+    """Return how many rows have each label, if the profile lists them."""
+    values: dict[str, int] | None = target.get("values")
+    if values is None:
+        return None
+    return {label: count for label, count in values.items() if label.strip() and label not in unlabeled}
+
+
+def _may_occur(label: str, target: Mapping[str, Any]) -> bool:
+    """Tell whether a label may stand in the column, as far as its profile says."""
+    if target.get("values") is not None:
+        return label in target["values"]
+    if target["kind"] != "number" or target.get("min") is None:
+        return True
+    try:
+        return bool(target["min"] <= float(label) <= target["max"])
+    except ValueError:
+        return False
+
+
+def _column_errors(body: TrainRequest, dataset: DatasetRow) -> list[FieldError]:
+    errors = []
+    names = {column["name"] for column in dataset.columns}
+    numbered = dataset.layout == "matrix"  # its columns have numbers, which are not listed
+    for part, chosen in (("include", body.features.include or []), ("exclude", body.features.exclude)):
+        for position, name in enumerate(chosen):
+            if not (name.isascii() and name.isdigit() if numbered else name in names):
+                errors.append(FieldError(f"body.features.{part}.{position}", "the data set has no such column"))
+    errors += [
+        FieldError(f"body.features.kinds.{name}", "the data set has no such column")
+        for name in body.features.kinds
+        if numbered or name not in names
+    ]
+    if body.target in (body.features.include or []):
+        errors.append(FieldError("body.features.include", "the target cannot be a feature"))
+    if not numbered and not errors and not set(body.features.include or names) - {*body.features.exclude, body.target}:
+        errors.append(FieldError("body.features", "leave no column to learn from"))
+    return errors
+
+
+def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[FieldError]:
+    if body.algorithm != AUTO and body.algorithm not in ALGORITHMS:
+        return [FieldError("body.algorithm", f"should be one of {', '.join([AUTO, *ALGORITHMS])}")]
+    try:
+        request["params"] = validate_params(body.algorithm, body.params)
+    except ParamError as error:
+        return [FieldError(f"body.params.{error.name}", str(error))]
+    try:
+        check_rule(request["params"]["threshold_rule"], Objective.parse(request["objective"]))
+    except ObjectiveError as error:
+        return [FieldError("body.objective", str(error))]
+    except ValueError as error:
+        return [FieldError("body.params.threshold_rule", str(error))]
+    return []
+
+
+def _may_be_plain_labels(target: Mapping[str, Any], unlabeled: Sequence[str]) -> bool:
+    """Tell whether the labels may be 0/1 or -1/+1, which need no word on what is positive. Training knows for sure."""
+    if target["kind"] == "number":
+        return target.get("min") in (-1, 0) and target.get("max") == 1
+    # Digits beside a mark for "not known", such as "?", make a column of text.
+    return bool(unlabeled) or target.get("plus_minus_one", False)
+
+
+def _number_label(label: str) -> str:
+    """Spell a number as the labels of a column of numbers are spelt; leave anything else as it is."""
+    try:
+        value = float(label)
+    except ValueError:
+        return label
+    if not math.isfinite(value):
+        return label
+    return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
+
+
+def _estimate(request: dict[str, Any], dataset: DatasetRow) -> Estimate:
+    target = next(column for column in dataset.columns if column["name"] == request["target"])
+    labels = _labels(target, request["unlabeled"])
+    labelled = dataset.rows - target.get("missing", 0) if labels is None else sum(labels.values())
+    algorithm = request["algorithm"]
+    if algorithm == AUTO:
+        algorithm = "psvm" if labelled < dataset.rows else "svm"
+    features, size = _feature_matrix(request, dataset)
+    return estimate_training(
+        rows=max(1, dataset.rows),
+        labelled=labelled,
+        features=features,
+        matrix_bytes=size,
+        algorithm=algorithm,
+        params=validate_params(algorithm, request["params"]),
+    )
+
+
+def _feature_matrix(request: dict[str, Any], dataset: DatasetRow) -> tuple[int, int]:
+    """Return columns and bytes of the feature matrix, about."""
+    chosen = request["features"]["include"]
+    excluded = {*request["features"]["exclude"], request["target"]}
+    width = entries_a_row = entries = 0
+    for column in dataset.columns:
+        if column["kind"] == "features":  # the sparse matrix of a `matrix` layout
+            share = 1.0 if chosen is None else min(1.0, len(chosen) / max(1, column["count"]))
+            width += math.ceil(share * column["count"])
+            entries += math.ceil(share * column["nonzeros"])
+        elif column["name"] not in excluded and (chosen is None or column["name"] in chosen):
+            kind = request["features"]["kinds"].get(column["name"], column["kind"])
+            wide = column.get("distinct") or 1
+            width += {"number": 1, "date": DATE_FEATURES}.get(kind, wide)
+            entries_a_row += {"number": 1, "date": DATE_FEATURES, "category": 1}.get(kind, TEXT_ENTRIES)
+    entries += entries_a_row * dataset.rows
+    sparse = dataset.layout == "matrix" or width >= DENSE_FEATURES
+    return max(1, width), min(12 * entries, 8 * width * dataset.rows) if sparse else 8 * width * dataset.rows
