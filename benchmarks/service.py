@@ -43,7 +43,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from service.db.session import Database
-from service.db.tables import ModelChunkRow, ModelRow
+from service.db.tables import DEFAULT_PROJECT, ModelChunkRow, ModelRow
 from service.identifiers import new_id
 from service.local.stack import Stack, local_stack
 from service.settings import Settings
@@ -134,6 +134,7 @@ def store(database: Database, model: Model, folder: Path) -> str:
     model_id = new_id("mdl")
     with database.transaction() as session:
         row = ModelRow(
+            project_id=DEFAULT_PROJECT,
             id=model_id,
             algorithm=model.algorithm,
             manifest=model.manifest,

@@ -50,11 +50,12 @@ def upgrade() -> None:
         op.f("ix_api_keys_project_id_created_at_id"), "api_keys", ["project_id", "created_at", "id"], unique=False
     )
 
-    # The default gives the rows that are there to the default project.
+    # The default gives the rows that are there to the default project; later ones must name theirs.
     for table in OWNED:
         op.add_column(
             table, sa.Column("project_id", sa.Text(), server_default=sa.text(f"'{DEFAULT_PROJECT}'"), nullable=False)
         )
+        op.alter_column(table, "project_id", server_default=None)
     for table in ("datasets", "jobs", "models", "alias_changes"):
         op.create_foreign_key(
             op.f(f"fk_{table}_project_id_projects"), table, "projects", ["project_id"], ["id"], ondelete="RESTRICT"

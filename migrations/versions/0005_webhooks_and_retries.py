@@ -13,7 +13,6 @@ down_revision = "0004"
 branch_labels = None
 depends_on = None
 
-DEFAULT_PROJECT = "prj_" + 32 * "0"
 TIME = postgresql.TIMESTAMP(timezone=True)
 
 
@@ -25,7 +24,7 @@ def upgrade() -> None:
     op.create_table(
         "webhooks",
         sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("project_id", sa.Text(), server_default=sa.text(f"'{DEFAULT_PROJECT}'"), nullable=False),
+        sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("url", sa.Text(), nullable=False),
         sa.Column("secret", sa.LargeBinary(), nullable=False),
         sa.Column("created_at", TIME, server_default=sa.text("now()"), nullable=False),

@@ -12,7 +12,7 @@ import pytest
 from api_support import api_client, counts, store_dataset, train_body, upload
 from sqlalchemy import select
 
-from service.db.tables import DatasetRow, JobRow, ModelChunkRow, ModelRow
+from service.db.tables import DEFAULT_PROJECT, DatasetRow, JobRow, ModelChunkRow, ModelRow
 from service.identifiers import new_id
 from solver.algorithms import ALGORITHMS
 from worker import fit
@@ -120,7 +120,7 @@ def trained_by_worker(client, database, settings, tmp_path):
         model_id = new_id("mdl")
         with database.transaction() as session:
             session.add(
-                ModelRow(
+                ModelRow(project_id=DEFAULT_PROJECT,
                     id=model_id, job_id=job.job_id, algorithm=result.algorithm, manifest=result.manifest,
                     report=result.report, bytes=len(raw), sha256=hashlib.sha256(raw).hexdigest(),
                 )

@@ -165,7 +165,8 @@ def test_size_limit_holds_with_and_without_a_length(settings, database):
         # A length that cannot fit is refused before anything is sent.
         with socket.create_connection((client.base_url.host, client.base_url.port), timeout=10) as connection:
             connection.sendall(
-                b"POST /datasets HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 2000000\r\n\r\n"
+                b"POST /datasets HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Type: text/csv\r\nContent-Length: 2000000\r\n\r\n"
             )
             assert connection.recv(100).split()[1] == b"413"
     assert len(blob_files(settings)) == 2

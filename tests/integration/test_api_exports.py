@@ -13,7 +13,7 @@ import pytest
 from api_support import api_client, report, store_dataset, store_model, tiny_model
 from sqlalchemy import text
 
-from service.db.tables import JobRow
+from service.db.tables import DEFAULT_PROJECT, JobRow
 from service.identifiers import new_id
 from solver.evaluation import Sigmoid
 from solver.model_file import read_model
@@ -110,7 +110,16 @@ def test_model_card(client, database, tmp_path):
     job = new_id("job")
     request = {"target": "la\nbel", "features": {"include": None, "exclude": ["id_*"]}, "seed": 7, "test_fraction": 0.1}
     with database.transaction() as session:
-        session.add(JobRow(id=job, max_attempts=3, max_seconds=1, request=request, dataset_id=dataset["id"]))
+        session.add(
+            JobRow(
+                project_id=DEFAULT_PROJECT,
+                id=job,
+                max_attempts=3,
+                max_seconds=1,
+                request=request,
+                dataset_id=dataset["id"],
+            )
+        )
     model = store_model(database, tmp_path, job_id=job)
     changed = report() | {
         "status": "preference_unmet",

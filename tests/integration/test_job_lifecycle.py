@@ -43,14 +43,14 @@ JOBS = JobLifecycle(lease_seconds=30, redispatch_seconds=15)
 def enqueue(database: Database) -> Callable[..., str]:
     def run(request: dict[str, Any] | None = None, **columns: Any) -> str:
         with database.transaction() as session:
-            dataset = DatasetRow(
+            dataset = DatasetRow(project_id=DEFAULT_PROJECT,
                 id=new_id("ds"), name="d", format="csv", layout="table", bytes=1, sha256="0", rows=1, columns=[],
                 warnings=[], blob_key="b", columnar_key="c",
             )  # fmt: skip
             session.add(dataset)
             session.flush()
             values = {"max_attempts": 3, "max_seconds": 60.0, "dataset_id": dataset.id, **columns}
-            job = JobRow(id=new_id("job"), request=request or {}, **values)
+            job = JobRow(project_id=DEFAULT_PROJECT, id=new_id("job"), request=request or {}, **values)
             return JobRepository(session, DEFAULT_PROJECT).enqueue(job).id
 
     return run

@@ -17,7 +17,7 @@ from worker_bench import Bench, wait_for
 
 from service.blobs.store import BlobStore
 from service.db.session import Database
-from service.db.tables import DatasetRow, ModelChunkRow
+from service.db.tables import DEFAULT_PROJECT, DatasetRow, ModelChunkRow
 from service.identifiers import new_id
 from service.settings import Settings
 from solver.model_file import read_model
@@ -43,7 +43,7 @@ def dataset(settings: Settings, database: Database, tmp_path: Path) -> str:
     pq.write_table(pa.table(columns), tmp_path / "columnar")
     with BlobStore(settings.blob_location).writer("columnar/tumours") as blob:
         blob.write((tmp_path / "columnar").read_bytes())
-    row = DatasetRow(
+    row = DatasetRow(project_id=DEFAULT_PROJECT,
         id=new_id("ds"), name="tumours", format="csv", layout="table", bytes=1, sha256="0", rows=len(labels),
         columns=[], warnings=[], blob_key="b", columnar_key="columnar/tumours",
     )  # fmt: skip
@@ -131,7 +131,7 @@ def test_a_large_training_that_runs_out_of_time_has_a_model(
     with BlobStore(settings.blob_location).writer("columnar/large") as blob:
         blob.write((tmp_path / "columnar").read_bytes())
     bench = Bench(settings, database, runner="worker.fit", stop_grace_seconds=settings.stop_grace_seconds)
-    row = DatasetRow(
+    row = DatasetRow(project_id=DEFAULT_PROJECT,
         id=new_id("ds"), name="large", format="csv", layout="table", bytes=1, sha256="0", rows=rows,
         columns=[], warnings=[], blob_key="b", columnar_key="columnar/large",
     )  # fmt: skip

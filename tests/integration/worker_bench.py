@@ -45,14 +45,14 @@ class JobTable:
         **request: Any,
     ) -> str:
         with self.database.transaction() as session:
-            dataset = DatasetRow(
+            dataset = DatasetRow(project_id=DEFAULT_PROJECT,
                 id=new_id("ds"), name="d", format="csv", layout="table", bytes=1, sha256="0", rows=1, columns=[],
                 warnings=[], blob_key="b", columnar_key="c",
             )  # fmt: skip
             if dataset_id is None:
                 session.add(dataset)
                 session.flush()
-            job = JobRow(
+            job = JobRow(project_id=DEFAULT_PROJECT,
                 id=new_id("job"), request={"do": do, **request}, dataset_id=dataset_id or dataset.id,
                 max_seconds=max_seconds, max_attempts=max_attempts,
             )  # fmt: skip

@@ -79,12 +79,14 @@ def test_a_kill_in_the_middle_leaves_a_whole_revision(engine, empty_database_url
 
 def test_rows_that_break_the_rules_are_refused(engine, empty_database_url):
     migrate.upgrade(empty_database_url)
+    columns = "INSERT INTO jobs (project_id, id, max_attempts, request, max_seconds"
+    values = "VALUES ('prj_0', 'j', 3, '{}', 1"
     wrong = [
-        "INSERT INTO jobs (id, status, max_attempts, request, max_seconds) VALUES ('j', 'lost', 3, '{}', 1)",
+        f"{columns}, status) {values}, 'lost')",
         # running without a lease, and finished without a time
-        "INSERT INTO jobs (id, status, max_attempts, request, max_seconds) VALUES ('j', 'running', 3, '{}', 1)",
-        "INSERT INTO jobs (id, status, max_attempts, request, max_seconds) VALUES ('j', 'succeeded', 3, '{}', 1)",
-        "INSERT INTO jobs (id, max_attempts, request, max_seconds, progress) VALUES ('j', 3, '{}', 1, 1.5)",
+        f"{columns}, status) {values}, 'running')",
+        f"{columns}, status) {values}, 'succeeded')",
+        f"{columns}, progress) {values}, 1.5)",
     ]
     for statement in wrong:
         with pytest.raises(Exception, match="violates check constraint"), engine.begin() as connection:
