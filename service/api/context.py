@@ -6,9 +6,9 @@ import logging
 import re
 import time
 from collections.abc import Callable
-from uuid import uuid4
+from os import urandom
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.gate import CALLER
@@ -60,8 +60,8 @@ class RequestContext:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Serve one request; returns the status of the answer."""
-        given = Headers(scope=scope).get("x-request-id", "")
-        token = request_id.set(given if _GIVEN_ID.fullmatch(given) else uuid4().hex)
+        given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
+        token = request_id.set(given if _GIVEN_ID.fullmatch(given) else urandom(16).hex())
         started = time.perf_counter()
         status = 0
 
@@ -69,10 +69,11 @@ class RequestContext:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = request_id.get()
-                headers["X-Content-Type-Options"] = "nosniff"
-                headers.setdefault("Cache-Control", "no-store")
+                headers = message.setdefault("headers", [])
+                headers.append((b"x-request-id", request_id.get().encode()))
+                headers.append((b"x-content-type-options", b"nosniff"))
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
             await send(message)
 
         try:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from service.api.problem import ContentTooLarge, InvalidJson, UnsupportedMediaType
 
@@ -109,20 +110,31 @@ async def read_limited(request: Request, limit: int, received: Callable[[int], N
     ContentTooLarge
         As soon as the body is known to have more than `limit` bytes.
     """
-    too_large = ContentTooLarge(f"a body of this call may have at most {limit} bytes")
     declared = declared_length(request) or 0
     if declared > limit:
-        raise too_large
+        raise ContentTooLarge(_too_large(limit))
     if received is not None:
         received(declared)
     parts = bytearray()
-    async for chunk in request.stream():
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(parts) + len(chunk) > limit:
+            raise ContentTooLarge(_too_large(limit))
+        if not more and not parts:
+            return chunk  # all of it at once, as most bodies come
         parts += chunk
-        if len(parts) > limit:
-            raise too_large
         if received is not None:
             received(len(parts))
     return bytes(parts)
+
+
+def _too_large(limit: int) -> str:
+    return f"a body of this call may have at most {limit} bytes"
 
 
 def parse_json(raw: bytes) -> Any:
