@@ -34,7 +34,7 @@ MODELS = text(
        AND NOT EXISTS (SELECT FROM aliases WHERE aliases.model_id = models.id)
     """
 )
-JOBS = text("DELETE FROM jobs WHERE finished_at < now() - CAST(:age AS interval)")
+JOBS = text("DELETE FROM jobs WHERE finished_at < now() - CAST(:age AS interval) RETURNING result ->> 'blob_key'")
 DATASETS = text(
     """
     DELETE FROM datasets
@@ -92,7 +92,7 @@ class Keeper:
                         continue
                     result = cast(CursorResult[Any], session.execute(statement, {"age": timedelta(days=days)}))
                     gone = result.all() if result.returns_rows else []
-                    blobs += [key for row in gone for key in row]
+                    blobs += [key for row in gone for key in row if key is not None]
                     count = len(gone) if result.returns_rows else result.rowcount
                     if count:
                         deleted[kind] = count

@@ -176,9 +176,12 @@ class JobRow(Base):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     project_id: Mapped[str] = _project()
+    kind: Mapped[str] = mapped_column(server_default="train")
+    """``train`` makes a model, ``batch`` predicts a data set."""
     status: Mapped[str] = mapped_column(server_default="queued")
     phase: Mapped[str | None]
-    """What the running attempt does now: ``reading``, ``features``, ``training``, ``evaluating``, ``storing``."""
+    """What the running attempt does now: ``reading``, ``features``, ``training``, ``evaluating``, ``storing``, or
+    ``predicting``."""
     progress: Mapped[float] = mapped_column(server_default="0")
     """Share of the running attempt that is done, 0 to 1."""
     attempt: Mapped[int] = mapped_column(server_default="0")
@@ -203,8 +206,11 @@ class JobRow(Base):
     """The job whose request this one repeats."""
     estimate: Mapped[dict[str, Any] | None]
     """What the job was thought to need when it was accepted."""
+    result: Mapped[dict[str, Any] | None]
+    """Of a batch that succeeded: ``blob_key``, ``bytes``, ``sha256``, ``rows``, ``labels``, ``warnings``."""
 
     __table_args__ = (
+        CheckConstraint("kind IN ('train', 'batch')", name="kind"),
         CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"),
         CheckConstraint("(status = 'running') = (lease_until IS NOT NULL)", name="lease"),
         CheckConstraint(
