@@ -66,6 +66,7 @@ SCOPES = {
         "deleteDataset",
         "deleteModel",
         "putAlias",
+        "retryJob",
         "rollbackAlias",
         "train",
     },
