@@ -1,0 +1,81 @@
+"""Exact or low-rank: which engine a problem goes to, by what the exact one would need."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from solver.typing import Matrix
+
+__all__ = ["ENGINES", "Choice", "EngineName", "choose_engine", "exact_limit"]
+
+EngineName = Literal["auto", "exact", "lowrank"]
+ENGINES: Final[tuple[EngineName, ...]] = ("auto", "exact", "lowrank")
+
+# noisy data make about this share of the rows support vectors, whose kernel rows the exact solver computes
+_SUPPORT_SHARE: Final = 1 / 3
+
+# kernel rows may take so many times the memory there is for them: the ones dropped are computed again
+_OVERCOMMIT: Final = 8
+
+# measured, one thread: seconds for a kernel value with all that is done with it, and more for each feature
+_SECONDS_A_VALUE: Final = 4e-9
+_SECONDS_A_FEATURE: Final = 2e-11
+
+# of the time that is left a single training may take this share: folds and controls are trained too
+_SHARE_OF_TIME: Final = 0.2
+
+# below this the exact solver is the faster one
+_SMALLEST: Final = 5000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine and why it was chosen, in a sentence."""
+
+    low_rank: bool
+    reason: str
+
+
+def exact_limit(X: Matrix, cache_bytes: int, seconds_left: float | None) -> int:
+    """Largest number of rows that the exact solver is trusted with."""
+    by_memory = math.sqrt(_OVERCOMMIT * cache_bytes / (4 * _SUPPORT_SHARE))
+    by_time = math.inf
+    if seconds_left is not None:
+        width = X.nnz / max(1, X.shape[0]) if hasattr(X, "nnz") else X.shape[1]
+        per_value = _SECONDS_A_VALUE + _SECONDS_A_FEATURE * float(width)
+        by_time = math.sqrt(_SHARE_OF_TIME * max(0.0, seconds_left) / (per_value * _SUPPORT_SHARE))
+    return int(max(_SMALLEST, min(by_memory, by_time)))
+
+
+def choose_engine(
+    wish: EngineName, n: int, X: Matrix, kind: str, cache_bytes: int, seconds_left: float | None
+) -> Choice:
+    """Choose the engine for a problem.
+
+    Parameters
+    ----------
+    wish : {"auto", "exact", "lowrank"}
+    n : int
+        Variables.
+    X : matrix
+        Features of all samples.
+    kind : str
+        Of the kernel. With the linear one the exact solver keeps no kernel rows.
+    cache_bytes : int
+        Memory for kernel rows.
+    seconds_left : float, optional
+    """
+    if wish != "auto":
+        return Choice(wish == "lowrank", "solver was set to " + wish)
+    if kind == "linear":
+        return Choice(False, "the linear kernel needs no kernel rows")
+    limit = exact_limit(X, cache_bytes, seconds_left)
+    if n <= limit:
+        return Choice(False, f"the exact solver can do {n} rows with this memory and time")
+    rows_mb = 4 * n * n * _SUPPORT_SHARE / 1e6
+    return Choice(
+        True,
+        f"{n} rows are more than the {limit} that the exact solver is trusted with: their kernel rows would take about "
+        f"{rows_mb:,.0f} MB, and there are {cache_bytes / 1e6:,.0f} MB for them"
+        + ("" if seconds_left is None else f" and {seconds_left:,.0f} s left"),
+    )

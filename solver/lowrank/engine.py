@@ -1,0 +1,194 @@
+"""One quadratic program on the factor, and its polishing with the exact engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.lowrank.ascent import Ascent
+from solver.lowrank.factor import Factor
+from solver.smo import Solution, _solution, solve
+from solver.smo.engines import Outcome
+from solver.smo.limits import Limits
+from solver.smo.problem import Callback, Problem, make_problem
+from solver.typing import FloatArray, IndexArray
+
+__all__ = ["LowRankSolution", "Polish", "solve_lowrank"]
+
+# visits of a variable, on average, before the solver gives up
+_MOST_PASSES = 10_000
+
+# a variable whose low-rank gradient holds it at its bound by less than this may be a support vector after all
+_MARGIN = 0.5
+
+# polishing needs a sparse solution: it pays while no more than this share of the variables are candidates
+_MOST_CANDIDATES = 0.25
+
+# variables outside the candidates that are looked at to tell whether polishing missed any
+_CHECKED_OUTSIDE = 2000
+
+
+@dataclass(frozen=True)
+class Polish:
+    """What the exact engine did after the low-rank one.
+
+    Attributes
+    ----------
+    candidates : int
+        Variables that were solved for exactly.
+    missed : float
+        Share of the other variables that violate optimality by more than the tolerance, from a sample of 2,000.
+    """
+
+    candidates: int
+    missed: float
+
+
+@dataclass(frozen=True)
+class LowRankSolution(Solution):
+    """A solution of the factor's problem; ``gap``, ``objective`` and ``gradient`` are those of that problem.
+
+    If it was polished they are those of the exact problem of the candidates, and the gradient of all others is NaN.
+
+    Attributes
+    ----------
+    factor : Factor
+    weights : (rank,) float64
+        ``f(s) = G_s · weights + b``, before polishing.
+    polish : Polish or None
+    """
+
+    factor: Factor
+    weights: FloatArray
+    polish: Polish | None
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """``f(x) = Σ_j coefficients_j K(landmarks_j, x) + b``, before polishing."""
+        return np.asarray(self.factor.whitening @ self.weights)
+
+
+def solve_lowrank(
+    factor: Factor,
+    idx: npt.ArrayLike,
+    y: npt.ArrayLike,
+    p: npt.ArrayLike,
+    lo: npt.ArrayLike,
+    hi: npt.ArrayLike,
+    delta: float = 0.0,
+    *,
+    alpha0: npt.ArrayLike | None = None,
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    seed: int = 0,
+    polish_up_to: int = 0,
+    cache_bytes: int | None = None,
+) -> LowRankSolution:
+    """Solve one quadratic program of the form of `solver.smo.solve` with ``G Gᵀ`` in place of the kernel matrix.
+
+    Dual coordinate ascent [1]_ in random order, with shrinking. The equality constraint is met by the method of
+    multipliers, so the intercept is the exact one and not penalised.
+
+    Parameters
+    ----------
+    factor : Factor
+        Successive calls share it.
+    idx, y, p, lo, hi, delta, alpha0, tol, max_seconds, callback
+        As for `solver.smo.solve`; the tolerance is on the same gap.
+    max_iter : int, optional
+        Largest number of visits of a variable, default 10,000 for each.
+    seed : int, default 0
+        Of the order of the visits.
+    polish_up_to : int, default 0
+        Solve the exact problem of the support vectors and of those variables that may become some, if there are at
+        most so many and at most a quarter of all; 0 never does. All other variables stay where they are, at a bound
+        of 0.
+    cache_bytes : int, optional
+        For polishing, as for `solver.smo.solve`.
+
+    Returns
+    -------
+    LowRankSolution
+        Its ``engine`` is ``"lowrank"`` or ``"lowrank+polish"``.
+
+    Notes
+    -----
+    Deterministic, whatever the number of threads.
+
+    References
+    ----------
+    .. [1] C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi and S. Sundararajan, "A dual coordinate descent method
+       for large-scale linear SVM", ICML 2008.
+    """
+    if not tol > 0:
+        raise ValueError(f"tol must be positive; got {tol}")
+    problem = make_problem(factor.n_samples, idx, y, p, lo, hi, delta, alpha0, None)
+    limits = Limits(_MOST_PASSES * problem.idx.size if max_iter is None else max_iter, max_seconds, callback)
+    ascent = Ascent(factor, problem, tol, limits, seed)
+    status = ascent.run()
+    outcome = Outcome(ascent.a, ascent.v, ascent.gap, status, len(factor.landmarks))
+    base = _solution(problem, outcome, limits, "lowrank")
+    solution = LowRankSolution(**vars(base), factor=factor, weights=ascent.w, polish=None)
+    candidates = _candidates(problem, solution)
+    if status != "optimal" or candidates.size > min(polish_up_to, _MOST_CANDIDATES * problem.idx.size):
+        return solution
+    return _polished(problem, solution, candidates, tol, limits, cache_bytes)
+
+
+def _candidates(problem: Problem, solution: Solution) -> IndexArray:
+    """Variables that are not 0, or that may not stay there once the kernel is exact."""
+    gradient = solution.gradient + problem.y * solution.b
+    grows = (problem.hi > 0) & (gradient < _MARGIN)
+    shrinks = (problem.lo < 0) & (gradient > -_MARGIN)
+    return np.flatnonzero((solution.alpha != 0) | grows | shrinks)
+
+
+def _polished(
+    problem: Problem,
+    solution: LowRankSolution,
+    candidates: IndexArray,
+    tol: float,
+    limits: Limits,
+    cache_bytes: int | None,
+) -> LowRankSolution:
+    """The exact solution of the candidates' problem; the one given if that was not reached in time."""
+    c = candidates
+    left = None if limits.max_seconds is None else max(0.0, limits.max_seconds - limits.seconds)
+    exact = solve(
+        solution.factor.kernel, problem.idx[c], problem.y[c], problem.p[c], problem.lo[c], problem.hi[c],
+        problem.delta, alpha0=solution.alpha[c], tol=tol, max_seconds=left, cache_bytes=cache_bytes,
+        callback=limits.callback,
+    )  # fmt: skip
+    if exact.status != "optimal":
+        cut_short = exact.status if exact.status in ("cancelled", "time") else solution.status
+        return replace(solution, status=cut_short, seconds=limits.seconds)
+    alpha, gradient = np.zeros(problem.idx.size), np.full(problem.idx.size, np.nan)
+    alpha[c], gradient[c] = exact.alpha, exact.gradient
+    missed = _missed(problem, solution.factor, alpha, exact.b, candidates, tol)
+    fields = vars(exact) | {
+        "alpha": alpha,
+        "gradient": gradient,
+        "iterations": solution.iterations + exact.iterations,
+        "seconds": limits.seconds,
+        "engine": "lowrank+polish",
+        "polish": Polish(candidates.size, missed),
+    }
+    return replace(solution, **fields)
+
+
+def _missed(problem: Problem, factor: Factor, alpha: FloatArray, b: float, candidates: IndexArray, tol: float) -> float:
+    outside = np.ones(alpha.size, np.bool_)
+    outside[candidates] = False
+    others = np.flatnonzero(outside)
+    if not others.size:
+        return 0.0
+    others = np.sort(np.random.default_rng(0).permutation(others)[:_CHECKED_OUTSIDE])
+    support = np.flatnonzero(alpha)
+    f = factor.kernel.products(problem.idx[support], (problem.y * alpha)[support], problem.idx[others])
+    gradient = problem.y[others] * (f + b) + problem.p[others]
+    violates = ((problem.hi[others] > 0) & (gradient < -tol)) | ((problem.lo[others] < 0) & (gradient > tol))
+    return float(violates.mean())

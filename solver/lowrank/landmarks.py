@@ -1,0 +1,107 @@
+"""Landmarks: the few samples that all kernel rows are expressed by."""
+
+from typing import Final
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from solver.kernels import Kernel
+from solver.smo.limits import Limits
+from solver.typing import FloatArray, IndexArray
+
+__all__ = ["Interrupted", "choose_landmarks"]
+
+# landmarks are looked for among so many random samples per landmark
+_CANDIDATES_A_LANDMARK: Final = 10
+
+# landmarks chosen from one distribution before it is made anew
+_BLOCK: Final = 64
+
+# a sample whose kernel row the landmarks give up to this share of the largest diagonal element adds nothing
+_NEGLIGIBLE: Final = 1e-9
+
+
+class Interrupted(Exception):  # noqa: N818  # no error: the caller asked for it
+    """Raised when a limit was met or the callback cancelled; its argument is the status."""
+
+
+def stop_if_due(limits: Limits) -> None:
+    """Raise `Interrupted` when a limit is met or the callback cancels."""
+    reason = limits.reason_to_stop(np.inf)
+    if reason is not None:
+        raise Interrupted(reason)
+
+
+def choose_landmarks(kernel: Kernel, rank: int, random: np.random.Generator, limits: Limits) -> IndexArray:
+    """Choose samples by a randomly pivoted Cholesky decomposition of the kernel matrix.
+
+    A sample is drawn with a probability proportional to its residual, the part of its kernel row that the landmarks so
+    far do not explain [1]_; a whole block is drawn at a time and thinned out greedily [2]_.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rank : int
+        Most landmarks. Fewer come back when they explain everything.
+    random : numpy Generator
+    limits : Limits
+
+    Returns
+    -------
+    (m,) int64
+        In the order they were chosen: the first ones are a good choice too.
+
+    Raises
+    ------
+    Interrupted
+        If a limit was met.
+
+    References
+    ----------
+    .. [1] Y. Chen, E. N. Epperly, J. A. Tropp and R. J. Webber, "Randomly pivoted Cholesky: practical approximation
+       of a kernel matrix with few entry evaluations", Communications on Pure and Applied Mathematics 78, 2025.
+    .. [2] Y. Dong, C. Chen, P.-G. Martinsson and K. Pearce, "Robust blockwise random pivoting", 2023.
+    """
+    n = kernel.n_samples
+    if rank >= n:
+        return np.arange(n)
+    samples = np.sort(random.permutation(n)[: min(n, _CANDIDATES_A_LANDMARK * rank)])
+    residual = np.maximum(kernel.diagonal(samples), 0.0)
+    negligible = _NEGLIGIBLE * float(residual.max(initial=0.0))
+    rows = np.empty((samples.size, rank))
+    chosen: list[int] = []
+    while len(chosen) < rank and residual.max(initial=0.0) > negligible:
+        stop_if_due(limits)
+        k = len(chosen)
+        size = min(_BLOCK, rank - k)
+        drawn = np.unique(random.choice(samples.size, size, p=residual / residual.sum()))
+        block = kernel.matrix(samples, samples[drawn]) - rows[:, :k] @ rows[drawn, :k].T
+        pivots, triangle = _thin_out(block[drawn], negligible)
+        if not pivots:
+            residual[drawn] = 0.0
+            continue
+        new = solve_triangular(triangle, block[:, pivots].T, lower=True).T
+        rows[:, k : k + len(pivots)] = new
+        chosen.extend(drawn[pivots].tolist())
+        residual = np.maximum(residual - np.einsum("ij,ij->i", new, new), 0.0)
+        residual[chosen] = 0.0
+    return samples[np.array(chosen, dtype=np.int64)]
+
+
+def _thin_out(H: FloatArray, negligible: float) -> tuple[list[int], FloatArray]:
+    """Pivots of a block, largest residual first, until they explain most of it; and their Cholesky factor."""
+    size = len(H)
+    L = np.zeros((size, size))
+    residual = H.diagonal().copy()
+    enough = max(negligible, float(residual.sum()) / size) if size > 1 else negligible
+    pivots: list[int] = []
+    while len(pivots) < size:
+        best = int(residual.argmax())
+        if residual[best] <= negligible or (pivots and residual[residual > 0].sum() <= enough):
+            break
+        k = len(pivots)
+        L[:, k] = (H[:, best] - L[:, :k] @ L[best, :k]) / np.sqrt(residual[best])
+        residual -= np.square(L[:, k])
+        residual[best] = -np.inf
+        pivots.append(best)
+    return pivots, np.tril(L[pivots, : len(pivots)])
