@@ -17,6 +17,7 @@ from solver.row_cache import RowCache
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 __all__ = [
+    "LOG2_E",
     "BinaryPool",
     "CachedPool",
     "DensePool",
@@ -28,7 +29,7 @@ __all__ = [
     "SparsePool",
 ]
 
-_LOG2_E = math.log2(math.e)
+LOG2_E = math.log2(math.e)
 _NO_STARTS = np.empty(0, np.uint64)
 _FORMS = {"rbf": tiles.EXP2, "linear": tiles.PLAIN, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}
 # a tile of this many float32 elements (512 kB) stays in the second-level cache
@@ -237,7 +238,7 @@ class DensePool(CachedPool):
         self.costly = width > 256
         self._form = _FORMS[kind]
         self._degree = degree
-        self._scale = gamma * _LOG2_E if self._rbf else gamma
+        self._scale = gamma * LOG2_E if self._rbf else gamma
         self._coef0 = coef0
         self._right = _Growing(X.shape[0], width + 2, np.float32)
         self._seconds_an_element = 2e-11 * (width + 2) + 4e-10
@@ -317,7 +318,7 @@ class BinaryPool(CachedPool):
     def __init__(self, X: Matrix, gamma: float) -> None:
         super().__init__(X.shape[0])
         self._X = X
-        self._scale = gamma * _LOG2_E
+        self._scale = gamma * LOG2_E
         self._words = _Growing(X.shape[0], -(-X.shape[1] // 64), np.uint64)
         self._by_word: npt.NDArray[np.uint64] = np.empty((0, 0), np.uint64)
 
@@ -382,7 +383,7 @@ class SparsePool(CachedPool):
         self._rbf = kind == "rbf"
         self._form = _FORMS[kind]
         self._degree = degree
-        self._scale = gamma * _LOG2_E if self._rbf else gamma
+        self._scale = gamma * LOG2_E if self._rbf else gamma
         self._coef0 = coef0
         self._per_row: float = X.nnz / max(1, X.shape[0])
         self.costly = self._per_row > 64

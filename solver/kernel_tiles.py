@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from solver.simd import exp2_nonpositive, popcount
+from solver.simd import exp2_nonpositive, exp2_nonpositive_double, popcount
 
 __all__ = [
     "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "count_not_below",
-    "dense_block", "dense_rows", "gather_rows", "sparse_block", "sparse_rows", "symmetric_block",
+    "dense_block", "dense_rows", "exact_sums", "gather_rows", "sparse_block", "sparse_rows", "symmetric_block",
 ]  # fmt: skip
 
 # what turns the tile's matrix product into kernel values
@@ -422,3 +422,21 @@ def count_not_below(values: Any, limit: float) -> int:
     for t in range(_0, n):
         bad += not (abs(values[t]) < limit)
     return bad
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def exact_sums(dots: Any, a: Any, b: Any, scale: float, coefficients: Any, sums: Any) -> None:
+    """Sums += coefficients · 2^(-scale |x-w|²) in float64, from inner products and squared norms.
+
+    Parameters
+    ----------
+    dots : (k, m) float64, C-contiguous
+    a, b : (k,) and (m,) float64
+        Squared norms of the rows and of the columns.
+    """
+    k, m = np.uint64(dots.shape[0]), np.uint64(dots.shape[1])
+    flat = dots.reshape(-1)
+    for r in range(_0, k):
+        c, own, o = coefficients[r], a[r], r * m
+        for t in range(_0, m):
+            sums[t] += c * exp2_nonpositive_double(scale * ((2.0 * flat[o + t] - own) - b[t]))

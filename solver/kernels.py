@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from solver import kernel_tiles as tiles
 from solver.kernel_pools import (
+    LOG2_E,
     BinaryPool,
     CachedPool,
     DensePool,
@@ -27,7 +28,7 @@ from solver.kernel_pools import (
     SparseLinearPool,
     SparsePool,
 )
-from solver.parallel import single_threaded_blas
+from solver.parallel import for_ranges, single_threaded_blas
 from solver.row_cache import arena
 from solver.typing import FloatArray, IndexArray, Matrix
 
@@ -44,6 +45,7 @@ _FEW = 4
 
 # elements of one float64 block of kernel values: 4 MB keeps it in cache
 _BLOCK_ELEMENTS = 1 << 19
+_COLUMNS_A_BLOCK = 512
 
 
 def check_matrix(name: str, X: Any) -> Matrix:
@@ -361,12 +363,35 @@ class FeatureKernel(_BlockedProducts):
 
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
         """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        if self.kind == "rbf":
+            return self._rbf_products(rows, coefficients, columns)
         if self.kind != "linear":
             return super().products(rows, coefficients, columns)
         w = np.asarray(self.X[rows].T @ coefficients, dtype=np.float64)
         if len(columns) == self.n_samples and np.array_equal(columns, np.arange(self.n_samples)):
             return np.asarray(self.X @ w, dtype=np.float64)
         return np.asarray(self.X[columns] @ w, dtype=np.float64)
+
+    def _rbf_products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
+        result = np.zeros(len(columns))
+        height = max(1, min(_BLOCK_ELEMENTS // _COLUMNS_A_BLOCK, self._rows_a_block()))
+        weights = np.asarray(coefficients, dtype=np.float64)
+
+        def add(begin: int, end: int) -> None:
+            for s in range(begin, end, _COLUMNS_A_BLOCK):
+                there = slice(s, min(end, s + _COLUMNS_A_BLOCK))
+                right, b = self._part(columns[there]), self._squares[columns[there]]
+                for r in range(0, len(rows), height):
+                    here = rows[r : r + height]
+                    dots = np.ascontiguousarray(_dots(self._part(here), right))
+                    tiles.exact_sums(
+                        dots, self._squares[here], b, self.gamma * LOG2_E, weights[r : r + height], result[there]
+                    )
+
+        if len(rows):
+            work = 1e-9 * len(rows) * len(columns) * (2 + self.X.shape[1] / 25)
+            for_ranges(add, len(columns), _COLUMNS_A_BLOCK, work=work)
+        return result
 
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
         """The pool of float32 kernel rows, extended to hold these samples as columns.

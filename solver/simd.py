@@ -2,6 +2,7 @@
 # Numba gives these functions their types; the checker sees neither its intrinsics nor its unsigned arithmetic.
 """Scalar building blocks that LLVM turns into vector instructions: 2**x, popcount, branch-free minimum and maximum."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["exp2_nonpositive", "fast_max", "fast_min", "popcount"]
+__all__ = ["exp2_nonpositive", "exp2_nonpositive_double", "fast_max", "fast_min", "popcount"]
 
 CONTRACT = {"contract", "nnan", "ninf", "nsz"}
 
@@ -45,6 +46,27 @@ def _float_to_bits(_context: Any, _x: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(32))
 
     return types.int32(types.float32), generate
+
+
+@intrinsic
+def _round_float64(_context: Any, _x: Any) -> Any:
+    def generate(_ctx: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        function = builder.module.declare_intrinsic("llvm.rint", [ir.DoubleType()])
+        return builder.call(function, args)
+
+    return types.float64(types.float64), generate
+
+
+@intrinsic
+def _power_of_two(_context: Any, _x: Any) -> Any:
+    """2**x in float64 for a whole x from -1022 to 0, by its bits."""
+
+    def generate(_ctx: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        exponent = builder.add(builder.fptosi(args[0], i64), ir.Constant(i64, 1023))
+        return builder.bitcast(builder.shl(exponent, ir.Constant(i64, 52)), ir.DoubleType())
+
+    return types.float64(types.float64), generate
 
 
 @intrinsic
@@ -112,3 +134,29 @@ def exp2_nonpositive(x: Any) -> Any:
     p = p * f + _P1
     p = p * f + _P0
     return _bits_to_float(np.int32(_float_to_bits(p) + np.int32(_float_to_int(whole) << _MANTISSA_BITS)))
+
+
+# the same series for float64, ln(2)^k / k! up to k = 12: the remainder is 2e-16
+_Q = tuple(math.log(2) ** k / math.factorial(k) for k in range(13))
+_Q0, _Q1, _Q2, _Q3, _Q4, _Q5, _Q6, _Q7, _Q8, _Q9, _Q10, _Q11, _Q12 = _Q
+
+
+@njit(inline="always", fastmath=CONTRACT)
+def exp2_nonpositive_double(x: Any) -> Any:
+    """2**x in float64 for x <= 0 (larger x counts as 0), relative error 4e-16, at least 2**-1022."""
+    x = fast_min(fast_max(x, -1022.0), 0.0)
+    whole = _round_float64(x)
+    f = x - whole
+    p = _Q12 * f + _Q11
+    p = p * f + _Q10
+    p = p * f + _Q9
+    p = p * f + _Q8
+    p = p * f + _Q7
+    p = p * f + _Q6
+    p = p * f + _Q5
+    p = p * f + _Q4
+    p = p * f + _Q3
+    p = p * f + _Q2
+    p = p * f + _Q1
+    p = p * f + _Q0
+    return p * _power_of_two(whole)
