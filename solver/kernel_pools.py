@@ -27,6 +27,7 @@ __all__ = [
     "Pool",
     "SparseLinearPool",
     "SparsePool",
+    "contiguous_rows",
 ]
 
 LOG2_E = math.log2(math.e)
@@ -219,6 +220,13 @@ class _Growing:
         return self._data[: self.size]
 
 
+def contiguous_rows(X: Any, samples: IndexArray) -> tuple[FloatArray, IndexArray]:
+    """A C-contiguous array and the places in it of some rows of X; a copy of these only if X is not contiguous."""
+    if X.flags.c_contiguous:
+        return np.asarray(X), samples
+    return np.ascontiguousarray(X[samples]), np.arange(samples.size)
+
+
 class DensePool(CachedPool):
     """Rows of dense features by float32 matrix products.
 
@@ -227,13 +235,14 @@ class DensePool(CachedPool):
     """
 
     def __init__(
-        self, X: FloatArray, used: IndexArray | slice, centre: FloatArray | None, squares: FloatArray, kind: str,
+        self, X: FloatArray, used: IndexArray, centre: FloatArray | None, squares: FloatArray, kind: str,
         gamma: float, degree: int, coef0: float,
     ) -> None:  # fmt: skip
         super().__init__(X.shape[0])
-        self._X, self._used, self._centre, self._squares = X, used, centre, squares
+        self._X, self._used, self._squares = X, used, squares
+        self._centre = np.zeros(X.shape[1]) if centre is None else centre
         self._rbf = kind == "rbf"
-        width = X.shape[1] if isinstance(used, slice) else used.size
+        width = used.size
         self._width = width
         self.costly = width > 256
         self._form = _FORMS[kind]
@@ -246,12 +255,12 @@ class DensePool(CachedPool):
     def _append(self, new: IndexArray) -> None:
         d = self._width
         rows = self._right.extend(new.size)
-        step = max(1, (1 << 18) // self._X.shape[1])
-        for s in range(0, new.size, step):
-            part = self._X[new[s : s + step]]
-            if self._centre is not None:
-                part = part - self._centre
-            rows[s : s + step, :d] = part[:, self._used]
+
+        def fill(s: int, e: int) -> None:
+            X, samples = contiguous_rows(self._X, new[s:e])
+            tiles.centred_rows(X, samples, self._used, self._centre, rows[s:e])
+
+        for_ranges(fill, new.size, 256, work=1e-9 * new.size * d)
         rows[:, d] = self._squares[new]
         rows[:, d + 1] = 1.0
 

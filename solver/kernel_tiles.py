@@ -14,7 +14,8 @@ from numba import njit
 from solver.simd import exp2_nonpositive, exp2_nonpositive_double, popcount
 
 __all__ = [
-    "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "count_not_below",
+    "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "centred_rows",
+    "centred_squares", "count_not_below",
     "dense_block", "dense_rows", "exact_sums", "gather_rows", "sparse_block", "sparse_rows", "symmetric_block",
 ]  # fmt: skip
 
@@ -440,3 +441,24 @@ def exact_sums(dots: Any, a: Any, b: Any, scale: float, coefficients: Any, sums:
         c, own, o = coefficients[r], a[r], r * m
         for t in range(_0, m):
             sums[t] += c * exp2_nonpositive_double(scale * ((2.0 * flat[o + t] - own) - b[t]))
+
+
+@njit(cache=True, nogil=True)
+def centred_rows(X: Any, samples: Any, used: Any, centre: Any, out: Any) -> None:
+    """out[i, :used.size] = X[samples[i], used] - centre[used] in float32."""
+    for i in range(samples.size):
+        row = samples[i]
+        for j in range(used.size):
+            out[i, j] = X[row, used[j]] - centre[used[j]]
+
+
+@njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, nogil=True)
+def centred_squares(X: Any, samples: Any, centre: Any, out: Any) -> None:
+    """out[i] = |X[samples[i]] - centre|² in float64."""
+    for i in range(samples.size):
+        row = samples[i]
+        total = 0.0
+        for j in range(X.shape[1]):
+            x = X[row, j] - centre[j]
+            total += x * x
+        out[i] = total

@@ -27,6 +27,7 @@ from solver.kernel_pools import (
     Pool,
     SparseLinearPool,
     SparsePool,
+    contiguous_rows,
 )
 from solver.parallel import for_ranges, single_threaded_blas
 from solver.row_cache import arena
@@ -320,11 +321,13 @@ class FeatureKernel(_BlockedProducts):
     def _shifted_squares(self) -> FloatArray:
         if self._centre is None:
             return _squared_norms(self.X)
-        squares = np.empty(self.n_samples)
-        step = max(1, _BLOCK_ELEMENTS // max(1, self.X.shape[1]))
-        for s in range(0, self.n_samples, step):
-            part = self.X[s : s + step] - self._centre
-            squares[s : s + step] = np.einsum("ij,ij->i", part, part)
+        squares, centre = np.empty(self.n_samples), self._centre
+
+        def fill(s: int, e: int) -> None:
+            X, rows = contiguous_rows(self.X, np.arange(s, e))
+            tiles.centred_squares(X, rows, centre, squares[s:e])
+
+        for_ranges(fill, self.n_samples, 256, work=5e-10 * self.n_samples * int(self.X.shape[1]))
         return squares
 
     def _part(self, samples: IndexArray) -> Matrix:
@@ -437,12 +440,10 @@ class FeatureKernel(_BlockedProducts):
         parameters = (self._squares, self.kind, self.gamma, self.degree, self.coef0)
         if sp.issparse(X):
             return functools.partial(SparsePool, X, *parameters)
-        used: IndexArray | slice = slice(None)
+        used = np.arange(X.shape[1])
         if self.kind == "rbf" and self.n_samples:
             # a constant feature adds nothing to a distance
-            varying = np.flatnonzero(X.max(axis=0) != X.min(axis=0))
-            if varying.size < X.shape[1]:
-                used = varying
+            used = np.flatnonzero(X.max(axis=0) != X.min(axis=0))
         return functools.partial(DensePool, X, used, self._centre, *parameters)
 
     def _is_binary(self) -> bool:
