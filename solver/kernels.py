@@ -49,6 +49,11 @@ _BLOCK_ELEMENTS = 1 << 19
 _COLUMNS_A_BLOCK = 512
 
 
+def _float_type(of: np.dtype[Any]) -> type[np.floating[Any]]:
+    """The float type that holds all values of a type: float32 for what has at most 16 bits."""
+    return np.float32 if of.kind in "biuf" and of.itemsize <= 2 else np.float64
+
+
 def check_matrix(name: str, X: Any) -> Matrix:
     """Return ``X`` as a finite two-dimensional float array or CSR matrix; copies only to change the type.
 
@@ -65,7 +70,7 @@ def check_matrix(name: str, X: Any) -> Matrix:
     if sparse:
         X = X.tocsr()
         if X.data.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float32 if X.data.dtype.itemsize == 1 else np.float64)
+            X = X.astype(_float_type(X.dtype))
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
@@ -73,7 +78,7 @@ def check_matrix(name: str, X: Any) -> Matrix:
     else:
         X = np.asarray(X)
         if X.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float64)
+            X = X.astype(_float_type(X.dtype))
         if X.ndim != 2:
             raise ValueError(f"{name} must be two-dimensional; got shape {X.shape}")
         values = X
