@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import traceback
 from contextvars import ContextVar
@@ -11,13 +12,24 @@ from types import TracebackType
 
 import orjson
 
+from service.access.keys import PREFIX
+
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the request that this code runs for; empty outside of one."""
+
+
+_KEY_SECRET = re.compile(rf"({PREFIX}[0-9A-Za-z]{{8}})_[0-9A-Za-z]+")
+_PASSWORD = re.compile(r"(\w://[^\s:/@\"]*:)[^\s/@\"]+@")
 
 
 def stack_of(trace: TracebackType | None, frames: int = 30) -> list[str]:
     """Return where an exception came from, innermost last, without its message, which may hold data."""
     return [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(trace)[-frames:]]
+
+
+def hide_secrets(text: str) -> str:
+    """Return a text without the secrets of API keys and the passwords in addresses that somebody put into it."""
+    return _PASSWORD.sub(r"\1***@", _KEY_SECRET.sub(r"\1_***", text))
 
 
 class JsonFormatter(logging.Formatter):
@@ -38,7 +50,7 @@ class JsonFormatter(logging.Formatter):
             # The message of an exception may hold data; its type and place are enough to find the defect.
             line["error"] = record.exc_info[0].__qualname__
             line["stack"] = stack_of(record.exc_info[2])
-        return orjson.dumps(line, default=str).decode()
+        return hide_secrets(orjson.dumps(line, default=str).decode())
 
 
 def configure_logging(level: int = logging.INFO) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Select, select, text
+from sqlalchemy import Select, delete, or_, select, text
 from sqlalchemy.orm import Session
 
-from service.db.tables import DatasetRow
+from service.db.tables import DatasetRow, JobRow, ModelRow
 from service.paging import Cursor, page_of
 
 
@@ -42,6 +42,13 @@ class DatasetRepository:
         """Return a data set that nobody can start to use before this transaction ends."""
         return self._session.scalar(self._select(dataset_id).with_for_update())
 
+    def is_used(self, dataset_id: str) -> bool:
+        """Tell whether a job, or a model, came from a data set."""
+        by_jobs = JobRow.project_id == self._project_id, JobRow.dataset_id == dataset_id
+        by_models = ModelRow.project_id == self._project_id, ModelRow.dataset_id == dataset_id
+        jobs, models = select(JobRow.id).where(*by_jobs).exists(), select(ModelRow.id).where(*by_models).exists()
+        return bool(self._session.scalar(select(or_(jobs, models))))
+
     def list(self, cursor: Cursor | None, limit: int) -> Sequence[DatasetRow]:
         """Return up to ``limit + 1`` data sets, newest first."""
         statement = select(DatasetRow).where(DatasetRow.project_id == self._project_id)
@@ -50,8 +57,8 @@ class DatasetRepository:
 
     def delete(self, row: DatasetRow) -> None:
         """Delete a data set; jobs and models that came from it stay."""
-        self._session.delete(row)
-        self._session.flush()
+        owned = delete(DatasetRow).where(DatasetRow.project_id == self._project_id, DatasetRow.id == row.id)
+        self._session.execute(owned)
 
     def _select(self, dataset_id: str) -> Select[DatasetRow]:
         return select(DatasetRow).where(DatasetRow.project_id == self._project_id, DatasetRow.id == dataset_id)

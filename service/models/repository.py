@@ -217,13 +217,14 @@ class AliasRepository:
             .order_by(AliasChangeRow.id.desc())
             .limit(1)
         )
+        models = ModelRepository(self._session, self._project_id)
         last = self._session.scalar(moves)
         position, current = (None, None) if last is None else (last.restores or last.id, last.model_id)
         while position is not None:
             earlier = self._session.scalar(moves.where(AliasChangeRow.id < position))
             if earlier is None:
                 return None
-            if earlier.model_id != current and self._session.get(ModelRow, earlier.model_id) is not None:
+            if earlier.model_id != current and models.exists(earlier.model_id):
                 return earlier
             position = earlier.restores or earlier.id
         return None

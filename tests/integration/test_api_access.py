@@ -25,7 +25,8 @@ from access_support import (
 )
 from api_support import api_client, store_dataset, train_body
 from pydantic import SecretStr
-from sqlalchemy import text
+from sqlalchemy import event, text
+from sqlalchemy.engine import Connection, Engine
 from typer.testing import CliRunner
 
 from service import cli
@@ -80,6 +81,9 @@ NAMES_NOTHING = {
     "createProject": "names nothing that is there",
 }
 """Operations without anything of another project in them, and why: they stay out of the walk with foreign ids."""
+TABLES_WITH_A_PROJECT = """
+    SELECT table_name FROM information_schema.columns WHERE column_name = 'project_id' AND table_schema = 'public'
+"""
 SECRETS = {"secret_sha256", "lease_until", "worker", "blob_key", "columnar_key", "dispatched_at"}
 """Names of columns that no answer may show."""
 
@@ -461,3 +465,50 @@ def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
         assert lifecycle.finish_failed(session, ours[0], {"code": "x", "message": "x"})
     # Those that were turned away are rung for again at once, not after `redispatch_seconds`.
     assert due() == set(jobs[project]) - {claim.job_id for claim in ours}
+
+
+def test_every_query_of_a_call_names_the_project(world: World) -> None:
+    """One that forgets it may still give the right answer today, because another one was asked before it.
+
+    Rows may be read back by their id in the transaction that made them.
+    """
+    with world.database.transaction() as session:
+        owned = set(session.scalars(text(TABLES_WITH_A_PROJECT)).all()) - {"api_keys"}  # the key says the project
+    parts = {"job_events", "model_chunks", "operating_points"}
+    assert {"datasets", "jobs", "models", "aliases"} <= owned
+    tables = "|".join(sorted(owned | parts))
+    seen, forgetful = 0, set()
+
+    def look(connection: Connection, _: object, statement: str, *__: object) -> None:
+        nonlocal seen
+        if made := re.match(r"INSERT INTO (\w+)", statement):
+            connection.info.setdefault("made", set()).add(made[1])
+        elif found := re.search(rf"(FROM|JOIN|UPDATE) ({tables})\b", statement):
+            seen += 1
+            _, _, condition = statement.partition("WHERE")
+            reads_back = statement.startswith("SELECT") and found[2] in connection.info.get("made", ())
+            if not re.search(r"\bproject_id = ", condition) and not reads_back:
+                forgetful.add(statement)
+
+    def forget(connection: Connection) -> None:
+        connection.info.pop("made", None)
+
+    listeners = {"before_cursor_execute": look, "commit": forget, "rollback": forget}
+    for name, listener in listeners.items():
+        event.listen(Engine, name, listener)
+    try:
+        called = [o for o in operations(world.client) if o.id not in OPEN | DEFAULT_PROJECT_SCOPES["read"]]
+        for operation in [o for o in called if o.method != "DELETE"]:
+            for ids in (world.ours.ids, UNKNOWN_IDS):
+                world.client.request(**operation.request(ids), headers=world.ours.headers())
+        with world.database.transaction() as session:  # now nothing is in use any more
+            for change in ("UPDATE jobs SET status = 'cancelled', finished_at = now()", "DELETE FROM aliases"):
+                session.execute(text(f"{change} WHERE project_id = :id"), {"id": world.ours.project_id})
+        for operation in [o for o in called if o.method == "DELETE"]:
+            answer = world.client.request(**operation.request(world.ours.ids), headers=world.ours.headers())
+            assert answer.status_code == 204, answer.text
+    finally:
+        for name, listener in listeners.items():
+            event.remove(Engine, name, listener)
+    assert forgetful == set()
+    assert seen > 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from service.access.bootstrap import check_reachable, read_bootstrap_key
 from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.api.access import check_routes
+from service.api.logs import JsonFormatter, hide_secrets
 from service.settings import Settings
 
 ANYWHERE = "0.0.0.0"  # noqa: S104
@@ -127,3 +129,15 @@ def test_a_route_that_names_no_scope_is_a_defect() -> None:
     app.include_router(router)
     with pytest.raises(RuntimeError, match="/everything says nothing about who may call it"):
         check_routes(app)
+
+
+def test_what_somebody_logs_by_mistake_is_hidden() -> None:
+    record = logging.LogRecord(
+        "x", logging.INFO, "", 0, f"Bearer {KEY.text} for postgresql://app:hunter2@host/db", None, None
+    )
+    line = JsonFormatter().format(record)
+    assert KEY.secret not in line
+    assert "hunter2" not in line
+    assert f"{KEY.id}_***" in line
+    assert "postgresql://app:***@host/db" in line
+    assert hide_secrets("http://127.0.0.1:8000/models and a@b") == "http://127.0.0.1:8000/models and a@b"
