@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from service.blobs.store import BlobNotFoundError, BlobStore
-from service.ingest.columnar import Layout, read_columnar, read_labels
+from service.ingest.columnar import Layout, read_columnar, read_kinds, read_labels
 from service.ingest.errors import IngestError
 from solver import smo
 from solver.model_file import write_model
@@ -34,7 +35,6 @@ def run(job: Job, reporter: Reporter) -> Result:
     JobError
         For what the user can mend.
     """
-    request = training_request(job.request)
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     started = time.monotonic()
@@ -42,10 +42,12 @@ def run(job: Job, reporter: Reporter) -> Result:
         with BlobStore(job.blob_location).local_path(job.columnar_key) as path:
             data = read_columnar(path, layout)
             labels = read_labels(path, layout, job.request["target"])
+            kinds = read_kinds(path, layout)
     except IngestError as error:
         raise JobError(error.code, error.message) from error
     except BlobNotFoundError as error:
         raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
+    request = training_request(job.request, kinds)
     reading = time.monotonic() - started
 
     def progress(news: Progress) -> bool:
@@ -63,8 +65,15 @@ def run(job: Job, reporter: Reporter) -> Result:
     return Result(trained.model.algorithm, trained.model.manifest, {**trained.report, "timings": timings})
 
 
-def training_request(body: dict[str, Any]) -> TrainingRequest:
-    """Return the solver's request for the body of a ``POST /train``, as it is kept with the job."""
+def training_request(body: dict[str, Any], known_kinds: Mapping[str, str]) -> TrainingRequest:
+    """Return the solver's request for the body of a ``POST /train``, as it is kept with the job.
+
+    Parameters
+    ----------
+    body : dict
+    known_kinds : mapping of str to str
+        What columns are by the data set; the body may say otherwise.
+    """
     features = body.get("features") or {}
     return TrainingRequest(
         algorithm=body["algorithm"],
@@ -74,7 +83,7 @@ def training_request(body: dict[str, Any]) -> TrainingRequest:
         unlabeled=body["unlabeled"],
         include=features.get("include"),
         exclude=features.get("exclude") or (),
-        kinds=features.get("kinds") or {},
+        kinds={**known_kinds, **(features.get("kinds") or {})},
         missing=features.get("missing", "indicate"),
         text=features.get("text") or {},
         target=body["target"],

@@ -12,10 +12,25 @@ from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from service.api.access import Reader, RequiresScope
-from service.api.json_body import read_json
+from service.api.json_body import read_json, read_limited
 from service.api.parameters import problems
-from service.predictions.schemas import PredictAnswer, PredictRequest
+from service.errors import InvalidRequest
+from service.predictions.schemas import MAX_NAME, PredictAnswer, PredictRequest
 from service.predictions.service import PredictionService
+
+RAW_MAIL = {
+    "parameters": [
+        {
+            "name": "model",
+            "in": "query",
+            "required": False,
+            "description": "Id of a model, or an alias: of a message/rfc822 body.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": MAX_NAME},
+        }
+    ],
+    "requestBody": {"content": {"message/rfc822": {"schema": {"type": "string"}}}},
+}
+"""What the OpenAPI document says of a mail as the body."""
 
 
 def predictions_router(predictions: PredictionService) -> APIRouter:
@@ -32,18 +47,31 @@ def predictions_router(predictions: PredictionService) -> APIRouter:
                 return
             request = Request(scope, receive)
             caller = await may_read(request)
+            response: Response
             with predictions.room() as room:
-                body = _checked(await read_json(request, room.grow))
-                response: Response = await self.endpoint(caller, body)
+                if is_mail(request):
+                    raw = await read_limited(request, request.app.state.max_body_bytes, room.grow)
+                    made = await predictions.predict_mail(caller.project_id, _named_model(request), raw)
+                    response = Response(orjson.dumps(made), media_type="application/json")
+                else:
+                    body = _checked(await read_json(request, room.grow))
+                    response = await self.endpoint(caller, body)
             await response(scope, receive, send)
 
     router = APIRouter(tags=["predictions"], route_class=PredictRoute)
 
     @router.post(
-        "/predict", operation_id="predict", response_model=PredictAnswer, responses=problems(404, 413, 415, 422)
+        "/predict",
+        operation_id="predict",
+        response_model=PredictAnswer,
+        responses=problems(404, 413, 415, 422),
+        openapi_extra=RAW_MAIL,
     )
     async def predict(caller: Reader, body: PredictRequest) -> Response:
         """Decide on rows. Columns go by name: a missing one is an error, an extra one is ignored with a warning.
+
+        A model of one column of text also takes `texts`; one of mails also takes `messages`, or one message as it is:
+        as a body of the type message/rfc822, with the model in the query.
 
         A moved alias, another operating point or a deleted model takes effect at once in the process that did it, and
         within half a second in every other one.
@@ -51,6 +79,20 @@ def predictions_router(predictions: PredictionService) -> APIRouter:
         return Response(orjson.dumps(await predictions.predict(caller.project_id, body)), media_type="application/json")
 
     return router
+
+
+def is_mail(request: Request) -> bool:
+    """Tell whether the body is a mail message."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "message/rfc822"
+
+
+def _named_model(request: Request) -> str:
+    name = request.query_params.get("model", "")
+    if not 0 < len(name) <= MAX_NAME:
+        raise InvalidRequest.of(
+            "query.model", f"should name the model for a message/rfc822 body, in 1 to {MAX_NAME} characters"
+        )
+    return name
 
 
 def _checked(value: Any) -> PredictRequest:

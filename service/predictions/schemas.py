@@ -12,26 +12,39 @@ MAX_NAME = 100
 
 
 class PredictRequest(Body):
-    """Rows to decide on, and by which model."""
+    """What to decide on (rows, texts or mails: one of them), and by which model."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model": "spam-filter", "rows": [{"age": 39, "job": "clerk"}]}]}
+        json_schema_extra={
+            "examples": [
+                {"model": "spam-filter", "rows": [{"age": 39, "job": "clerk"}]},
+                {"model": "spam-filter", "texts": ["win a prize"]},
+            ]
+        }
     )
 
     model: str = Field(description="Id of a model, or an alias.", min_length=1, max_length=MAX_NAME)
-    rows: list[dict[str, Any]] = Field(
-        min_length=1, description="Objects with a value for each column: number, text, true, false or null."
+    rows: list[dict[str, Any]] | None = Field(
+        default=None,
+        min_length=1,
+        description="Objects with a value for each column: number, text, true, false or null.",
+    )
+    texts: list[str] | None = Field(
+        default=None, min_length=1, description="For a model that was trained on one column of text."
+    )
+    messages: list[str] | None = Field(
+        default=None, min_length=1, description="Whole mail messages, for a model that was trained on mails."
     )
 
     @classmethod
     def of(cls, value: Any) -> PredictRequest:
         """Return what `model_validate` does, sooner where nothing is wrong: it looks at every value of every row."""
-        if type(value) is dict and len(value) == len(cls.model_fields):
+        if type(value) is dict and len(value) == 2:
             model, rows = value.get("model"), value.get("rows")
             if not isinstance(model, str) or not 0 < len(model) <= MAX_NAME:
                 return cls.model_validate(value)
             if type(rows) is list and rows and all(type(row) is dict for row in rows):
-                return cls.model_construct(model=model, rows=rows)
+                return cls.model_construct(model=model, rows=rows, texts=None, messages=None)
         return cls.model_validate(value)
 
 

@@ -17,6 +17,7 @@ from service.models.repository import ModelFile
 from service.predictions.budget import RequestBudget, Room
 from service.predictions.cache import ByteCache
 from service.predictions.errors import RowsDoNotFit
+from service.predictions.inputs import InputKind, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
 from service.settings import Settings
@@ -58,8 +59,9 @@ class ReadyModel:
         seconds = CELL_SECONDS * (len(model.columns) or n_features)
         if model.decision.kind != "linear":
             seconds += VECTOR_SECONDS * n_vectors + PRODUCT_SECONDS * _numbers(vectors)
-        self.quick_rows = int((QUICK_SECONDS - CALL_SECONDS) / seconds)
-        """Rows that are decided within `QUICK_SECONDS`."""
+        has_text = any(column["kind"] == "text" for column in model.columns)
+        self.quick_rows = 0 if has_text else int((QUICK_SECONDS - CALL_SECONDS) / seconds)
+        """Rows that are decided within `QUICK_SECONDS`; a text may be of any length."""
         # The decision function prepares itself with its first row; that shall not be a caller's.
         model.decision.decision_function(first)
 
@@ -104,10 +106,35 @@ class PredictionService:
             If the stored bytes are not those that were written.
         """
         rows = body.rows
+        if rows is None or body.texts is not None or body.messages is not None:
+            return await self._predict_inputs(project_id, body)
         if len(rows) > self._max_rows:
             raise InvalidRequest.of("body.rows", f"may hold at most {self._max_rows} rows")
         ready = await self.ready(project_id, body.model)
         return await self.run(ready, len(rows), lambda: decide(ready, rows))
+
+    async def predict_mail(self, project_id: str, name: str, raw: bytes) -> Decisions:
+        """Decide on one mail message by a model that was trained on mails; raises what `predict` does."""
+        return await self._decide_inputs(project_id, name, "messages", [raw])
+
+    async def _predict_inputs(self, project_id: str, body: PredictRequest) -> Decisions:
+        given = [kind for kind in ("rows", "texts", "messages") if getattr(body, kind) is not None]
+        if len(given) != 1:
+            raise InvalidRequest.of(f"body.{given[1] if given else 'rows'}", "give one of rows, texts and messages")
+        kind: InputKind = "texts" if body.texts is not None else "messages"
+        items = body.texts or body.messages or []
+        if len(items) > self._max_rows:
+            raise InvalidRequest.of(f"body.{kind}", f"may hold at most {self._max_rows} of them")
+        return await self._decide_inputs(project_id, body.model, kind, items)
+
+    async def _decide_inputs(
+        self, project_id: str, name: str, kind: InputKind, items: Sequence[str | bytes]
+    ) -> Decisions:
+        """Decide on texts or mails in a thread: reading them takes as long as it takes."""
+        ready = await self.ready(project_id, name)
+        return await to_thread.run_sync(
+            lambda: decide(ready, rows_of(ready.model.columns, kind, items), f"body.{kind}"), limiter=self._threads
+        )
 
     async def ready(self, project_id: str, name: str) -> ReadyModel:
         """Return a model by its id or an alias; raises `ModelNotFound`, `DamagedModel`."""
@@ -127,14 +154,14 @@ class PredictionService:
         )
 
 
-def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]]) -> Decisions:
-    """Apply a model to rows; raises `RowsDoNotFit`."""
+def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "body.rows") -> Decisions:
+    """Apply a model to rows, which came from `where`; raises `RowsDoNotFit`."""
     try:
         # Overflow to infinity is not warned about but found: a score that is not finite is refused.
         with np.errstate(over="ignore", invalid="ignore"):
             made, extra = ready.model.predict_rows(rows)
     except FeatureError as error:
-        raise RowsDoNotFit.of("body.rows", str(error)) from None
+        raise RowsDoNotFit.of(where, str(error)) from None
     return decisions(ready, made, extra)
 
 

@@ -47,9 +47,10 @@ def test_the_walk_with_curl(tmp_path):
     assert job["status"] == "succeeded"
     assert job["model_id"].startswith("mdl_")
     assert job["attempt"] == 1
-    predictions = next(
+    predictions, of_a_mail = (
         json.loads(line) for line in done.stdout.replace("}{", "}\n{").splitlines() if '"predictions"' in line
     )
+    assert [made["label"] for made in of_a_mail["predictions"]] == ["spam"]
     assert len(predictions["predictions"]) == 171
     assert {p["label"] for p in predictions["predictions"]} == {"malignant", "benign"}
     assert all(
