@@ -1,6 +1,7 @@
 """The quadratic program solver against an independent method, scikit-learn, and hard cases."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -381,8 +382,6 @@ def test_callback_sees_progress_and_cancels(n):
 
 def test_cancel_is_quick():
     """At most 0.2 s between two questions to the callback, on a size where rounds are long."""
-    import time
-
     rng = np.random.default_rng(14)
     X = rng.normal(size=(20_000, 20))
     y = np.where(X[:, 0] + rng.normal(size=20_000) > 0, 1.0, -1.0)
@@ -447,6 +446,132 @@ def test_solve_many_follows_a_path():
     path = solve_many([{**common, "hi": 0.1}] + [{**common, "hi": C, "alpha0": "previous"} for C in (1.0, 10.0)])
     for C, solution in zip((0.1, 1.0, 10.0), path, strict=True):
         check(solution, kernel_block(X, X, "rbf", gamma=0.4), y, -1.0, 0.0, C, 0.0, 1e-3)
+
+
+MANY = {
+    # folds that hold rows out: one matrix of all kernel rows
+    "matrix": lambda _, y: [
+        {"idx": np.arange(len(y)), "y": y, "hi": np.where(np.arange(len(y)) % 3 == fold, 0.0, C)} | start
+        for fold in range(3)
+        for C, start in ((1.0, {}), (3.0, {"alpha0": "previous"}))
+    ],
+    # parts with no sample in common: each has rows of its own
+    "private": lambda X, y: [
+        {"idx": np.flatnonzero(X[:, 2] > 0), "y": y[X[:, 2] > 0], "hi": 1.0},
+        {"idx": np.flatnonzero(X[:, 2] <= 0), "y": y[X[:, 2] <= 0], "hi": 1.0},
+        {"idx": np.flatnonzero(X[:, 3] > 0), "y": y[X[:, 3] > 0], "hi": 1.0},
+    ],
+}
+MANY["sequential"] = lambda X, y: [problem | {"cache_bytes": 1 << 20} for problem in MANY["matrix"](X, y)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [("matrix", kind) for kind in ("rbf", "linear", "poly", "sparse", "binary", "precomputed")]
+    + [("private", "rbf"), ("private", "sparse"), ("sequential", "rbf")],
+)
+def test_many_problems_have_the_same_solutions_on_any_number_of_threads(mode, kind, monkeypatch):
+    X, y = two_classes(1200, seed=21)
+    data = {"sparse": sp.csr_array(X), "binary": (X > 0).astype(float)}.get(kind, X)
+    name = kind if kind in ("linear", "poly") else "rbf"
+
+    def solutions():
+        kernel = FeatureKernel(data, name, gamma=0.4, degree=2, coef0=1.0)
+        if kind == "precomputed":
+            kernel = PrecomputedKernel(kernel.matrix(np.arange(1200), np.arange(1200)))
+        problems = [{"kernel": kernel, "p": -1.0, "lo": 0.0} | problem for problem in MANY[mode](X, y)]
+        return problems, solve_many(problems)
+
+    problems, first = solutions()
+    monkeypatch.setattr(parallel, "thread_count", lambda: 3)
+    _, second = solutions()
+    monkeypatch.setattr(parallel, "thread_count", lambda: 1)
+    _, third = solutions()
+    for problem, *found in zip(problems, first, second, third, strict=True):
+        for other in found[1:]:
+            np.testing.assert_array_equal(found[0].alpha, other.alpha)
+        idx = problem["idx"]
+        K = problem["kernel"].matrix(idx, idx)
+        check(found[0], K, problem["y"], -1.0, 0.0, np.broadcast_to(problem["hi"], idx.shape), 0.0, 1e-3)
+
+
+def test_many_problems_refuse_a_start_from_nothing_and_pass_errors_on():
+    X, y = two_classes(600, seed=22)
+    kernel, other = FeatureKernel(X, gamma=0.4), FeatureKernel(X, gamma=0.5)
+    common = {"idx": np.arange(600), "y": y, "p": -1.0, "lo": 0.0, "hi": 1.0}
+    for wrong in (
+        [common | {"kernel": kernel, "alpha0": "previous"}],
+        [common | {"kernel": kernel, "alpha0": "next"}],
+        [common | {"kernel": kernel}, common | {"kernel": other, "alpha0": "previous"}],
+    ):
+        with pytest.raises(ValueError, match="alpha0 must be"):
+            solve_many(wrong)
+    with pytest.raises(InfeasibleError, match="out of reach"):
+        solve_many([common | {"kernel": kernel}] * 3 + [common | {"kernel": kernel, "delta": 1e9}])
+    assert solve_many([]) == []
+
+
+def test_many_problems_are_cancelled_together():
+    X, y = two_classes(3000, d=2, seed=23, noise=0.02)
+    kernel = FeatureKernel(X, gamma=2.0)
+    times = []
+
+    def callback(iteration, gap):
+        times.append(time.perf_counter())
+        return len(times) > 20
+
+    solutions = solve_many(
+        [
+            {"kernel": kernel, "idx": np.arange(3000), "y": y, "p": -1.0, "lo": 0.0, "tol": 1e-9, "callback": callback}
+            | {"hi": np.where(np.arange(3000) % 4 == fold, 0.0, 1e6)}
+            for fold in range(4)
+        ]
+    )
+    ended = time.perf_counter()
+    assert {solution.status for solution in solutions} == {"cancelled"}
+    assert ended - times[20] < 2.0  # what is left is the exact gap of each
+
+
+@pytest.mark.parametrize("kind", ["rbf", "linear", "precomputed"])
+def test_a_gradient_may_have_gaps_and_belong_to_a_start_that_needs_repair(kind):
+    X, y = two_classes(1600, seed=24)
+    if kind == "precomputed":
+        kernel = PrecomputedKernel(kernel_block(X, X, "rbf", gamma=0.4))
+    else:
+        kernel = FeatureKernel(X, kind, gamma=0.4)
+    K = kernel.matrix(np.arange(1600), np.arange(1600))
+    first = solve(kernel, np.arange(1000), y[:1000], -1.0, 0.0, 1.0, tol=1e-4)
+    alpha0 = np.append(first.alpha, np.zeros(600))
+    grad0 = np.append(first.gradient, np.full(600, np.nan))
+    grown = solve(kernel, np.arange(1600), y, -1.0, 0.0, 1.0, alpha0=alpha0, grad0=grad0, max_iter=0)
+    np.testing.assert_allclose(grown.gradient, y * (K @ (y * alpha0)) - 1.0, atol=1e-3)
+    # two support vectors must leave, so the start is not feasible
+    hi = np.ones(1600)
+    hi[np.flatnonzero(first.alpha)[:2]] = 0.0
+    repaired = solve(kernel, np.arange(1600), y, -1.0, 0.0, hi, alpha0=alpha0, grad0=grad0)
+    check(repaired, K, y, -1.0, 0.0, hi, 0.0, 1e-3)
+    started = solve(kernel, np.arange(1600), y, -1.0, 0.0, hi, alpha0=alpha0, grad0=grad0, max_iter=0)
+    np.testing.assert_allclose(started.gradient, y * (K @ (y * started.alpha)) - 1.0, atol=1e-3)
+
+
+def test_a_small_problem_on_a_large_pool_does_not_look_at_all_of_it():
+    X, y = two_classes(6000, seed=25)
+    kernel = FeatureKernel(X, gamma=0.4)
+    solve(kernel, np.arange(6000), y, -1.0, 0.0, 1.0, max_iter=2000)
+    rows = np.arange(0, 6000, 10)
+    assert kernel.pool(rows, 1 << 24).samples.size == 600
+    solution = solve(kernel, rows, y[rows], -1.0, 0.0, 1.0)
+    check(solution, kernel.matrix(rows, rows), y[rows], -1.0, 0.0, 1.0, 0.0, 1e-3)
+    assert kernel.pool(np.arange(6000), 1 << 24).samples.size == 6000
+
+
+def test_rows_of_bounded_variables_give_their_memory_to_others():
+    X, y = two_classes(3000, seed=26, noise=2.0)
+    kernel = FeatureKernel(X, gamma=0.05)
+    solution = solve(kernel, np.arange(3000), y, -1.0, 0.0, 0.1)
+    cache = kernel.pool(np.arange(3000), 1 << 30)._cache
+    assert solution.n_bounded > 1500
+    assert cache.used < solution.n_kernel_rows / 3
 
 
 @pytest.mark.parametrize(
