@@ -6,6 +6,7 @@ rows of the variables that moved into v. The host decides when a problem is done
 reads the selection and the new values of the chosen variables, nothing larger.
 """
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -83,8 +84,9 @@ def solve_batch(device: Device, kernel: Kernel, tasks: Sequence[Task], cache_byt
             except device.out_of_memory as error:
                 _pools.drop(kernel)
                 reason = str(error)
-            # out of the handler, so that no traceback keeps the arrays of the failed attempt alive; the next attempt
-            # goes on from the alphas reached
+            # out of the handler, so that no traceback keeps the arrays of the failed attempt alive; collected, because
+            # kernels that are no longer used may still hold theirs. The next attempt goes on from the alphas reached
+            gc.collect()
             device.release()
         else:
             raise DeviceMemoryError(

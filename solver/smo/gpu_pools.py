@@ -134,13 +134,14 @@ class _Features:
     """The features of a pool's columns on the device, and inner products between them."""
 
     def __init__(self, device: Device, kernel: FeatureKernel) -> None:
-        self.device, self.kernel = device, kernel
+        self.device, self.n_samples = device, kernel.n_samples
         self.kind = np.int32(_KINDS[kernel.kind])
         largest = float(kernel.gamma * np.abs(kernel.squared_norms).max(initial=0.0)) if kernel.kind == "rbf" else 0.0
         wide = kernel.kind == "linear" or largest > _LARGEST_EXPONENT
         self.dtype: Any = np.float64 if wide else np.float32
         self.precision = "float64" if wide else "float32"
         self.item_bytes = 8 if wide else 4
+        self._parameters = (np.float64(kernel.gamma), np.int32(kernel.degree), np.float64(kernel.coef0))
         self.squares = device.xp.zeros(0, np.float64)  # of the columns
 
     def extend(self, samples: IndexArray) -> None:
@@ -165,26 +166,25 @@ class _Features:
 
     def parameters(self) -> tuple[Any, ...]:
         """Arguments that turn inner products into kernel values, as the device's kernels take them."""
-        kernel = self.kernel
-        return self.squares, self.kind, np.float64(kernel.gamma), np.int32(kernel.degree), np.float64(kernel.coef0)
+        return self.squares, self.kind, *self._parameters
 
 
 class _DenseFeatures(_Features):
     def __init__(self, device: Device, kernel: FeatureKernel) -> None:
         super().__init__(device, kernel)
-        X: Any = kernel.X
-        self._width = int(X.shape[1])
+        self._X: Any = kernel.X
+        self._width = int(self._X.shape[1])
         self._rows = device.xp.empty((0, self._width), self.dtype)
         self._size = 0
         self._origin: Any = None
         if kernel.kind == "rbf":
             # a common shift leaves distances alone and spares float32 cancellation
-            self._origin = device.put(X[:_ORIGIN_SAMPLES].mean(axis=0, dtype=np.float64), np.float64)
+            self._origin = device.put(self._X[:_ORIGIN_SAMPLES].mean(axis=0, dtype=np.float64), np.float64)
 
     def extend(self, samples: IndexArray) -> None:
         xp, begin, size = self.device.xp, self._size, self._size + samples.size
         if size > len(self._rows):
-            capacity = size if begin == 0 else min(self.kernel.n_samples, max(size, begin * 3 // 2))
+            capacity = size if begin == 0 else min(self.n_samples, max(size, begin * 3 // 2))
             rows = xp.empty((capacity, self._width), self.dtype)
             rows[:begin] = self._rows[:begin]
             self._rows = rows
@@ -194,7 +194,7 @@ class _DenseFeatures(_Features):
         in_order = bool(np.all(np.diff(samples) == 1))
         for s in range(0, samples.size, step):
             e = min(s + step, samples.size)
-            part: Any = self.kernel.X[samples[s] : samples[s] + e - s] if in_order else self.kernel.X[samples[s:e]]
+            part = self._X[samples[s] : samples[s] + e - s] if in_order else self._X[samples[s:e]]
             values = self.device.put(part, part.dtype)
             if self._origin is not None:
                 values = values - self._origin
@@ -318,7 +318,9 @@ class _RowPool(DevicePool):
 
     def __init__(self, device: Device, kernel: Kernel, max_bytes: int | None, scale: float) -> None:
         super().__init__(device, kernel.n_samples)
-        self._kernel, self._max_bytes, self._scale = kernel, max_bytes, scale
+        # the pool lives as long as its kernel, so it must not keep it alive
+        self._kernel = weakref.proxy(kernel)
+        self._max_bytes, self._scale = max_bytes, scale
         self._features = _make_features(device, kernel) if isinstance(kernel, FeatureKernel) else None
         self._cache: _RowCache | None = None
 

@@ -47,7 +47,7 @@ def library() -> ctypes.CDLL:
     if not target.exists():
         part = folder / f"{digest}.{os.getpid()}.so"
         options = ["-std=c++17", "-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
-        subprocess.run(["g++", *options, "-o", part, "-x", "c++", "-"], input=code.encode(), check=True)  # noqa: S603
+        subprocess.run(["g++", *options, "-o", part, "-x", "c++", "-"], input=code.encode(), check=True)
         part.replace(target)
     return ctypes.CDLL(str(target))
 
@@ -241,7 +241,7 @@ class ShimDevice:
         return DeviceCsr(self, sp.csr_matrix(X, dtype=dtype))
 
     def free_bytes(self) -> int:
-        return self.memory - self.used
+        return max(0, self.memory - self.used)
 
     def release(self) -> None:
         self.releases += 1
