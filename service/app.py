@@ -18,6 +18,7 @@ from service.access.bootstrap import check_reachable, read_bootstrap_key
 from service.access.errors import ConfigurationError
 from service.access.service import KeyService, ProjectService
 from service.api.access import OPEN_PATHS, check_routes
+from service.api.batches import batches_router
 from service.api.context import RequestContext
 from service.api.datasets import datasets_router
 from service.api.docs import docs_router
@@ -30,6 +31,7 @@ from service.api.models import aliases_router, models_router
 from service.api.openapi import describe
 from service.api.predictions import predictions_router
 from service.api.problem import add_handlers
+from service.batches.service import BatchService
 from service.blobs.store import BlobStore
 from service.datasets.service import DatasetService
 from service.db.session import Database
@@ -101,6 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
         keys_router(KeyService(database)),
         projects_router(ProjectService(database)),
         jobs_router(JobService(database, settings)),
+        batches_router(BatchService(database, blobs, settings)),
         models_router(ModelService(database, predictions.forget), ExportService(database)),
         aliases_router(AliasService(database, predictions.forget)),
         health_router(Readiness(database, settings.broker_url), metrics),

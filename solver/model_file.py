@@ -179,7 +179,7 @@ class Model:
             If `data` has not the columns that training had, or a score leaves the range of float64.
         """
         X, counts = self.feature_matrix(data)
-        return self._decide(X, counts)
+        return self.decide(X, counts)
 
     def predict_rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Predictions, list[str]]:
         """Label JSON rows: what `parse_rows` and `predict` do, sooner.
@@ -197,11 +197,12 @@ class Model:
         """
         if isinstance(self.features, TableFeatures):
             X, counts, extra = self.features.transform_rows(rows)
-            return self._decide(X, counts), extra
+            return self.decide(X, counts), extra
         data, extra = self.parse_rows(rows)
         return self.predict(data), extra
 
-    def _decide(self, X: NDArray[np.float64] | sparse.csr_array, counts: FeatureCounts) -> Predictions:
+    def decide(self, X: NDArray[np.float64] | sparse.csr_array, counts: FeatureCounts) -> Predictions:
+        """Label what `feature_matrix` gave; raises `FeatureError` if a score leaves the range of float64."""
         scores = self.decision.decision_function(X)
         if not np.isfinite(scores).all():
             row = int(np.flatnonzero(~np.isfinite(scores))[0])

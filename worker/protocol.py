@@ -22,6 +22,9 @@ LONGEST_LINE = 1 << 20
 PROGRESS_SECONDS = 0.25
 """Time between two lines about the same phase."""
 MODEL_FILE = "model.safetensors"
+"""What a training makes and a batch applies."""
+PREDICTIONS_FILE = "predictions"
+"""What a batch makes."""
 RESULT_FILE = "result.json"
 
 
@@ -37,6 +40,8 @@ class Job:
     blob_location: str
     scratch: str
     """Private folder; also the working folder and the place of temporary files."""
+    kind: str = "train"
+    """``train``, or ``batch``: apply the model that lies at ``MODEL_FILE`` in the scratch folder."""
 
     def to_line(self) -> bytes:
         """Return the job as one JSON line."""
@@ -50,7 +55,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What a runner returns: the model file lies at ``MODEL_FILE`` in the scratch folder."""
+    """What a runner returns. The model of a training lies at ``MODEL_FILE`` in the scratch folder, the predictions of a
+    batch at ``PREDICTIONS_FILE``; a batch has a report only.
+    """
 
     algorithm: str
     manifest: dict[str, Any]

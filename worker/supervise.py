@@ -22,13 +22,16 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedEr
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from service.db.session import Database
+from service.blobs.store import BlobStore
+from service.db.session import AWAY, Database
+from service.errors import Problem
 from service.identifiers import new_id
 from service.jobs.faults import fault
 from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobLifecycle
 from service.settings import Settings
+from worker.batch_files import fetch_model, publish
 from worker.heartbeat import LeaseKeeper
-from worker.protocol import MODEL_FILE, RESULT_FILE, Job
+from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, RESULT_FILE, Job
 from worker.scratch import Scratch
 from worker.spare import Child, ChildGoneError, SparePool
 
@@ -107,7 +110,9 @@ class Supervisor:
         keeper = LeaseKeeper(self._database, self._jobs, claim, claimed_at)
         scratch = self._scratch.new()
         try:
-            ending = _Attempt(self._settings, self._jobs, self._spares, self._stopping, claim, keeper, scratch).run()
+            ending = _Attempt(
+                self._settings, self._database, self._jobs, self._spares, self._stopping, claim, keeper, scratch
+            ).run()
             keeper.stop()
             what = self._write(claim, ending)
         finally:
@@ -164,6 +169,7 @@ class _Attempt:
     def __init__(
         self,
         settings: Settings,
+        database: Database,
         jobs: JobLifecycle,
         spares: SparePool,
         stopping: threading.Event,
@@ -178,6 +184,7 @@ class _Attempt:
         self._claim = claim
         self._keeper = keeper
         self._scratch = scratch
+        self._database = database
         self._started = time.monotonic()
         self._deadline = self._started + claim.max_seconds
         self._kill_at: float | None = None
@@ -192,6 +199,10 @@ class _Attempt:
         """Run the child to its end, or end it."""
         if self._claim.dataset is None:
             return self._failed("dataset_deleted", "the data set was deleted before the job ran")
+        if self._claim.kind == "batch":
+            refused = self._fetch_model()
+            if refused is not None:
+                return refused
         child = self._spares.take(give_up=lambda: self._interruption() is not None)
         if child is None:
             return self._interruption() or self._released()
@@ -205,6 +216,7 @@ class _Attempt:
                 columnar_key=self._claim.dataset.columnar_key,
                 blob_location=self._settings.blob_location,
                 scratch=str(self._scratch),
+                kind=self._claim.kind,
             )
             try:
                 child.give(job, self._settings.job_memory_bytes)
@@ -216,6 +228,17 @@ class _Attempt:
                 return self._crashed({"code": "internal_error", "message": "the training process broke the protocol"})
         finally:
             child.end()
+
+    def _fetch_model(self) -> _Ending | None:
+        """Put the model of a batch where the child finds it; return the ending if that cannot be done."""
+        try:
+            fetch_model(self._database, self._claim, self._scratch / MODEL_FILE)
+        except Problem as error:
+            return self._failed(error.type.replace("-", "_"), error.detail)
+        except AWAY as error:
+            message = f"the model could not be read ({type(error).__name__})"
+            return self._crashed({"code": "database_away", "message": message})
+        return None
 
     def _watch(self, child: Child) -> _Ending:
         while True:
@@ -272,7 +295,8 @@ class _Attempt:
         if kind == "progress":
             self._keeper.progress(str(message["phase"]), float(message["progress"]), dict(message["details"]))
         elif kind == "succeeded":
-            return self._succeeded(int(message["bytes"]), str(message["sha256"]))
+            ended = self._batch_succeeded if self._claim.kind == "batch" else self._succeeded
+            return ended(int(message["bytes"]), str(message["sha256"]))
         elif kind == "failed":
             if message["code"] == "out_of_memory":
                 return self._out_of_memory()
@@ -305,6 +329,25 @@ class _Attempt:
             sha256=sha256,
         )
         return _Ending("succeeded", lambda session: self._jobs.finish_succeeded(session, self._claim, model))
+
+    def _batch_succeeded(self, size: int, sha256: str) -> _Ending:
+        report = json.loads((self._scratch / RESULT_FILE).read_text())["report"]
+        blobs = BlobStore(self._settings.blob_location)
+        try:
+            key = publish(blobs, self._claim, self._scratch / PREDICTIONS_FILE)
+        except Exception as error:  # an object store may raise anything
+            log.exception("%s: the predictions cannot be stored", self._claim.job_id)
+            message = f"the predictions cannot be stored ({type(error).__name__})"
+            return self._crashed({"code": "storage_error", "message": message})
+        result = {"blob_key": key, "bytes": size, "sha256": sha256, **report}
+
+        def write(session: Session) -> bool:
+            written = self._jobs.finish_batch(session, self._claim, result)
+            if not written:
+                blobs.delete(key)
+            return written
+
+        return _Ending("succeeded", write)
 
     def _failed(self, code: str, message: str) -> _Ending:
         error = {"code": code, "message": message}

@@ -31,6 +31,7 @@ _REASONS = {
     404: "There is no such thing",
     406: "Not in one of the forms that Accept asks for",
     409: "Not in the present state",
+    410: "It was there once",
     413: "Too large",
     415: "Not a type that this call takes",
     422: "The request cannot be used; `errors` names the fields",

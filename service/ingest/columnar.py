@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,6 +47,39 @@ def read_columnar(path: Path, layout: Layout) -> Table | MatrixData:
     return _read_table(path) if layout == "table" else _read_matrix(path)
 
 
+def count_rows(path: Path, layout: Layout) -> int:
+    """Return how many rows a data set has, without reading them."""
+    if layout == "table":
+        with pq.ParquetFile(path, memory_map=True) as file:
+            return int(file.metadata.num_rows)
+    with safe_open(path, framework="numpy") as file:
+        return int(file.get_slice("indptr").get_shape()[0]) - 1
+
+
+def read_blocks(path: Path, layout: Layout, columns: Collection[str], rows: int) -> Iterator[Table | MatrixData]:
+    """Yield a data set block by block, in order; of a table only one block is in memory at a time.
+
+    Parameters
+    ----------
+    path, layout
+        As for `read_columnar`.
+    columns : collection of str
+        The columns of a table that are wanted; those that it lacks are left out.
+    rows : int
+        Rows of a block, at most.
+    """
+    if layout == "matrix":
+        whole = _read_matrix(path)
+        for start in range(0, whole.n_rows, rows):
+            yield MatrixData(whole.X[start : start + rows], whole.first_index)
+        return
+    with pq.ParquetFile(path, memory_map=True) as file:
+        names = [name for name in file.schema_arrow.names if name in columns]
+        # By name again, because asking Parquet for a column "a" also gives one that is called "a.b".
+        for batch in file.iter_batches(batch_size=rows, columns=names):
+            yield Table({name: _column(name, pa.chunked_array([batch.column(name)])) for name in names})
+
+
 def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:
     """Return the label of each row as text, None where it is missing.
 
@@ -84,10 +118,12 @@ def _read_table(path: Path) -> Table:
     with pq.ParquetFile(path, memory_map=True) as file:
         # One column at a time, so that Arrow's copy of only one is there besides the result.
         for name in file.schema_arrow.names:
-            values = _read_column(file, name)
-            is_number = pa.types.is_floating(values.type)
-            columns[name] = Column(name, "number" if is_number else "text", _to_numpy(values))
+            columns[name] = _column(name, _read_column(file, name))
     return Table(columns)
+
+
+def _column(name: str, values: pa.ChunkedArray) -> Column:
+    return Column(name, "number" if pa.types.is_floating(values.type) else "text", _to_numpy(values))
 
 
 def _read_column(file: pq.ParquetFile, name: str) -> pa.ChunkedArray:

@@ -79,6 +79,9 @@ class Claim:
     """Seconds between acceptance of the job and this claim, by the clock of the database."""
     dataset: Dataset | None
     """None if the data set was deleted meanwhile."""
+    kind: str
+    """``train`` or ``batch``."""
+    project_id: str
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,8 @@ class JobLifecycle:
                 JobRow.request,
                 JobRow.max_seconds,
                 JobRow.dataset_id,
+                JobRow.kind,
+                JobRow.project_id,
                 extract("epoch", self.now - JobRow.created_at).label("queue_seconds"),
             )
         ).one_or_none()
@@ -241,6 +246,8 @@ class JobLifecycle:
             max_seconds=row.max_seconds,
             queue_seconds=float(row.queue_seconds),
             dataset=None if dataset is None else Dataset(*dataset),
+            kind=row.kind,
+            project_id=row.project_id,
         )
 
     def heartbeat(self, session: Session, claim: Claim) -> Signals | None:
@@ -331,6 +338,28 @@ class JobLifecycle:
         _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded", "model_id": model.id})
         _notify(session)
         fault("finish_before_commit")
+        return True
+
+    def finish_batch(self, session: Session, claim: Claim, result: dict[str, Any]) -> bool:
+        """End a batch with its result.
+
+        Parameters
+        ----------
+        result : dict
+            ``blob_key``, where the file is by now, and what is shown of it.
+
+        Returns
+        -------
+        bool
+            Whether the batch has succeeded by this attempt; False means it was lost and nothing was written.
+        """
+        ended = self._held(claim).values(
+            status="succeeded", finished_at=self.now, lease_until=None, progress=1.0, result=result
+        )
+        if not _changed(session, ended):
+            return self._ended(session, claim, "succeeded")
+        _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded"})
+        _notify(session)
         return True
 
     def finish_failed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:

@@ -53,7 +53,8 @@ class JobRepository:
 
     def exists(self, job_id: str) -> bool:
         """Tell whether there is such a job."""
-        statement = select(JobRow.id).where(JobRow.project_id == self._project_id, JobRow.id == job_id)
+        mine = (JobRow.project_id == self._project_id, JobRow.kind == "train")
+        statement = select(JobRow.id).where(*mine, JobRow.id == job_id)
         return self._session.scalar(statement) is not None
 
     def open_for_dataset(self, dataset_id: str) -> str | None:
@@ -100,4 +101,4 @@ class JobRepository:
 
     def _with_model(self) -> Any:
         statement = select(JobRow, ModelRow.id).outerjoin(ModelRow, ModelRow.job_id == JobRow.id)
-        return statement.where(JobRow.project_id == self._project_id)
+        return statement.where(JobRow.project_id == self._project_id, JobRow.kind == "train")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import itertools
 import logging
 from collections.abc import Iterator
 
 from service.db.session import Database
+from service.models.chunks import stream_chunks
 from service.models.errors import DamagedModel, ModelNotFound
 from service.models.repository import ModelFile, ModelFileRepository
 from solver.model_file import Model, ModelFileError, read_model
@@ -42,32 +41,5 @@ class ModelFiles:
         return dataclasses.replace(model, decision=model.decision.with_threshold(file.threshold))
 
     def stream(self, file: ModelFile) -> Iterator[bytes]:
-        """Yield the stored bytes piece by piece.
-
-        Each piece is a transaction of its own: a slow reader must not hold a connection. The last one is given out only
-        when the hash of all is right.
-
-        Raises
-        ------
-        ModelNotFound
-            If the model was deleted before the first piece.
-        DamagedModel
-            If the bytes are not those that were written.
-        """
-        digest = hashlib.sha256()
-        held: bytes | None = None
-        for seq in itertools.count():
-            with self._database.transaction() as session:
-                chunk = ModelFileRepository(session, file.project_id).chunk(file.model_id, seq)
-            if chunk is None:
-                break
-            digest.update(chunk)
-            if held is not None:
-                yield held
-            held = chunk
-        if held is None:
-            raise ModelNotFound("the model was deleted")
-        if digest.hexdigest() != file.sha256:
-            logger.error("model damaged", extra={"fields": {"model": file.model_id}})
-            raise DamagedModel("the stored bytes of this model are not those that were written")
-        yield held
+        """Yield the stored bytes piece by piece; see `service.models.chunks`."""
+        return stream_chunks(self._database, file.project_id, file.model_id, file.sha256)

@@ -83,6 +83,18 @@ class FeatureCounts:
     wordless: dict[str, int] = field(default_factory=dict)
     extra: int = 0
 
+    def add(self, other: FeatureCounts) -> None:
+        """Count what further rows had, too."""
+        for mine, more in (
+            (self.missing, other.missing),
+            (self.unseen, other.unseen),
+            (self.unreadable, other.unreadable),
+            (self.wordless, other.wordless),
+        ):
+            for name, n in more.items():
+                mine[name] = mine.get(name, 0) + n
+        object.__setattr__(self, "extra", self.extra + other.extra)
+
     def warnings(self) -> list[str]:
         """The same as sentences for the user."""
         said = [

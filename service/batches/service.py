@@ -1,0 +1,191 @@
+"""What can be done with batches: whole data sets that a worker predicts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from service.access.repository import QuotaRepository
+from service.batches.errors import BatchFinished, BatchNotFinished, BatchNotFound, ResultGone
+from service.batches.repository import KIND, BatchRepository
+from service.batches.schemas import MEDIA_TYPES, Batch, BatchRequest
+from service.blobs.store import BlobNotFoundError, BlobStore
+from service.datasets.repository import DatasetRepository
+from service.db import idempotency
+from service.db.session import Database
+from service.db.tables import JobRow
+from service.errors import FieldError, IdempotencyConflict, InvalidRequest
+from service.identifiers import is_id, new_id
+from service.jobs.repository import JobRepository
+from service.jobs.schemas import JobStatus
+from service.models.repository import ModelFileRepository
+from service.paging import Cursor, next_cursor
+from service.schemas import Page
+from service.settings import Settings
+
+OPERATION = "createBatch"
+PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """A result, ready to be sent."""
+
+    media_type: str
+    file_name: str
+    size: int
+    sha256: str
+    pieces: Iterator[bytes]
+
+
+class BatchService:
+    """Accepts batches, tells how they go, and gives out what they made."""
+
+    def __init__(self, database: Database, blobs: BlobStore, settings: Settings) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._settings = settings
+
+    def create(self, project_id: str, body: BatchRequest, idempotency_key: str | None) -> Batch:
+        """Put a batch into the queue.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no such model or data set.
+        IdempotencyConflict
+            If the key came before with another body.
+        QueueFull, StorageQuotaExceeded
+            If the project has used up its limits.
+        """
+        digest = hashlib.sha256(orjson.dumps(body.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        with self._database.transaction() as session:
+            batches = BatchRepository(session, project_id)
+            batch_id = new_id("job")
+            if idempotency_key is not None:
+                made = idempotency.claim(session, project_id, OPERATION, idempotency_key, digest, batch_id)
+                if made != batch_id:
+                    return _as_accepted(batches.get(made))
+            model = ModelFileRepository(session, project_id).find(body.model)
+            # Locked, so that nobody deletes the data set between this check and the insert.
+            datasets = DatasetRepository(session, project_id)
+            dataset = datasets.lock_for_use(body.dataset) if is_id(body.dataset, "ds") else None
+            errors = []
+            if model is None:
+                errors.append(FieldError("body.model", "no model has this id, and no alias this name"))
+            if dataset is None:
+                errors.append(FieldError("body.dataset", "there is no such data set"))
+            if model is None or dataset is None:
+                raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+            quota = QuotaRepository(session, project_id)
+            quota.make_room_in_queue()
+            quota.make_room_for_bytes(0)
+            request = {
+                "model": model.model_id,
+                "sha256": model.sha256,
+                "threshold": model.threshold,
+                "dataset": dataset.id,
+                "format": body.format,
+            }
+            row = JobRepository(session, project_id).enqueue(
+                JobRow(
+                    id=batch_id,
+                    project_id=project_id,
+                    kind=KIND,
+                    max_attempts=self._settings.max_attempts,
+                    request=request,
+                    dataset_id=dataset.id,
+                    max_seconds=self._settings.job_max_seconds,
+                )
+            )
+            return _batch(row)
+
+    def get(self, project_id: str, batch_id: str) -> Batch:
+        """Return a batch; raises `BatchNotFound`."""
+        return _batch(self._row(project_id, batch_id))
+
+    def list(self, project_id: str, cursor: str | None, limit: int) -> Page[Batch]:
+        """Return a page of batches, newest first."""
+        position = Cursor.decode(cursor) if cursor is not None else None
+        with self._database.transaction() as session:
+            rows = BatchRepository(session, project_id).list(position, limit)
+        return Page(
+            items=[_batch(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
+        )
+
+    def cancel(self, project_id: str, batch_id: str) -> Batch:
+        """End a queued batch at once, or ask the worker of a running one to stop.
+
+        Asking twice is fine. Raises `BatchNotFound`, or `BatchFinished` if it ended in another way.
+        """
+        with self._database.transaction() as session:
+            if not is_id(batch_id, "job") or BatchRepository(session, project_id).get(batch_id) is None:
+                raise BatchNotFound("no batch has this id")
+            jobs = JobRepository(session, project_id)
+            # Queued is asked twice: between the two looks a lost batch may have come back into the queue.
+            done = jobs.cancel_queued(batch_id) or jobs.ask_running_to_cancel(batch_id, keep_best=False)
+            done = done or jobs.cancel_queued(batch_id)
+        batch = self.get(project_id, batch_id)
+        if not done and batch.status is not JobStatus.CANCELLED:
+            raise BatchFinished(f"the batch has ended as {batch.status}")
+        return batch
+
+    def result(self, project_id: str, batch_id: str) -> ResultFile:
+        """Open the file that a batch has made.
+
+        Raises
+        ------
+        BatchNotFound
+        BatchNotFinished
+            If it has not succeeded.
+        ResultGone
+            If the file was deleted.
+        """
+        row = self._row(project_id, batch_id)
+        if row.result is None:
+            raise BatchNotFinished(f"the batch is {row.status}, and only one that succeeded has a result")
+        form = row.request["format"]
+        try:
+            file = self._blobs.open(row.result["blob_key"])
+        except BlobNotFoundError:
+            raise ResultGone("the file of this result was deleted") from None
+
+        def pieces() -> Iterator[bytes]:
+            with file:
+                while piece := file.read(PIECE_BYTES):
+                    yield piece
+
+        return ResultFile(
+            media_type=MEDIA_TYPES[form],
+            file_name=f"{batch_id}.{form}",
+            size=row.result["bytes"],
+            sha256=row.result["sha256"],
+            pieces=pieces(),
+        )
+
+    def _row(self, project_id: str, batch_id: str) -> JobRow:
+        with self._database.transaction() as session:
+            row = BatchRepository(session, project_id).get(batch_id) if is_id(batch_id, "job") else None
+        if row is None:
+            raise BatchNotFound("no batch has this id")
+        return row
+
+
+def _batch(row: JobRow) -> Batch:
+    request = row.request
+    fields = {name: getattr(row, name) for name in Batch.model_fields if name not in request and name != "result"}
+    fields |= {name: request[name] for name in ("model", "dataset", "format", "threshold")}
+    result = None if row.result is None else {name: row.result[name] for name in row.result if name != "blob_key"}
+    return Batch(**fields, result=result)
+
+
+def _as_accepted(row: JobRow | None) -> Batch:
+    """Return the answer that the first of several equal requests got, whatever became of the batch since."""
+    if row is None:
+        raise IdempotencyConflict("the batch that this Idempotency-Key made was deleted; use a new key")
+    accepted = {"status": JobStatus.QUEUED, "phase": None, "progress": 0.0, "attempt": 0, "result": None}
+    never = dict.fromkeys(("started_at", "finished_at", "cancel_requested_at", "error"))
+    return _batch(row).model_copy(update=accepted | never)

@@ -1,0 +1,193 @@
+"""Batches end to end: accepted by the API, predicted by a child of the worker, downloaded."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from api_support import api_client, blob_files, store_dataset, store_model, tiny_model, train_body, upload
+from worker_bench import STANDIN, Bench
+
+from service.db.session import Database
+from service.db.tables import JobRow
+from service.settings import Settings
+from solver.evaluation import Sigmoid
+from solver.features import Column, Table
+from solver.model_file import Model
+
+ROWS = 40_000  # more than two blocks
+CSV = "age,job,town\n" + "".join(f"{20 + i % 50},{('clerk', 'cook', 'king')[i % 3]},x\n" for i in range(ROWS))
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[httpx.Client]:
+    with api_client(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def bench(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    opened = Bench(settings, database)
+    yield opened
+    opened.close()
+
+
+def problem(response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    body = response.json()
+    assert body["type"] == f"urn:prefsvm:problem:{kind}"
+    return body
+
+
+def formula_model() -> Model:
+    """A model whose positive label would do harm in a spreadsheet."""
+    model = tiny_model()
+    decision = dataclasses.replace(model.decision, probability=Sigmoid(2.0, 0.5))
+    return dataclasses.replace(model, classes=("-1", "=cmd|'/c calc'!A1"), decision=decision)
+
+
+def expected() -> tuple[list[str], list[float], list[float]]:
+    ages = np.array([20.0 + i % 50 for i in range(ROWS)])
+    jobs = np.array([("clerk", "cook", "king")[i % 3] for i in range(ROWS)], dtype=object)
+    made = formula_model().predict(Table({"age": Column("age", "number", ages), "job": Column("job", "text", jobs)}))
+    assert made.probabilities is not None
+    return made.labels, made.scores.tolist(), made.probabilities.tolist()
+
+
+def test_a_batch_gives_what_the_model_says_in_every_format(
+    client: httpx.Client, bench: Bench, settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    dataset = upload(client, CSV.encode())
+    model_id = store_model(database, tmp_path, formula_model())
+    labels, scores, probabilities = expected()
+    for form in ("csv", "parquet", "jsonl"):
+        response = client.post("/batches", json={"model": model_id, "dataset": dataset["id"], "format": form})
+        assert response.status_code == 202, response.text
+        batch = response.json()
+        assert response.headers["location"] == f"/batches/{batch['id']}"
+        assert (batch["status"], batch["model"], batch["result"]) == ("queued", model_id, None)
+        problem(client.get(f"/batches/{batch['id']}/result"), 409, "batch-not-finished")
+        assert bench.supervisor.run(batch["id"]) == "succeeded"
+
+        done = client.get(f"/batches/{batch['id']}").json()
+        assert (done["status"], done["progress"], done["error"]) == ("succeeded", 1.0, None)
+        assert done["result"]["rows"] == ROWS
+        assert done["result"]["labels"] == {label: labels.count(label) for label in set(labels)}
+        assert done["result"]["warnings"] == [
+            f"column 'job': {ROWS // 3} row(s) hold a category that training never saw"
+        ]
+        progress = [event.data for event in bench.events(batch["id"]) if event.kind == "progress"]
+        assert all(0 <= step.get("progress", 0) <= 1 for step in progress)
+        got = client.get(f"/batches/{batch['id']}/result")
+        assert got.status_code == 200
+        assert got.headers["content-disposition"] == f'attachment; filename="{batch["id"]}.{form}"'
+        assert hashlib.sha256(got.content).hexdigest() == done["result"]["sha256"]
+        assert len(got.content) == done["result"]["bytes"]
+        if form == "parquet":
+            table = pq.read_table(io.BytesIO(got.content)).to_pydict()
+            made = [(row, label, score) for row, label, score in zip(*list(table.values())[:3], strict=True)]
+            assert table["probability"] == probabilities
+        elif form == "jsonl":
+            lines = [json.loads(line) for line in got.text.splitlines()]
+            made = [(line["row"], line["label"], line["score"]) for line in lines]
+            assert [line["probability"] for line in lines] == probabilities
+        else:
+            lines = list(csv.DictReader(io.StringIO(got.text)))
+            made = [(int(line["row"]), line["label"], float(line["score"])) for line in lines]
+            # Neutral in a spreadsheet; a negative number is no formula.
+            assert {label for _, label, _ in made} == {"-1", "'=cmd|'/c calc'!A1"}
+            made = [(row, label.removeprefix("'"), score) for row, label, score in made]
+        assert made == list(zip(range(ROWS), labels, scores, strict=True))
+    page = client.get("/batches", params={"limit": 2}).json()
+    assert len(page["items"]) == 2
+    rest = client.get("/batches", params={"cursor": page["next_cursor"]}).json()
+    assert (len(rest["items"]), rest["next_cursor"]) == (1, None)
+    assert client.get("/jobs").json()["items"] == []
+    problem(client.get(f"/jobs/{batch['id']}"), 404, "job-not-found")
+    for path in [name for name in blob_files(settings) if name.startswith("batches/")]:
+        (Path(settings.blob_location) / path).unlink()
+    problem(client.get(f"/batches/{batch['id']}/result"), 410, "result-gone")
+
+
+def test_alias_and_threshold_are_those_of_the_time_of_asking(
+    client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
+) -> None:
+    dataset = upload(client)
+    first, second = (store_model(database, tmp_path) for _ in range(2))
+    client.put("/aliases/spam-filter", json={"model": first}).raise_for_status()
+    body = {"model": "spam-filter", "dataset": dataset["id"]}
+    headers = {"Idempotency-Key": "once"}
+    batch = client.post("/batches", json=body, headers=headers).json()
+    assert (batch["model"], batch["format"], batch["threshold"]) == (first, "csv", None)
+    client.put("/aliases/spam-filter", json={"model": second}).raise_for_status()
+    assert bench.supervisor.run(batch["id"]) == "succeeded"
+    again = client.post("/batches", json=body, headers=headers)
+    assert again.json() == batch  # as it was accepted
+    problem(client.post("/batches", json={**body, "format": "jsonl"}, headers=headers), 409, "idempotency-conflict")
+    with database.transaction() as session:
+        job = session.get_one(JobRow, batch["id"])
+        job.request = {**job.request, "threshold": -1e9}
+        job.status, job.finished_at, job.result, job.max_attempts = "queued", None, None, 2
+    assert bench.supervisor.run(batch["id"]) == "succeeded"
+    result = client.get(f"/batches/{batch['id']}").json()
+    assert result["result"]["labels"] == {"spam": 60}
+    assert result["threshold"] == -1e9
+
+
+def test_what_cannot_be_predicted_is_refused_or_fails_with_its_reason(
+    client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
+) -> None:
+    model_id = store_model(database, tmp_path)
+    other = upload(client, b"age,height\n1,2\n3,4\n")
+    body = {"model": model_id, "dataset": other["id"]}
+    unknown = problem(client.post("/batches", json={"model": "nobody", "dataset": "ds_1"}), 422, "invalid-request")
+    assert [error["field"] for error in unknown["errors"]] == ["body.model", "body.dataset"]
+    problem(client.post("/batches", json={**body, "format": "xlsx"}), 422, "invalid-request")
+    batch = client.post("/batches", json=body).json()
+    assert bench.supervisor.run(batch["id"]) == "failed"
+    failed = client.get(f"/batches/{batch['id']}").json()
+    assert failed["error"]["code"] == "rows_do_not_fit"
+    assert "job" in failed["error"]["message"]
+    problem(client.get(f"/batches/{batch['id']}/result"), 409, "batch-not-finished")
+
+    batch = client.post("/batches", json=body).json()
+    assert client.delete(f"/models/{model_id}").status_code == 204
+    assert bench.supervisor.run(batch["id"]) == "failed"
+    assert client.get(f"/batches/{batch['id']}").json()["error"]["code"] == "model_not_found"
+    problem(client.post(f"/batches/{batch['id']}/cancel"), 409, "batch-finished")
+
+
+def test_cancel_and_what_a_lost_attempt_left(
+    client: httpx.Client, bench: Bench, settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    dataset = upload(client)
+    body = {"model": store_model(database, tmp_path), "dataset": dataset["id"]}
+    batch = client.post("/batches", json=body).json()
+    for _ in range(2):
+        cancelled = client.post(f"/batches/{batch['id']}/cancel")
+        assert (cancelled.status_code, cancelled.json()["status"]) == (202, "cancelled")
+    assert bench.supervisor.run(batch["id"]) is None
+
+    batch = client.post("/batches", json=body).json()
+    left = Path(settings.blob_location) / "batches" / f"{batch['id']}.1"
+    left.parent.mkdir(exist_ok=True)
+    left.write_bytes(b"of an attempt that was lost before it could say so")
+    with database.transaction() as session:
+        session.get_one(JobRow, batch["id"]).attempt = 1
+    assert bench.supervisor.run(batch["id"]) == "succeeded"
+    assert [name for name in blob_files(settings) if name.startswith("batches/")] == [f"batches/{batch['id']}.2"]
+    # A training is no batch.
+    job = client.post("/train", json=train_body(store_dataset(database))).json()
+    for call in (client.get(f"/batches/{job['id']}"), client.post(f"/batches/{job['id']}/cancel")):
+        problem(call, 404, "batch-not-found")

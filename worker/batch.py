@@ -1,0 +1,137 @@
+"""The child's half of a batch: apply a model to a data set, block by block, and write the predictions to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from service.blobs.store import BlobNotFoundError, BlobStore
+from service.ingest.columnar import Layout, count_rows, read_blocks
+from solver.features import FeatureCounts, FeatureError
+from solver.model_file import Predictions, read_model
+from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, Job, JobError, Reporter, Result
+
+BLOCK_ROWS = 16_384
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+SCHEMA = pa.schema(
+    [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), ("probability", pa.float64())]
+)
+
+
+def run(job: Job, reporter: Reporter) -> Result:
+    """Predict the data set of the job.
+
+    Raises
+    ------
+    JobError
+        For what the user can mend.
+    """
+    model = read_model(Path(job.scratch, MODEL_FILE))
+    threshold = job.request["threshold"]
+    if threshold is not None:
+        model = dataclasses.replace(model, decision=model.decision.with_threshold(threshold))
+    layout = cast("Layout", job.layout)
+    reporter.progress("reading", 0.0)
+    labels: Counter[str] = Counter()
+    counts = FeatureCounts()
+    done = 0
+    try:
+        with (
+            BlobStore(job.blob_location).local_path(job.columnar_key) as path,
+            open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE)) as writer,
+        ):
+            rows = count_rows(path, layout)
+            needed = [column["name"] for column in model.columns]
+            for block in read_blocks(path, layout, needed, BLOCK_ROWS):
+                # Overflow to infinity is not warned about but found: a score that is not finite is refused.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    X, met = model.feature_matrix(block)
+                    made = model.decide(X, met)
+                counts.add(met)
+                writer.write(done, made)
+                labels.update(made.labels)
+                done += len(made.labels)
+                if reporter.progress("predicting", done / max(1, rows)) and done < rows:
+                    raise JobError("time_limit", "max_seconds was reached before all rows were predicted")
+    except FeatureError as error:
+        raise JobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
+    except BlobNotFoundError as error:
+        raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
+    return Result(model.algorithm, {}, {"rows": done, "labels": dict(labels), "warnings": counts.warnings()})
+
+
+class Writer(Protocol):
+    """Writes predictions in one format."""
+
+    def write(self, first_row: int, made: Predictions) -> None:
+        """Write the predictions of a block; `first_row` is the number of its first row."""
+
+
+@contextlib.contextmanager
+def open_writer(form: str, path: Path) -> Iterator[Writer]:
+    """Open a file for predictions in ``csv``, ``parquet`` or ``jsonl``."""
+    if form == "jsonl":
+        with path.open("wb") as file:
+            yield _JsonLines(file)
+    elif form == "parquet":
+        with pa.parquet.ParquetWriter(path, SCHEMA) as parquet:
+            yield _Arrow(parquet)
+    else:
+        with pa.csv.CSVWriter(path, SCHEMA, write_options=pa.csv.WriteOptions(quoting_style="needed")) as csv:
+            yield _Arrow(csv, neutralise)
+
+
+def neutralise(label: str) -> str:
+    """Return a label that no spreadsheet takes for a formula; a number, such as -1, is none."""
+    if not label.startswith(FORMULA_STARTS):
+        return label
+    try:
+        float(label)
+    except ValueError:
+        return "'" + label
+    return label
+
+
+class _Arrow:
+    """CSV and Parquet, which Arrow writes."""
+
+    def __init__(self, file: Any, spell: Callable[[str], str] = str) -> None:
+        self._file = file
+        self._spell = spell
+
+    def write(self, first_row: int, made: Predictions) -> None:
+        spelt = {label: self._spell(label) for label in set(made.labels)}
+        probabilities = made.probabilities
+        columns = [
+            pa.array(np.arange(first_row, first_row + len(made.labels))),
+            pa.array([spelt[label] for label in made.labels], pa.string()),
+            pa.array(made.scores),
+            pa.nulls(len(made.labels), pa.float64()) if probabilities is None else pa.array(probabilities),
+        ]
+        self._file.write_table(pa.table(columns, schema=SCHEMA))
+
+
+class _JsonLines:
+    """One JSON object a line."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, first_row: int, made: Predictions) -> None:
+        probabilities = [None] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
+        rows = zip(made.labels, made.scores.tolist(), probabilities, strict=True)
+        lines = [
+            orjson.dumps({"row": row, "label": label, "score": score, "probability": probability})
+            for row, (label, score, probability) in enumerate(rows, start=first_row)
+        ]
+        self._file.write(b"\n".join(lines) + b"\n")
