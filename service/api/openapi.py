@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from service.api.access import route_access
 from service.api.parameters import problems
 from service.api.problem import ProblemBody
+from service.batches.schemas import EXAMPLE_BATCH
 from service.jobs.schemas import EXAMPLE_JOB
 
 
@@ -26,6 +27,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas["Problem"] = problem | {"title": "Problem"}
     # FastAPI drops nulls, also from examples, where they are what an unfinished job shows.
     schemas["Job"]["examples"] = [EXAMPLE_JOB]
+    schemas["Batch"]["examples"] = [EXAMPLE_BATCH]
     _add_access(app, document)
     return document
 

@@ -36,6 +36,11 @@ KNOWN_TAGS = {
 }
 OPERATIONS = {
     "cancelJob": "POST /jobs/{job_id}/cancel",
+    "cancelBatch": "POST /batches/{batch_id}/cancel",
+    "createBatch": "POST /batches",
+    "getBatch": "GET /batches/{batch_id}",
+    "getBatchResult": "GET /batches/{batch_id}/result",
+    "listBatches": "GET /batches",
     "chooseOperatingPoint": "POST /models/{model_id}/operating-points",
     "changeProject": "PATCH /projects/{project_id}",
     "createDataset": "POST /datasets",
