@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -291,11 +291,10 @@ def predict(
         raise typer.BadParameter("--delimiter takes one character other than a quote")
 
     with _client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
-        if out is None:
-            warnings = predict_csv(client, model, source, sys.stdout, delimiter=delimiter, missing=missing)
-        else:
-            with _published(out) as sink:
-                warnings = predict_csv(client, model, source, sink, delimiter=delimiter, missing=missing)
+        columns = client.get(_model_path(client, model))["columns"]
+        kinds = {column["name"]: column["kind"] for column in columns}
+        with nullcontext(sys.stdout) if out is None else _published(out) as sink:
+            warnings = predict_csv(client, model, source, sink, kinds=kinds, delimiter=delimiter, missing=missing)
     for warning in warnings:
         print(f"note: {warning}", file=sys.stderr)
 

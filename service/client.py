@@ -16,6 +16,8 @@ import httpx
 
 PLAIN_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """`service.ingest.numbers.PLAIN_NUMBER`, which a test compares; importing it would take PyArrow along."""
+LONGEST_CELL = 1 << 24
+"""Characters; Python's own limit is too short for texts."""
 PREDICT_ROWS = 1000
 """Rows of one request to ``POST /predict``."""
 
@@ -192,6 +194,7 @@ def predict_csv(
     source: IO[str],
     sink: IO[str],
     *,
+    kinds: Mapping[str, str] | None = None,
     delimiter: str = ",",
     missing: Collection[str] = (),
 ) -> list[str]:
@@ -209,6 +212,9 @@ def predict_csv(
         Id or alias.
     source, sink : text files
         Opened with ``newline=""``.
+    kinds : mapping of str to str, optional
+        Kind of each column of the model, as ``GET /models/{id}`` gives them; texts of all kinds but ``number`` are sent
+        as they are. Default: a guess by each cell.
     delimiter : str, default ","
         One character, of both files.
     missing : collection of str, default ()
@@ -219,6 +225,8 @@ def predict_csv(
     list of str
         Warnings of the service, each once.
     """
+    known = kinds or {}
+    csv.field_size_limit(LONGEST_CELL)
     try:
         reader = csv.reader(source, strict=True, delimiter=delimiter)
         header = next(reader, None)
@@ -229,7 +237,10 @@ def predict_csv(
         warnings: dict[str, None] = {}
         for lines in _pieces(_checked(reader, len(header))):
             rows = [
-                {name: None if text in missing else cell(text) for name, text in zip(header, line, strict=True)}
+                {
+                    name: None if text in missing else cell(text, known.get(name))
+                    for name, text in zip(header, line, strict=True)
+                }
                 for line in lines
             ]
             answer = client.post("/predict", {"model": model, "rows": rows})
@@ -263,11 +274,14 @@ def _pieces(lines: Iterator[list[str]]) -> Iterator[list[list[str]]]:
         yield piece
 
 
-def cell(text: str) -> int | float | str | None:
-    """Return what a CSV cell is to a model, by the rules of uploads: nothing, a number, or text such as ``01234``."""
+def cell(text: str, kind: str | None = None) -> int | float | str | None:
+    """Return what a CSV cell is to a model: nothing, a number, or text.
+
+    Where the kind of its column is not known, it is guessed by the rules of uploads: ``01234`` is text.
+    """
     if text == "":
         return None
-    if not PLAIN_NUMBER.fullmatch(text):
+    if kind not in (None, "number") or not PLAIN_NUMBER.fullmatch(text):
         return text
     # Whole numbers stay whole: a model takes them for a number or for a category, whichever its column is.
     number = float(text)

@@ -87,6 +87,12 @@ def test_cells(text, value):
     assert type(found) is type(value)
 
 
+@pytest.mark.parametrize("kind", ["category", "text", "date"])
+def test_cells_of_columns_that_are_no_numbers_stay_texts(kind):
+    assert [cell(text, kind) for text in ("", "1.50", "7", "x")] == [None, "1.50", "7", "x"]
+    assert cell("1.50", "number") == 1.5
+
+
 def test_numbers_are_what_they_are_to_an_upload():
     assert f"^{client.PLAIN_NUMBER.pattern}$" == numbers.PLAIN_NUMBER
 
@@ -131,6 +137,7 @@ def stand_in() -> Iterator[StandIn]:
     with StandIn() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
+        server.answers["GET /models/mdl_1"] = {"columns": []}
         yield server
         server.shutdown()
         thread.join()
@@ -149,7 +156,7 @@ def prefsvm(stand_in: StandIn) -> Callable[..., Result]:
 
 def predicts(probability: float | None = None) -> Callable[[dict[str, Any]], Any]:
     def answer(body: dict[str, Any]) -> Any:
-        if any(row["a"] == "bad" for row in body["rows"]):
+        if any(row.get("a") == "bad" for row in body["rows"]):
             return 422, {"title": "Invalid request", "detail": "no"}
         one = {"label": "yes", "score": 0.5, "probability": probability}
         return {"predictions": [one for _ in body["rows"]], "warnings": []}
@@ -166,7 +173,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_predictions_may_replace_their_own_input(prefsvm, stand_in, table):
     stand_in.answers["POST /predict"] = predicts()
-    assert prefsvm("predict", "m", table, "--out", table).exit_code == 0
+    assert prefsvm("predict", "mdl_1", table, "--out", table).exit_code == 0
     assert table.read_text() == "a,b,prefsvm_label,prefsvm_score\n1,x,yes,0.5\n2,y,yes,0.5\n"
     assert [path.name for path in table.parent.iterdir()] == ["in.csv"]
 
@@ -177,7 +184,7 @@ def test_a_failed_prediction_leaves_the_old_file(prefsvm, stand_in, tmp_path, ba
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("a\n" + bad_row * "1\n" + "bad\n")
     out.write_text("old")
-    failed = prefsvm("predict", "m", source, "--out", out)
+    failed = prefsvm("predict", "mdl_1", source, "--out", out)
     assert failed.exit_code == 1
     assert out.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
@@ -185,22 +192,22 @@ def test_a_failed_prediction_leaves_the_old_file(prefsvm, stand_in, tmp_path, ba
 
 def test_no_header_before_the_first_answer(prefsvm, stand_in, table):
     stand_in.answers["POST /predict"] = (422, {"title": "Invalid request", "detail": "no"})
-    failed = prefsvm("predict", "m", table)
+    failed = prefsvm("predict", "mdl_1", table)
     assert failed.exit_code == 1
     assert failed.stdout == ""
     stand_in.answers["POST /predict"] = predicts()
-    assert prefsvm("predict", "m", table).stdout.startswith("a,b,prefsvm_label,prefsvm_score\n1,x,")
+    assert prefsvm("predict", "mdl_1", table).stdout.startswith("a,b,prefsvm_label,prefsvm_score\n1,x,")
 
 
 def test_a_file_without_rows_has_a_header_still(prefsvm, table):
     table.write_text("a,b\n")
-    assert prefsvm("predict", "m", table).stdout == "a,b,prefsvm_label,prefsvm_score\n"
+    assert prefsvm("predict", "mdl_1", table).stdout == "a,b,prefsvm_label,prefsvm_score\n"
 
 
 def test_a_place_that_cannot_be_written_is_named(prefsvm, stand_in, table, tmp_path):
     stand_in.answers["POST /predict"] = predicts()
     for place in (tmp_path, tmp_path / "none" / "out.csv"):
-        failed = prefsvm("predict", "m", table, "--out", place)
+        failed = prefsvm("predict", "mdl_1", table, "--out", place)
         assert failed.exit_code == 1
         assert f"{place} cannot be written" in failed.stderr
 
@@ -347,12 +354,27 @@ def test_predictions_of_other_delimiters_with_missing_values_and_a_probability(
     stand_in.answers["POST /predict"] = predicts(0.75)
     source = tmp_path / name
     source.write_text(f"a{delimiter}b\n1{delimiter}NA\n")
-    done = prefsvm("predict", "m", source, "--missing", "NA", *(("--delimiter", *given) if given else ()))
+    done = prefsvm("predict", "mdl_1", source, "--missing", "NA", *(("--delimiter", *given) if given else ()))
     assert done.stdout.replace(delimiter, ",") == (
         "a,b,prefsvm_label,prefsvm_score,prefsvm_probability\n1,NA,yes,0.5,0.75\n"
     )
-    assert json.loads(stand_in.bodies[0])["rows"] == [{"a": 1, "b": None}]
-    assert prefsvm("predict", "m", source, "--delimiter", "ab").exit_code == 2
+    assert json.loads(stand_in.bodies[-1])["rows"] == [{"a": 1, "b": None}]
+    assert prefsvm("predict", "mdl_1", source, "--delimiter", "ab").exit_code == 2
+
+
+def test_predict_sends_what_the_columns_of_the_model_are(prefsvm, stand_in, tmp_path):
+    stand_in.answers["GET /models/mdl_1"] = {
+        "columns": [
+            {"name": "zip", "kind": "category"},
+            {"name": "age", "kind": "number"},
+            {"name": "note", "kind": "text"},
+        ]
+    }
+    stand_in.answers["POST /predict"] = predicts()
+    source = tmp_path / "in.csv"
+    source.write_text(f"zip,age,note,extra\n10,39,{'long ' * 40_000},7\n")
+    assert prefsvm("predict", "mdl_1", source).exit_code == 0
+    assert json.loads(stand_in.bodies[-1])["rows"] == [{"zip": "10", "age": 39, "note": "long " * 40_000, "extra": 7}]
 
 
 def test_the_help_names_the_algorithms():
