@@ -61,7 +61,11 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
     for path, body in ((f"/models/{model}/operating-points", {"apply": True}), ("/aliases/ours", {"model": model})):
         method = "PUT" if "aliases" in path else "POST"
         client.request(method, path, json=body, headers=tenant.headers()).raise_for_status()
+    batch = client.post("/batches", json={"model": model, "dataset": dataset["id"]}, headers=tenant.headers()).json()
+    batch = client.post("/batches", json={"model": model, "dataset": dataset["id"]}, headers=tenant.headers()).json()
     tenant.ids |= {
+        "batch_id": batch["id"],
+        "batch_id": batch["id"],
         "dataset_id": dataset["id"],
         "job_id": job["id"],
         "model_id": model,
@@ -72,6 +76,8 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
 
 
 UNKNOWN_IDS = {
+    "batch_id": new_id("job"),
+    "batch_id": new_id("job"),
     "dataset_id": new_id("ds"),
     "job_id": new_id("job"),
     "model_id": new_id("mdl"),
@@ -87,12 +93,14 @@ PLAIN_PARAMETERS = {"kind": "pr"}
 def bodies(ids: dict[str, str]) -> dict[str, dict[str, Any]]:
     """Return the arguments of httpx for a good body of each operation that takes one, with these ids in it."""
     return {
+        "createBatch": {"json": {"model": ids["model_id"], "dataset": ids["dataset_id"]}},
         "createDataset": {"files": {"file": ("a.csv", CSV)}},
         "createKey": {"json": {"name": "new", "scopes": ["read"], "project": ids["project_id"]}},
         "createProject": {"json": {"name": "new"}},
         "changeProject": {"json": {"limits": {"queued_jobs": 7}}},
         "train": {"json": train_body({"id": ids["dataset_id"]})},
         "cancelJob": {"json": {"keep_best": True}},
+        "createBatch": {"json": {"model": ids["model_id"], "dataset": ids["dataset_id"]}},
         "chooseOperatingPoint": {"json": {"objective": {"kind": "f1"}, "apply": True}},
         "putAlias": {"json": {"model": ids["model_id"]}},
         "predict": {"json": {"model": ids["model_id"], "rows": [{"age": 39, "job": "clerk"}]}},
