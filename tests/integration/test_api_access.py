@@ -45,6 +45,8 @@ OPEN = {"getHealth", "getReadiness"}
 """What needs no key."""
 SCOPES = {
     "read": {
+        "getBatch",
+        "getBatchResult",
         "getDataset",
         "getJob",
         "getLimits",
@@ -53,6 +55,7 @@ SCOPES = {
         "getModelCurve",
         "exportModel",
         "listAliases",
+        "listBatches",
         "listDatasets",
         "listJobEvents",
         "listJobs",
@@ -61,8 +64,10 @@ SCOPES = {
         "predict",
     },
     "write": {
+        "cancelBatch",
         "cancelJob",
         "chooseOperatingPoint",
+        "createBatch",
         "createDataset",
         "deleteDataset",
         "deleteModel",
