@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -35,6 +36,7 @@ from service.batches.service import BatchService
 from service.blobs.store import BlobStore
 from service.datasets.service import DatasetService
 from service.db.session import Database
+from service.jobs.feed import EventFeed
 from service.jobs.service import JobService
 from service.metrics import Metrics
 from service.models.exports import ExportService
@@ -71,12 +73,14 @@ def create_app(settings: Settings) -> FastAPI:
     database = Database(settings.database_url, application_name="prefsvm-api")
     blobs = BlobStore(settings.blob_location)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-api")
+    feed = EventFeed(database)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await to_thread.run_sync(blobs.sweep, LEFTOVER_SECONDS)
         async with create_task_group() as background:
             background.start_soon(sweep_forever, Keeper(settings, database, blobs), settings.retention_seconds)
+            background.start_soon(feed.run)
             yield
             background.cancel_scope.cancel()
         if spans is not None:
@@ -94,6 +98,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     app.state.max_body_bytes = settings.max_body_bytes
+    app.state.feed = feed
     predictions = PredictionService(database, settings)
     metrics = Metrics(database, predictions.cache)
     # Not included as the others are, and first: FastAPI would spend as much on finding it as it takes to decide.
@@ -102,7 +107,7 @@ def create_app(settings: Settings) -> FastAPI:
         datasets_router(DatasetService(database, blobs, settings)),
         keys_router(KeyService(database)),
         projects_router(ProjectService(database)),
-        jobs_router(JobService(database, settings)),
+        jobs_router(JobService(database, settings, feed)),
         batches_router(BatchService(database, blobs, settings)),
         models_router(ModelService(database, predictions.forget), ExportService(database)),
         aliases_router(AliasService(database, predictions.forget)),
@@ -145,6 +150,16 @@ def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
     )
 
 
+class ApiServer(uvicorn.Server):
+    """Ends event streams when it is told to stop: they would keep it waiting for as long as it has patience."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take note of a signal."""
+        feed: EventFeed = self.config.app.state.feed  # type: ignore[union-attr]
+        feed.close()
+        super().handle_exit(sig, frame)
+
+
 def main() -> None:
     """Serve until SIGTERM or SIGINT, with settings from the environment."""
     settings = Settings()
@@ -156,7 +171,7 @@ def main() -> None:
     # Predictions are small products, several at once: threads of BLAS would only spin (measured: 9 × the CPU).
     with single_threaded_blas():
         address = {"host": settings.host, "port": settings.port, "forwarded_allow_ips": settings.trusted_proxies}
-        uvicorn.Server(server_config(create_app(settings), **address)).run()
+        ApiServer(server_config(create_app(settings), **address)).run()
 
 
 if __name__ == "__main__":

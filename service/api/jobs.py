@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.responses import StreamingResponse
 
 from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
+from service.api.negotiation import choose_form
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
-from service.jobs.schemas import Cancel, DryRun, Job, JobEvents, JobStatus, TrainRequest
+from service.jobs.schemas import Cancel, DryRun, Job, JobEvent, JobEvents, JobStatus, TrainRequest
 from service.jobs.service import JobService
 from service.schemas import Page
 
 After = Annotated[int, Query(ge=0, lt=2**63, description="`next_after` of the page before.")]
 EventLimit = Annotated[int, Query(ge=1, le=100)]
+LastEventId = Annotated[int | None, Header(ge=0, lt=2**63, description="Of an event stream that was cut off.")]
+EVENT_STREAM = "text/event-stream"
+RECONNECT_MILLISECONDS = 2000
 DryRunFlag = Annotated[bool, Query(description="Only check the request.")]
+
+
+async def event_stream(coming: AsyncIterator[Sequence[JobEvent]]) -> AsyncIterator[str]:
+    """Write events in the form of server-sent events; a comment when it is quiet, so that nobody hangs up."""
+    yield f"retry: {RECONNECT_MILLISECONDS}\n\n"
+    async for events in coming:
+        if not events:
+            yield ": still here\n\n"
+        for event in events:
+            yield f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
 
 
 def jobs_router(jobs: JobService) -> APIRouter:
@@ -54,10 +70,38 @@ def jobs_router(jobs: JobService) -> APIRouter:
         """Show a job."""
         return jobs.get(caller.project_id, job_id)
 
-    @router.get("/jobs/{job_id}/events", operation_id="listJobEvents", responses=problems(404, 422))
-    def events(caller: Reader, job_id: str, after: After = 0, limit: EventLimit = 100) -> JobEvents:
-        """Show what happened to a job, oldest first."""
-        return jobs.events(caller.project_id, job_id, after, limit)
+    @router.get(
+        "/jobs/{job_id}/events",
+        operation_id="listJobEvents",
+        response_model=JobEvents,
+        responses={
+            200: {
+                "description": "A page of events; or, for `Accept: text/event-stream`, events as they come",
+                "content": {EVENT_STREAM: {"schema": {"type": "string"}}},
+            },
+            204: {"description": "To `Accept: text/event-stream` only: the job has ended and nothing more will come"},
+            **problems(404, 406, 422, 503),
+        },
+    )
+    def events(
+        caller: Reader,
+        job_id: str,
+        after: After = 0,
+        limit: EventLimit = 100,
+        last_event_id: LastEventId = None,
+        accept: Annotated[str, Header(include_in_schema=False)] = "*/*",
+    ) -> JobEvents | Response:
+        """Show what happened to a job, oldest first.
+
+        With `Accept: text/event-stream` the same events come live (`id`, `event`: the kind, `data`: the event as JSON)
+        until the one of kind `finished`. Who was cut off sends the last id as `Last-Event-ID` and misses nothing.
+        """
+        if choose_form(accept, ("application/json", EVENT_STREAM)) == "application/json":
+            return jobs.events(caller.project_id, job_id, after, limit)
+        coming = jobs.follow(caller.project_id, job_id, after if last_event_id is None else last_event_id)
+        if coming is None:
+            return Response(status_code=204)
+        return StreamingResponse(event_stream(coming), media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
 
     @router.post(
         "/jobs/{job_id}/cancel", operation_id="cancelJob", status_code=202, responses=problems(404, 409, 413, 415, 422)

@@ -181,14 +181,28 @@ def _estimate(request: dict[str, Any], dataset: DatasetRow) -> Estimate:
     if algorithm == AUTO:
         algorithm = "psvm" if labelled < dataset.rows else "svm"
     features, size = _feature_matrix(request, dataset)
+    params = validate_params(algorithm, request["params"])
+    if params["kernel"] == AUTO:
+        params["kernel"] = "linear" if _has_text(request, dataset) else "rbf"
     return estimate_training(
         rows=max(1, dataset.rows),
         labelled=labelled,
         features=features,
         matrix_bytes=size,
         algorithm=algorithm,
-        params=validate_params(algorithm, request["params"]),
+        params=params,
     )
+
+
+def _has_text(request: dict[str, Any], dataset: DatasetRow) -> bool:
+    """Tell whether free text is among the features, as far as the profile says."""
+    features = request["features"]
+    kinds = {column["name"]: column["kind"] for column in dataset.columns} | features["kinds"]
+    chosen = set(kinds if features["include"] is None else features["include"]) - {
+        *features["exclude"],
+        request["target"],
+    }
+    return any(kinds.get(name) == "text" for name in chosen)
 
 
 def _feature_matrix(request: dict[str, Any], dataset: DatasetRow) -> tuple[int, int]:

@@ -18,6 +18,14 @@ class JobNotFinished(Problem):
     status = 409
 
 
+class TooManyFollowers(Problem):
+    """The process serves as many event streams as it may."""
+
+    type = "too-many-followers"
+    title = "Too many event streams"
+    status = 503
+
+
 class JobFinished(Problem):
     """A job that has ended cannot be cancelled any more."""
 

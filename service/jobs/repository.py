@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import BigInteger, Text, and_, func, literal, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from service.db.tables import JobEventRow, JobRow, ModelRow
@@ -50,6 +51,15 @@ class JobRepository:
             .where(JobRow.project_id == self._project_id, JobRow.id == job_id, JobEventRow.id > after)
         )
         return self._session.scalars(statement.order_by(JobEventRow.id).limit(limit)).all()
+
+    def last_event(self, job_id: str) -> JobEventRow | None:
+        """Return the newest event of a job."""
+        statement = (
+            select(JobEventRow)
+            .join(JobRow, JobRow.id == JobEventRow.job_id)
+            .where(JobRow.project_id == self._project_id, JobRow.id == job_id)
+        )
+        return self._session.scalar(statement.order_by(JobEventRow.id.desc()).limit(1))
 
     def exists(self, job_id: str) -> bool:
         """Tell whether there is such a job."""
@@ -102,3 +112,21 @@ class JobRepository:
     def _with_model(self) -> Any:
         statement = select(JobRow, ModelRow.id).outerjoin(ModelRow, ModelRow.job_id == JobRow.id)
         return statement.where(JobRow.project_id == self._project_id, JobRow.kind == "train")
+
+
+def events_after(session: Session, after: Mapping[str, int], limit: int) -> Sequence[JobEventRow]:
+    """Return events of several jobs, of each those with a larger id than `after` says, oldest first.
+
+    Who asks must have seen to it that the jobs may be seen.
+    """
+    wanted = select(
+        func.unnest(literal(list(after), ARRAY(Text))).label("job_id"),
+        func.unnest(literal(list(after.values()), ARRAY(BigInteger))).label("after"),
+    ).subquery()
+    statement = (
+        select(JobEventRow)
+        .join(wanted, and_(wanted.c.job_id == JobEventRow.job_id, JobEventRow.id > wanted.c.after))
+        .order_by(JobEventRow.id)
+        .limit(limit)
+    )
+    return session.scalars(statement).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator, Sequence
 
 import orjson
 from sqlalchemy.orm import Session
@@ -16,6 +17,7 @@ from service.errors import IdempotencyConflict
 from service.identifiers import is_id, new_id
 from service.jobs.checking import CheckedTraining, check_training
 from service.jobs.errors import JobFinished, JobNotFinished, JobNotFound
+from service.jobs.feed import LAST_KIND, EventFeed
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import DryRun, Estimate, Job, JobEvent, JobEvents, JobStatus, TrainRequest
 from service.paging import Cursor, next_cursor
@@ -25,14 +27,17 @@ from service.settings import Settings
 OPERATION = "train"
 RETRY_OPERATION = "retryJob"
 """Operation ids under which idempotency keys of trainings are kept."""
+KEEP_ALIVE_SECONDS = 15.0
+"""Proxies cut connections on which nothing is sent for a minute or so."""
 
 
 class JobService:
     """Accepts trainings and tells how they go. It never trains and never talks to the broker."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, feed: EventFeed) -> None:
         self._database = database
         self._settings = settings
+        self._feed = feed
 
     def train(self, project_id: str, body: TrainRequest, idempotency_key: str | None) -> Job:
         """Put a training into the queue.
@@ -145,6 +150,23 @@ class JobService:
             items=[JobEvent.model_validate(row, extra="ignore") for row in rows],
             next_after=rows[-1].id if rows else after,
         )
+
+    def follow(self, project_id: str, job_id: str, after: int) -> AsyncIterator[Sequence[JobEvent]] | None:
+        """Return the events after one of them as they come; None if there will be none, because the job has ended.
+
+        An empty sequence comes whenever it is quiet for `KEEP_ALIVE_SECONDS`. Raises `JobNotFound`, or
+        `TooManyFollowers`.
+        """
+        with self._database.transaction() as session:
+            jobs = JobRepository(session, project_id)
+            if not is_id(job_id, "job") or not jobs.exists(job_id):
+                raise JobNotFound("no job has this id")
+            last = jobs.last_event(job_id)
+        # Old events are deleted some day, those of jobs that have ended.
+        if last is None or (last.kind == LAST_KIND and after >= last.id):
+            return None
+        self._feed.check_room()
+        return self._feed.follow(job_id, after, KEEP_ALIVE_SECONDS)
 
     def cancel(self, project_id: str, job_id: str, keep_best: bool) -> Job:
         """End a queued job at once, or ask the worker of a running one to stop.
