@@ -183,8 +183,7 @@ class TableFeatures:
         date_format = guess_format(levels)
         if date_format is not None:
             return "date", date_format
-        is_prose = len(levels) > max(20, n_rows / 5) and looks_like_prose(levels)
-        if is_prose or (len(levels) > MAX_LEVELS and looks_like_prose(levels)):
+        if (len(levels) > MAX_LEVELS or 2 * len(levels) > n_rows) and looks_like_prose(levels):
             return "text", ""
         if len(levels) <= MAX_LEVELS and len(levels) <= max(10, n_rows / 2):
             return "category", ""

@@ -33,6 +33,7 @@ _BYTES_OF_A_TERM: Final = 200
 # Chinese, Japanese and Korean characters are a word each: nothing separates the words of those languages.
 _IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]{{2,}}")
+_LETTERS: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W\d_{_IDEOGRAPHS}]{{2,}}")
 _BLANKS: Final = re.compile(r"\s\s+")
 
 TermKind = Literal["words", "characters"]
@@ -76,7 +77,7 @@ class TextOptions:
 def looks_like_prose(values: Sequence[str]) -> bool:
     """Whether texts are made of words, three or more on average, rather than names or codes."""
     sample = values[:: max(1, len(values) // 1000)]
-    return bool(sample) and sum(len(_WORD.findall(text[:1000])) for text in sample) >= 3 * len(sample)
+    return bool(sample) and sum(len(_LETTERS.findall(text[:1000])) for text in sample) >= 3 * len(sample)
 
 
 class TextColumns:

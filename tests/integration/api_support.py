@@ -59,8 +59,8 @@ def store_dataset(database: Database, name: str = "mails.csv", project_id: str =
     made = {"id": new_id("ds"), "name": name}
     columns = [
         {"name": "age", "kind": "number", "missing": 0, "distinct": 60, "min": 20.0, "max": 79.0},
-        {"name": "job", "kind": "text", "missing": 0, "distinct": 2},
-        {"name": "label", "kind": "text", "missing": 20, "distinct": 2},
+        {"name": "job", "kind": "category", "missing": 0, "distinct": 2},
+        {"name": "label", "kind": "category", "missing": 20, "distinct": 2},
     ]
     with database.transaction() as session:
         session.add(
