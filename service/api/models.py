@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
@@ -37,6 +37,10 @@ CostParameter = Annotated[
 ]
 FormatParameter = Annotated[ExportFormat, Query(alias="format")]
 Accept = Annotated[str, Header(max_length=1000, include_in_schema=False)]
+PICTURES: dict[str, Any] = {
+    "image/svg+xml": {"schema": {"type": "string"}},
+    "image/png": {"schema": {"type": "string", "contentMediaType": "image/png"}},
+}
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 EXPORT_CONTENT = {
@@ -68,7 +72,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         "/{model_id}/curves/{kind}",
         operation_id="getModelCurve",
         response_model=Curve,
-        responses={200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}, **problems(404, 406, 422)},
+        responses={200: {"content": PICTURES}, **problems(404, 406, 422)},
     )
     def curve(
         caller: Reader,
@@ -81,15 +85,17 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
     ) -> AnyCurve | Response:
         """Show what other thresholds would have given on the calibration rows: as numbers, or by `Accept` as a picture.
 
-        PNG is not offered: SVG is what every browser shows, and the service needs no library for it.
+        The point in use is marked, with its intervals.
         """
-        form = choose_form(accept, ("application/json", "image/svg+xml"))
+        form = choose_form(accept, ("application/json", *PICTURES))
         response.headers["Vary"] = "Accept"
         found = models.curve(caller.project_id, model_id, kind, Costs(false_negative, false_positive))
         if form == "application/json":
             return found
         return Response(
-            draw(found), media_type=form, headers={"Content-Security-Policy": PICTURE_POLICY, "Vary": "Accept"}
+            draw(found, "svg" if form == "image/svg+xml" else "png"),
+            media_type=form,
+            headers={"Content-Security-Policy": PICTURE_POLICY, "Vary": "Accept"},
         )
 
     @router.post(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 from api_support import api_client, report, store_model
+from matplotlib.image import imread
 from sqlalchemy import text
 
 from solver.evaluation import OperatingCurve, measures
@@ -209,21 +211,27 @@ def test_curves_as_pictures(client, database, tmp_path, rng):
         assert picture.headers["vary"] == "Accept"
         assert "default-src 'none'" in picture.headers["content-security-policy"]
         root = ET.fromstring(picture.content)  # noqa: S314 (made here)
-        names = [element.tag.removeprefix("{http://www.w3.org/2000/svg}") for element in root.iter()]
-        assert set(names) == {"svg", "style", "rect", "text", "line", "polyline", "circle", "title"}
-        assert names.count("polyline") == 1
-        texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+        assert "script" not in {element.tag.rpartition("}")[2] for element in root.iter()}
+        texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
         assert any("in use" in shown for shown in texts)
+        assert any(shown.startswith("positive: <script>") for shown in texts)
         assert max(map(len, texts)) < 90
-        assert len(picture.content) < 30_000
+        assert len(picture.content) < 60_000
+        assert client.get(path, headers={"Accept": "image/svg+xml"}).content == picture.content
+        raster = client.get(path, headers={"Accept": "image/png"})
+        assert raster.headers["content-type"] == "image/png"
+        pixels = imread(io.BytesIO(raster.content))
+        assert pixels.shape[:2] == (1040, 1280)
+        assert 0.01 < (pixels[..., :3].min(axis=2) < 0.9).mean() < 0.3  # drawn, on white
     for accept, kind in (
         ("image/png;q=0.9, image/svg+xml", "image/svg+xml"),
+        ("image/png, image/svg+xml;q=0.9", "image/png"),
         ("image/*", "image/svg+xml"),
         ("application/json;q=0.5, image/svg+xml;q=0.4", "application/json"),
         ("text/html, */*;q=0.1", "application/json"),
         ("", "application/json"),
     ):
         assert client.get(path, headers={"Accept": accept}).headers["content-type"] == kind
-    for accept in ("image/png", "text/html", "image/svg+xml;q=0", "image/svg+xml;q=x"):
+    for accept in ("image/jpeg", "text/html", "image/svg+xml;q=0", "image/png;q=x"):
         refused = problem(client.get(path, headers={"Accept": accept}), 406, "not-acceptable")
         assert "image/svg+xml" in refused["detail"]
