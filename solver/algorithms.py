@@ -183,6 +183,13 @@ _SHARED: Final = (
     Parameter("device", "choice", "auto", "Where kernel rows are computed.", choices=("auto", "cpu", "cuda")),
 )
 
+SOLVER: Final = Parameter(
+    "solver",
+    "choice",
+    "auto",
+    "lowrank approximates the kernel, for very many rows; auto takes it where exact does not fit into memory or time.",
+    choices=("auto", "exact", "lowrank"),
+)
 MODE: Final = Parameter(
     "mode",
     "choice",
@@ -243,7 +250,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             "Support vector machine on the labelled rows, with a threshold for the objective.",
             "solver.estimators:SVM",
             uses_unlabelled=False,
-            parameters=_SHARED,
+            parameters=(*_SHARED, SOLVER),
         ),
         AlgorithmSpec(
             "psvm",
@@ -252,6 +259,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             uses_unlabelled=True,
             parameters=(
                 *_SEMI_SUPERVISED,
+                SOLVER,
                 Parameter(
                     "soft_labels",
                     "choice",
@@ -318,7 +326,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             "Transductive SVM: switches the labels of unlabelled rows until the margin is widest.",
             "solver.estimators:TSVM",
             uses_unlabelled=True,
-            parameters=(*_SEMI_SUPERVISED, _C_UNLABELED, *_SHARE),
+            parameters=(*_SEMI_SUPERVISED, SOLVER, _C_UNLABELED, *_SHARE),
         ),
         AlgorithmSpec(
             "ramp-tsvm",
@@ -350,6 +358,7 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             uses_unlabelled=True,
             parameters=(
                 *_SEMI_SUPERVISED,
+                SOLVER,
                 Parameter(
                     "margin", "number", 1.0, "A row is added when its score is at least this far from 0.", 0, 1e6
                 ),

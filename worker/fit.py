@@ -10,7 +10,7 @@ from typing import Any, cast
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.columnar import Layout, read_columnar, read_kinds, read_labels
 from service.ingest.errors import IngestError
-from solver import smo
+from solver import lowrank, smo
 from solver.model_file import write_model
 from solver.training import ALGORITHMS, Progress, TrainingError, TrainingRequest, train
 from worker.protocol import MODEL_FILE, Job, JobError, Reporter, Result
@@ -21,10 +21,11 @@ TRAINING_DONE = 0.97
 
 
 def warm_up() -> None:
-    """Load every algorithm and the compiled solver."""
+    """Load every algorithm and the compiled solvers."""
     for spec in ALGORITHMS.values():
         spec.load()
     smo.warm_up()
+    lowrank.warm_up()
 
 
 def run(job: Job, reporter: Reporter) -> Result:

@@ -29,6 +29,7 @@ from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import brier_score, fit_sigmoid, reliability_curve
 from solver.evaluation.splits import stratified_halves
+from solver.lowrank import ENGINES
 from solver.operating_point import (
     THRESHOLD_RULES,
     Objective,
@@ -61,6 +62,7 @@ SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "max_seconds": [None, Interval(Real, 0.0, None, closed="neither")],
     "cache_size": [None, Interval(Real, 0.0, None, closed="neither")],
     "device": [StrOptions({"auto", "cpu", "cuda"})],
+    "solver": [StrOptions(set(ENGINES))],
     "class_weight": [None, dict, StrOptions({"balanced"})],
     "random_state": ["random_state"],
     "callback": [None, callable],
@@ -458,6 +460,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 max_seconds=self.max_seconds,
                 cache_bytes=None if self.cache_size is None else int(self.cache_size * 2**20),
                 backend=self.device,
+                solver=getattr(self, "solver", "exact"),
             ),
             callback=self.callback,
         )
@@ -628,6 +631,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 "status": solution.status,
                 "support_vectors": len(fitted.model.rows),
                 "engine": solution.engine,
+                "lowrank": run.low_rank.report(
+                    solution, run.y, self._labelled_cost * run.cost, run.limits.tol, compare=not run.ended
+                ),
             },
             "timings": {"training": run.seconds},
             "warnings": warnings,

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solver.decision import DecisionState
+from solver.estimators._lowrank import LowRank
 from solver.kernels import FeatureKernel
+from solver.lowrank import EngineName, LowRankSolution
 from solver.row_cache import default_cache_bytes
 from solver.smo import Solution, solve, solve_many
 from solver.typing import Matrix
@@ -48,6 +50,7 @@ class SolverLimits:
     max_seconds: float | None
     cache_bytes: int | None
     backend: str
+    solver: EngineName = "exact"
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,12 @@ class Expansion:
 
     @classmethod
     def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> Expansion:
-        """Sum the variables of each row; several variables may stand on one row."""
+        """Sum the variables of each row; several variables may stand on one row.
+
+        A low-rank solution that was not polished is an expansion over its landmarks instead.
+        """
+        if isinstance(solution, LowRankSolution) and solution.polish is None:
+            return cls(solution.factor.landmarks, solution.coefficients, float(solution.b), solution)
         dense = np.bincount(rows, weights=y * solution.alpha, minlength=total).astype(np.float64)
         used = np.flatnonzero(dense)
         return cls(used, dense[used], float(solution.b), solution)
@@ -109,6 +117,7 @@ class TrainingRun:
         self.kernel = FeatureKernel(
             self.X, kind=kernel.kind, gamma=kernel.gamma, degree=kernel.degree, coef0=kernel.coef0
         )
+        self.low_rank = LowRank(self.kernel, self.limits.solver, self.cache_bytes)
 
     @property
     def labelled(self) -> NDArray[np.intp]:
@@ -154,9 +163,19 @@ class TrainingRun:
         all the same.
         """
         self._solving_since = time.monotonic()
-        left = None
-        if self.limits.max_seconds is not None:
-            left = max(0.0, self.limits.max_seconds - self.seconds)
+        left = self._seconds_left()
+        callback = self._on_iteration if self.callback is not None else None
+        if kernel is None and self.low_rank.takes(len(rows), left):
+            solution = self.low_rank.solve(
+                {
+                    "idx": rows, "y": y, "p": p, "lo": lo, "hi": hi, "delta": delta, "alpha0": alpha0,
+                    "tol": self.limits.tol, "max_iter": self.limits.max_iter,
+                },
+                max_seconds=left,
+                callback=callback,
+            )  # fmt: skip
+            self._note(solution)
+            return solution
         solution = solve(
             self.kernel if kernel is None else kernel,
             rows,
@@ -166,13 +185,14 @@ class TrainingRun:
             hi,
             delta,
             alpha0=alpha0,
-            grad0=grad0,
+            # a low-rank solution's gradient is not that of the exact problem
+            grad0=None if self.low_rank.is_used else grad0,
             tol=self.limits.tol,
             max_iter=self.limits.max_iter,
             max_seconds=left,
             cache_bytes=self.limits.cache_bytes,
             backend=self.limits.backend,
-            callback=self._on_iteration if self.callback is not None else None,
+            callback=callback,
         )
         self._note(solution)
         return solution
@@ -214,6 +234,8 @@ class TrainingRun:
                 stopped = stopped or self._on_iteration(iteration, gap)
             return stopped or self.is_exhausted()
 
+        if self.low_rank.takes(len(self.y), self._seconds_left()):
+            return [self._solve_along_costs_low_rank(held_out, costs) for held_out in folds]
         problems = [
             common
             | {"hi": np.where(held_out, 0.0, cost), "callback": is_over}
@@ -225,6 +247,27 @@ class TrainingRun:
         for solution in solutions:
             self._note(solution, "stopped" if stopped else "solver_limit")
         return [solutions[start : start + len(costs)] for start in range(0, len(solutions), len(costs))]
+
+    def _solve_along_costs_low_rank(
+        self, held_out: NDArray[np.bool_], costs: Sequence[NDArray[np.float64]]
+    ) -> list[Solution]:
+        path: list[Solution] = []
+        for cost in costs:
+            problem = {
+                "idx": np.arange(len(self.y)), "y": self.y, "p": -1.0, "lo": 0.0, "hi": np.where(held_out, 0.0, cost),
+                "delta": 0.0, "alpha0": path[-1].alpha if path else None,
+                "tol": self.limits.tol, "max_iter": self.limits.max_iter,
+            }  # fmt: skip
+            callback = self._on_iteration if self.callback is not None else None
+            # polishing would leave the gradients of the held-out rows unknown
+            solution = self.low_rank.solve(problem, max_seconds=self._seconds_left(), callback=callback, polish=False)
+            self._note(solution)
+            path.append(solution)
+        return path
+
+    def _seconds_left(self) -> float | None:
+        limit = self.limits.max_seconds
+        return None if limit is None else max(0.0, limit - self.seconds)
 
     def _note(self, solution: Solution, cancelled: EndReason = "stopped") -> None:
         self.iterations += solution.iterations
@@ -262,6 +305,10 @@ class TrainingRun:
 
         Exact where the rounding of these rows could add up to a tenth of the solver's tolerance.
         """
+        solution = expansion.solution
+        if isinstance(solution, LowRankSolution) and solution.polish is None and solution.factor.kernel is self.kernel:
+            factor = solution.factor
+            return np.asarray(factor.products(solution.weights)[factor.place[rows]] + expansion.intercept)
         rounding = _FLOAT32_ROUNDING * float(np.linalg.norm(expansion.coefficients))
         if rounding > 0.1 * self.limits.tol:
             return self.scores(expansion, rows)

@@ -18,6 +18,7 @@ from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._tuning import Tune
 from solver.evaluation.counts import ConfusionCounts, confusion
+from solver.lowrank import EngineName
 from solver.operating_point import Objective, OperatingPoint, ThresholdRule
 from solver.smo import Solution
 
@@ -112,7 +113,7 @@ class PSVM(ThresholdClassifier):
         What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
         same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
         (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
-    positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter, max_seconds, cache_size, device
+    positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter, max_seconds, cache_size, device, solver
         As in `SVM`.
     class_weight, random_state, callback
         As in `SVM`. `gamma="scale"` uses the variance of all rows, labelled or not.
@@ -175,6 +176,7 @@ class PSVM(ThresholdClassifier):
         max_seconds: float | None = None,
         cache_size: float | None = None,
         device: str = "auto",
+        solver: EngineName = "auto",
         class_weight: Any = None,
         random_state: Any = None,
         callback: FitCallback | None = None,
@@ -201,6 +203,7 @@ class PSVM(ThresholdClassifier):
         self.max_seconds = max_seconds
         self.cache_size = cache_size
         self.device = device
+        self.solver = solver
         self.class_weight = class_weight
         self.random_state = random_state
         self.callback = callback

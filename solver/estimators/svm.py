@@ -9,6 +9,7 @@ from solver.estimators._base import SHARED_CONSTRAINTS, Learned, ThresholdClassi
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._run import FitCallback, TrainingRun
 from solver.estimators._tuning import Tune
+from solver.lowrank import EngineName
 from solver.operating_point import Objective, ThresholdRule
 
 
@@ -51,6 +52,10 @@ class SVM(ThresholdClassifier):
     cache_size : float, optional
         Megabytes for kernel rows; by default a third of the free memory, at most 2048.
     device : {"auto", "cpu", "cuda"}, default "auto"
+    solver : {"auto", "exact", "lowrank"}, default "auto"
+        `lowrank` approximates the kernel by at most 1,024 landmarks: for very many rows. `auto` takes it where the
+        kernel rows of the exact solver would not fit into memory or time. `report_["solver"]` says which it was, and
+        how far from exact.
     class_weight : dict, "balanced" or None
         Factors on C by label.
     random_state : int, RandomState or None
@@ -112,6 +117,7 @@ class SVM(ThresholdClassifier):
         max_seconds: float | None = None,
         cache_size: float | None = None,
         device: str = "auto",
+        solver: EngineName = "auto",
         class_weight: Any = None,
         random_state: Any = None,
         callback: FitCallback | None = None,
@@ -132,6 +138,7 @@ class SVM(ThresholdClassifier):
         self.max_seconds = max_seconds
         self.cache_size = cache_size
         self.device = device
+        self.solver = solver
         self.class_weight = class_weight
         self.random_state = random_state
         self.callback = callback

@@ -16,6 +16,7 @@ from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, top_rows
 from solver.estimators._tuning import Tune
+from solver.lowrank import EngineName
 from solver.operating_point import Objective, ThresholdRule
 
 # SVMlight: the unlabelled rows' cost starts at this share of its final value and grows by this factor
@@ -121,7 +122,7 @@ class TSVM(SemiSupervisedClassifier):
         (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
     objective, threshold_rule, labeled_split, positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter
         As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    max_seconds, cache_size, device, class_weight, random_state, callback
+    max_seconds, cache_size, device, solver, class_weight, random_state, callback
         As in `SVM`.
 
     Attributes
@@ -164,6 +165,7 @@ class TSVM(SemiSupervisedClassifier):
         max_seconds: float | None = None,
         cache_size: float | None = None,
         device: str = "auto",
+        solver: EngineName = "auto",
         class_weight: Any = None,
         random_state: Any = None,
         callback: FitCallback | None = None,
@@ -188,6 +190,7 @@ class TSVM(SemiSupervisedClassifier):
         self.max_seconds = max_seconds
         self.cache_size = cache_size
         self.device = device
+        self.solver = solver
         self.class_weight = class_weight
         self.random_state = random_state
         self.callback = callback

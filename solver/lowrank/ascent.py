@@ -16,7 +16,8 @@ from solver.typing import BoolArray, FloatArray, IndexArray
 
 __all__ = ["Ascent"]
 
-# weight of the squared constraint, as a share of the mean curvature: larger ones slow the coordinates down
+# weight of the squared constraint, as a share of the mean curvature or, for narrow bounds, of what moves a variable
+# from one to the other: larger ones slow the coordinates down, smaller ones the multiplier
 _CONSTRAINT_WEIGHT: Final = 0.1
 
 # a pass over the active variables counts as converged at this share of the tolerance
@@ -70,8 +71,10 @@ class Ascent:
         self._linear = -problem.y * problem.p
         self._random = np.random.default_rng(seed)
         squares = factor.squares[self._row]
-        mean = float(squares.mean()) if squares.size else 0.0
-        self._weight = _CONSTRAINT_WEIGHT * (mean if mean > 0 else 1.0)
+        width = problem.hi - problem.lo
+        width = width[(width > 0) & (width < BIG)]
+        scales = [float(squares.mean()) if squares.size else 0.0, 1 / float(np.median(width)) if width.size else 0.0]
+        self._weight = _CONSTRAINT_WEIGHT * (max(scales) or 1.0)
         self._curvature = squares + self._weight
         self._excess = 0.0
         self._looked = time.perf_counter()
@@ -99,9 +102,9 @@ class Ascent:
     def _ascend(self, by_row: IndexArray, inner: float) -> str | None:
         """Passes over the variables, fewer and fewer of them, until none that is left violates optimality."""
         active = np.ones(self.a.size, np.bool_)
-        left, bound, violation = by_row, BIG, np.inf
+        left, bound = by_row, BIG
         rows: _GatheredRows | None = None
-        while violation > inner:
+        while True:
             violation = 0.0
             if left.size * self.factor.rank <= _GATHERED_ELEMENTS:
                 if rows is None or 4 * left.size < len(rows.G):
@@ -115,13 +118,22 @@ class Ascent:
                 reason = self._reason_to_stop(violation)
                 if reason is not None:
                     return reason
-            self._multiplier += self._weight * self._excess
+            step = self._weight * self._excess
+            self._multiplier += step
+            if violation <= inner:
+                if abs(step) <= inner:
+                    return None
+                # nothing moves at this multiplier, but the constraint is not met: the multiplier is too slow
+                self._curvature += self._weight
+                self._weight *= 2
+                active[:] = True
+                left, bound, rows = by_row, BIG, None
+                continue
             bound = max(violation, self.tol)
             kept = active[left]
             left = left[kept]
             if rows is not None:
                 rows.at = rows.at[kept]
-        return None
 
     def _chunks(self, variables: IndexArray) -> Iterator[_Part]:
         """The chunks of the factor in random order, with the variables whose rows they hold."""

@@ -65,9 +65,9 @@ class LowRankSolution(Solution):
     polish: Polish | None
 
     @property
-    def coefficients(self) -> FloatArray:
+    def coefficients(self) -> npt.NDArray[np.float64]:
         """``f(x) = Σ_j coefficients_j K(landmarks_j, x) + b``, before polishing."""
-        return np.asarray(self.factor.whitening @ self.weights)
+        return np.asarray(self.factor.whitening @ self.weights, dtype=np.float64)
 
 
 def solve_lowrank(

@@ -1,0 +1,156 @@
+"""Where a run's problems go that are too large for the exact solver, and what the report says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.kernels import FeatureKernel
+from solver.lowrank import Choice, EngineName, Factor, Interrupted, LowRankSolution, choose_engine, exact_limit
+from solver.lowrank import solve_lowrank as solve_on_factor
+from solver.smo import Callback, Solution, solve
+from solver.smo.limits import Limits
+
+# rows of the stand-in that is trained when a limit was met before there was a factor: a fraction of a second
+_STAND_IN_ROWS: Final = 2000
+
+# rows that the comparison with the exact solver trains on, and rows it compares on
+_COMPARED_ROWS: Final = 4000
+
+
+class LowRank:
+    """The low-rank engine of one run; its factor is made when the first problem needs it.
+
+    Parameters
+    ----------
+    kernel : FeatureKernel
+        Over the run's rows.
+    wish : {"auto", "exact", "lowrank"}
+    cache_bytes : int
+        Memory for kernel rows.
+    """
+
+    def __init__(self, kernel: FeatureKernel, wish: EngineName, cache_bytes: int) -> None:
+        self.kernel, self.wish, self.cache_bytes = kernel, wish, cache_bytes
+        self.choice: Choice | None = None
+        self._factor: Factor | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any problem went to this engine."""
+        return self._factor is not None
+
+    def takes(self, n: int, seconds_left: float | None) -> bool:
+        """Whether a problem of n variables is for this engine; folds go where the whole went."""
+        if self._factor is not None and 2 * n > self._factor.n_samples:
+            return True
+        choice = choose_engine(self.wish, n, self.kernel.X, self.kernel.kind, self.cache_bytes, seconds_left)
+        if choice.low_rank:
+            self.choice = choice
+        return choice.low_rank
+
+    def solve(
+        self,
+        problem: Mapping[str, Any],
+        *,
+        max_seconds: float | None,
+        callback: Callback | None,
+        polish: bool = True,
+    ) -> Solution:
+        """Solve a problem of `solver.smo.solve`'s form on the factor.
+
+        A limit that is met before there is a factor leaves the exact solution on some rows, with the status of that
+        limit.
+        """
+        limits = Limits(np.iinfo(np.int64).max, max_seconds, callback)
+        if self._factor is None:
+            try:
+                self._factor = Factor.build(self.kernel, limits=limits)
+            except Interrupted as interrupted:
+                return self._stand_in(problem, str(interrupted))
+        left = None if max_seconds is None else max(0.0, max_seconds - limits.seconds)
+        return solve_on_factor(
+            self._factor,
+            **problem,
+            max_seconds=left,
+            callback=callback,
+            polish_up_to=exact_limit(self.kernel.X, self.cache_bytes, left) if polish else 0,
+            cache_bytes=self.cache_bytes,
+        )
+
+    def _stand_in(self, problem: Mapping[str, Any], status: str) -> Solution:
+        n = len(problem["idx"])
+        some = np.sort(np.random.default_rng(0).permutation(n)[:_STAND_IN_ROWS])
+        parts: dict[str, Any] = {
+            name: np.broadcast_to(problem[name], n)[some] for name in ("idx", "y", "p", "lo", "hi")
+        }
+        solution = solve(self.kernel, **parts, delta=problem["delta"], tol=problem["tol"], max_seconds=1.0)
+        alpha, gradient = np.zeros(n), np.full(n, np.nan)
+        alpha[some], gradient[some] = solution.alpha, solution.gradient
+        return replace(solution, alpha=alpha, gradient=gradient, status=status, engine=f"sample of {len(some)} rows")
+
+    def report(
+        self, solution: Solution, y: NDArray[np.float64], cost: NDArray[np.float64], tol: float, *, compare: bool
+    ) -> dict[str, Any] | None:
+        """What the report says when a model is a low-rank one; None for an exact one.
+
+        Parameters
+        ----------
+        solution : Solution
+            The model's.
+        y : float64 array
+            +1, -1, or 0 for an unlabelled row.
+        cost : float64 array
+            Upper bound of each row's variable.
+        tol : float
+        compare : bool
+            Whether to train on a sample to tell the difference to the exact solver.
+        """
+        if not isinstance(solution, LowRankSolution):
+            return None
+        polish = solution.polish
+        return {
+            "reason": None if self.choice is None else self.choice.reason,
+            "landmarks": len(solution.factor.landmarks),
+            "rank": solution.factor.rank,
+            "factor_in_file": solution.factor.in_file,
+            "polish": None if polish is None else {"candidates": polish.candidates, "missed": polish.missed},
+            "difference": self._difference(solution, y, cost, tol) if compare else None,
+        }
+
+    def _difference(
+        self, solution: LowRankSolution, y: NDArray[np.float64], cost: NDArray[np.float64], tol: float
+    ) -> dict[str, Any] | None:
+        """Both engines trained on the same sample of the labelled rows, compared on rows that neither has seen."""
+        rows = np.random.default_rng(0).permutation(np.flatnonzero(y))[: 2 * _COMPARED_ROWS]
+        training, others = np.sort(rows[::2]), np.sort(rows[1::2])
+        if len(np.unique(y[training])) < 2 or not len(others):
+            return None
+        problem: dict[str, Any] = {
+            "idx": training, "y": y[training], "p": -1.0, "lo": 0.0, "hi": cost[training], "tol": tol,
+            "max_seconds": 30.0,
+        }  # fmt: skip
+        factor = solution.factor
+        exact = solve(self.kernel, **problem, cache_bytes=self.cache_bytes)
+        polish_up_to = 0 if solution.polish is None else len(training)
+        low = solve_on_factor(factor, **problem, polish_up_to=polish_up_to, cache_bytes=self.cache_bytes)
+        if exact.status != "optimal" or low.status != "optimal":
+            return None
+        f = self.kernel.products(training, y[training] * exact.alpha, others) + exact.b
+        if low.polish is None:
+            g = factor.products(low.weights)[factor.place[others]] + low.b
+        else:
+            g = self.kernel.products(training, y[training] * low.alpha, others) + low.b
+        return {
+            "rows_trained": len(training),
+            "rows_compared": len(others),
+            "accuracy_exact": float(np.mean((f > 0) == (y[others] > 0))),
+            "accuracy_lowrank": float(np.mean((g > 0) == (y[others] > 0))),
+            "same_decision": float(np.mean((f > 0) == (g > 0))),
+            "mean_score_difference": float(np.mean(np.abs(f - g))),
+            "mean_score": float(np.mean(np.abs(f))),
+        }
