@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help demo test test-slow chaos fuzz serve lint types imports audit check benchmarks lock clean
+.PHONY: help demo test test-slow chaos fuzz serve lint types imports audit check benchmarks gpu-check lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ check: lint types imports test  ## what CI runs
 
 benchmarks: .venv/installed  ## speed and memory of the service on this machine
 	@$(BIN)/python -P benchmarks/main_job.py $(ARGS)
+
+gpu-check:  ## test and time the GPU engine; needs a GPU, CuPy and no .venv (make gpu-check PYTHON=... ARGS="--out DIR")
+	@PYTHON=$(PYTHON) scripts/gpu_check.sh $(ARGS)
 
 lock: ## renew requirements/*.lock from pyproject.toml (needs uv)
 	@scripts/lock.sh
