@@ -32,8 +32,10 @@ from service.api.models import aliases_router, models_router
 from service.api.openapi import describe
 from service.api.predictions import predictions_router
 from service.api.problem import add_handlers
+from service.api.resumable_uploads import resumable_uploads_router
 from service.batches.service import BatchService
 from service.blobs.store import BlobStore
+from service.datasets.resumable import ResumableUploads
 from service.datasets.service import DatasetService
 from service.db.session import Database
 from service.jobs.feed import EventFeed
@@ -81,6 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
         async with create_task_group() as background:
             background.start_soon(sweep_forever, Keeper(settings, database, blobs), settings.retention_seconds)
             background.start_soon(feed.run)
+            background.start_soon(resumable.read_forever)
             yield
             background.cancel_scope.cancel()
         if spans is not None:
@@ -99,12 +102,15 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.max_body_bytes = settings.max_body_bytes
     app.state.feed = feed
+    datasets = DatasetService(database, blobs, settings)
+    resumable = ResumableUploads(database, blobs, settings, datasets)
     predictions = PredictionService(database, settings)
     metrics = Metrics(database, predictions.cache)
     # Not included as the others are, and first: FastAPI would spend as much on finding it as it takes to decide.
     app.router.routes[:0] = predictions_router(predictions).routes
     for router in (
-        datasets_router(DatasetService(database, blobs, settings)),
+        datasets_router(datasets),
+        resumable_uploads_router(resumable),
         keys_router(KeyService(database)),
         projects_router(ProjectService(database)),
         jobs_router(JobService(database, settings, feed)),

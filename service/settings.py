@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     max_body_bytes: int = MIB * 32
     """Largest JSON body of a request other than an upload."""
     max_upload_bytes: int = GIB * 10
+    upload_expire_seconds: Annotated[float, Field(gt=0)] = 24 * 3600.0
+    """What has arrived of a resumable upload is thrown away when no more has arrived for this long."""
     max_rows: int = 50_000_000
     max_columns: int = 10_000
     max_feature_index: int = 1_000_000
@@ -97,6 +99,9 @@ class Settings(BaseSettings):
     """How long a repeated create with the same Idempotency-Key is recognised."""
     retention_seconds: Annotated[float, Field(gt=0)] = 3600.0
     """How often the API looks for what is too old."""
+
+    webhook_private: bool = False
+    """Send webhooks to private addresses, other ports and over plain HTTP too: for tests and one's own machine only."""
 
     otlp_endpoint: str | None = None
     """Base address of an OpenTelemetry collector (OTLP over HTTP). Unset: no traces."""

@@ -10,7 +10,7 @@ from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.api.uploads import open_upload
-from service.datasets.schemas import Dataset
+from service.datasets.schemas import Correction, Dataset
 from service.datasets.service import DatasetService
 from service.ingest.options import FORMATS
 from service.schemas import Page
@@ -91,6 +91,11 @@ def datasets_router(datasets: DatasetService) -> APIRouter:
     def get(caller: Reader, dataset_id: str) -> Dataset:
         """Show a data set with what is known of its columns."""
         return datasets.get(caller.project_id, dataset_id)
+
+    @router.patch("/{dataset_id}", operation_id="correctDataset", responses=problems(404, 409, 413, 415, 422))
+    async def correct(caller: Writer, dataset_id: str, correction: Correction) -> Dataset:
+        """Say what columns are, where the guess was wrong. Possible until a job has used the data set."""
+        return await datasets.correct(caller.project_id, dataset_id, correction.columns)
 
     @router.delete("/{dataset_id}", operation_id="deleteDataset", status_code=204, responses=problems(404, 409, 422))
     def delete(caller: Writer, dataset_id: str) -> None:

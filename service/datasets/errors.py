@@ -18,6 +18,14 @@ class DatasetInUse(Problem):
     status = 409
 
 
+class DatasetUsed(Problem):
+    """A job has used this data set, so how it is read stays as it is."""
+
+    type = "dataset-used"
+    title = "The data set was used"
+    status = 409
+
+
 class UnreadableDataset(Problem):
     """The upload could not be read as a table of its format. `errors` names the line where one is to blame."""
 
@@ -32,6 +40,29 @@ class StorageFull(Problem):
     type = "storage-full"
     title = "Temporarily unavailable"
     status = 503
+
+
+class UploadNotFound(NotFound):
+    """No upload has this id, or it has expired."""
+
+    type = "upload-not-found"
+    title = "No such upload"
+
+
+class UploadConflict(Problem):
+    """The part does not begin where the last one ended, or the upload takes no more parts. Ask for its offset."""
+
+    type = "upload-conflict"
+    title = "Not at this offset"
+    status = 409
+
+
+class TooManyUploads(Problem):
+    """The project has too many uploads that are not complete. Complete or delete one, or wait until one expires."""
+
+    type = "too-many-uploads"
+    title = "Too many unfinished uploads"
+    status = 409
 
 
 class UploadTooLarge(Problem):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
-from service.schemas import Answer
+from service.ingest.options import Kind
+from service.schemas import Answer, Body
+
+ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 EXAMPLE_DATASET: JsonDict = {
     "id": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
@@ -18,9 +22,12 @@ EXAMPLE_DATASET: JsonDict = {
     "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "rows": 1000,
     "columns": [
-        {"name": "length", "kind": "number", "missing": 0, "distinct": 412, "min": 3, "max": 9100},
-        {"name": "label", "kind": "text", "missing": 900, "distinct": 2},
+        {"name": "length", "kind": "number", "missing": 0, "distinct": 412, "min": 3, "max": 9100, "constant": False},
+        {"name": "label", "kind": "category", "missing": 900, "distinct": 2, "values": {"spam": 60, "ham": 40}},
     ],
+    "duplicate_rows": 3,
+    "dropped_rows": 0,
+    "options": {"delimiter": ";"},
     "warnings": [],
     "created_at": "2026-11-01T11:59:00Z",
 }
@@ -32,8 +39,20 @@ class Column(Answer):
     model_config = ConfigDict(extra="allow")
 
     name: str
-    kind: str = Field(description="`number`, `text`, or `features` for all columns of a sparse matrix.")
+    kind: str = Field(
+        description="`number`, `category`, `text` (free text), `date`, or `features` for all columns of a sparse "
+        "matrix. A guess, unless it was said."
+    )
     missing: int = Field(default=0, description="Rows without a value.")
+    distinct: int | None = Field(default=None, description="Different values; 1001 for more than 1000.")
+    distinct_capped: bool = Field(default=False, description="Whether there are more than 1000 different values.")
+    values: dict[str, int] | None = Field(
+        default=None, description="How many rows have each value, if there are at most 20 different ones."
+    )
+    min: float | None = None
+    max: float | None = None
+    constant: bool = Field(default=False, description="Whether all rows have the same value, or none.")
+    leading_zeros: bool = Field(default=False, description="Whether texts such as `01234` occur.")
 
 
 class Dataset(Answer):
@@ -49,5 +68,56 @@ class Dataset(Answer):
     sha256: str = Field(description="Of the bytes that were sent.")
     rows: int
     columns: list[Column]
+    duplicate_rows: int | None = Field(
+        default=None,
+        description="Rows that are equal to an earlier one; null for sparse matrices and beyond ten million rows.",
+    )
+    dropped_rows: int = Field(description="What stood in the file in the place of a row and was none.")
+    options: dict[str, Any] = Field(description="How the file was read, with corrections since.")
     warnings: list[str]
     created_at: datetime
+
+
+class Correction(Body):
+    """What columns are, where the guess was wrong."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"columns": {"zip": "category", "note": "text"}}]})
+
+    columns: dict[ColumnName, Kind] = Field(
+        min_length=1,
+        max_length=10_000,
+        description="Kinds by column: `number`, `category`, `text` (free text) or `date`. Other columns stay.",
+    )
+
+
+class ResumableUpload(Answer):
+    """A file that arrives in parts."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "up_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
+                    "status": "receiving",
+                    "bytes": 2147483648,
+                    "received": 16777216,
+                    "created_at": "2026-11-01T11:59:00Z",
+                    "expires_at": "2026-11-02T11:59:00Z",
+                }
+            ]
+        }
+    )
+
+    id: str
+    status: Literal["receiving", "received", "ready", "failed"] = Field(
+        description="`receiving` parts; `received` all of it, being read; `ready`: `dataset_id` can be trained on; "
+        "`failed`: `error` says why no data set could be made of it."
+    )
+    bytes: int = Field(description="Of the whole file.")
+    received: int = Field(description="Bytes that are safe; the next part begins here.")
+    dataset_id: str | None = None
+    error: dict[str, Any] | None = Field(
+        default=None, description="A problem, as `POST /datasets` would have answered."
+    )
+    created_at: datetime
+    expires_at: datetime = Field(description="When what has arrived is thrown away, unless more arrives.")

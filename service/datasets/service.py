@@ -8,16 +8,23 @@ import hashlib
 import logging
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import orjson
-from anyio import CapacityLimiter, to_thread
 
 from service.access.repository import QuotaRepository
-from service.blobs.store import BlobStore, Writer
-from service.datasets.errors import DatasetInUse, DatasetNotFound, StorageFull, UnreadableDataset, UploadTooLarge
+from service.blobs.store import BlobStore
+from service.blobs.streams import BlobStreams
+from service.datasets.errors import (
+    DatasetInUse,
+    DatasetNotFound,
+    DatasetUsed,
+    StorageFull,
+    UnreadableDataset,
+    UploadTooLarge,
+)
 from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import Dataset
 from service.db import idempotency
@@ -26,7 +33,7 @@ from service.db.tables import DatasetRow
 from service.errors import IdempotencyConflict, InvalidRequest, Problem
 from service.identifiers import is_id, new_id
 from service.ingest.errors import IngestError
-from service.ingest.options import FORMATS, guess_format
+from service.ingest.options import FORMATS, Format, Kind, guess_format, parse_options
 from service.ingest.run import IngestResult, ingest
 from service.jobs.repository import JobRepository
 from service.paging import Cursor, next_cursor
@@ -40,12 +47,9 @@ logger = logging.getLogger("prefsvm.datasets")
 
 OPERATION = "createDataset"
 """Operation id under which idempotency keys of uploads are kept."""
-BUFFER_BYTES = 1 << 20
 MAX_SURROUNDINGS = 1 << 20
 """What multipart may add to a file: boundaries, headers and text parts."""
 MAX_NAME_LENGTH = 255
-IO_THREADS = 8
-"""Threads that write uploads; a slow disk then cannot keep the other calls from theirs."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,6 @@ class ClientGone(Exception):  # noqa: N818 (it is no error of ours)
 
 @dataclass(frozen=True)
 class _Stored:
-    key: str
     bytes: int
     sha256: str
 
@@ -92,7 +95,7 @@ class DatasetService:
         self._blobs = blobs
         self._settings = settings
         self._readers = asyncio.Semaphore(settings.ingest_slots)
-        self._threads = CapacityLimiter(IO_THREADS)
+        self._streams = BlobStreams(blobs)
 
     async def create(self, project_id: str, upload: Upload, idempotency_key: str | None, gone: Gone) -> Dataset:
         """Store an upload, read it and make it usable. Whatever goes wrong, nothing is left of it.
@@ -125,7 +128,7 @@ class DatasetService:
             If the client hung up.
         """
         if idempotency_key is None:  # else it may be here already, and be what fills the room
-            await self._run(self._check_room, project_id, (upload.declared_bytes or 0) - MAX_SURROUNDINGS)
+            await self._streams.run(self.check_room, project_id, (upload.declared_bytes or 0) - MAX_SURROUNDINGS)
         upload_key, columnar_key = f"uploads/{new_id('blob')}", f"columnar/{new_id('blob')}"
         handed_over = False
         try:
@@ -134,10 +137,11 @@ class DatasetService:
             name, format_ = _name(details), _format(details)
             digest = _digest(stored.sha256, name, format_, details.options)
             if idempotency_key is not None:
-                earlier = await self._run(self._find_earlier, project_id, idempotency_key, digest)
+                earlier = await self._streams.run(self._find_earlier, project_id, idempotency_key, digest)
                 if earlier is not None:
                     return earlier
-            result = await _unless_gone(self._read(stored, format_, details, columnar_key), gone)
+            reading = self._read(upload_key, format_, details.options, columnar_key, where=details.where)
+            result = await _unless_gone(reading, gone)
             row = DatasetRow(
                 id=new_id("ds"),
                 project_id=project_id,
@@ -149,18 +153,21 @@ class DatasetService:
                 rows=result.rows,
                 columns=result.columns,
                 warnings=result.warnings,
+                options=details.options,
+                duplicate_rows=result.duplicate_rows,
+                dropped_rows=result.dropped_rows,
                 blob_key=upload_key,
                 columnar_key=columnar_key,
             )
             handed_over = True
-            return await self._run(self._save, row, idempotency_key, digest)
+            return await self._streams.run(self._save, row, idempotency_key, digest)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFull("there is no room for this upload", headers={"Retry-After": "60"}) from error
             raise
         finally:
             if not handed_over:
-                await asyncio.shield(self._run(self._discard, upload_key, columnar_key))
+                await asyncio.shield(self._streams.run(self._discard, upload_key, columnar_key))
 
     def get(self, project_id: str, dataset_id: str) -> Dataset:
         """Return a data set; raises `DatasetNotFound`."""
@@ -178,6 +185,66 @@ class DatasetService:
         return Page(
             items=[_dataset(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
         )
+
+    async def correct(self, project_id: str, dataset_id: str, kinds: dict[str, Kind]) -> Dataset:
+        """Change what columns are taken for, by reading the upload once more.
+
+        Raises
+        ------
+        DatasetNotFound
+            If there is none of this id.
+        DatasetUsed
+            If a job has used it, or somebody else has changed it meanwhile.
+        InvalidRequest
+            If it has no such column, or its columns have no kinds.
+        UnreadableDataset
+            If a value does not fit the new kind of its column.
+        """
+        row = await self._streams.run(self._unused, project_id, dataset_id)
+        if row.layout != "table":
+            raise InvalidRequest.of("body.columns", "the columns of a sparse matrix are numbers and cannot be changed")
+        options = row.options | {"columns": row.options.get("columns", {}) | kinds}
+        columnar_key = f"columnar/{new_id('blob')}"
+        kept = False
+        try:
+            result = await self._read(row.blob_key, row.format, options, columnar_key, where="body")
+            changes = {
+                "columns": result.columns,
+                "warnings": result.warnings,
+                "options": options,
+                "columnar_key": columnar_key,
+            }
+            dataset = await self._streams.run(self._change, row, changes)
+            kept = True
+            return dataset
+        finally:
+            if not kept:
+                await asyncio.shield(self._streams.run(self._discard, columnar_key))
+
+    def _unused(self, project_id: str, dataset_id: str) -> DatasetRow:
+        with self._database.transaction() as session:
+            datasets = DatasetRepository(session, project_id)
+            row = datasets.lock_for_delete(dataset_id) if is_id(dataset_id, "ds") else None
+            if row is None:
+                raise DatasetNotFound("no data set has this id")
+            if datasets.is_used(dataset_id):
+                raise DatasetUsed("a job has used this data set; upload it again to read it in another way")
+            return row
+
+    def _change(self, read: DatasetRow, changes: dict[str, Any]) -> Dataset:
+        """Put another reading in the place of the one that `read` shows."""
+        with self._database.transaction() as session:
+            datasets = DatasetRepository(session, read.project_id)
+            row = datasets.lock_for_delete(read.id)
+            if row is None:
+                raise DatasetNotFound("no data set has this id")
+            if row.columnar_key != read.columnar_key or datasets.is_used(read.id):
+                raise DatasetUsed("the data set was used or changed meanwhile; look at it again")
+            for name, value in changes.items():
+                setattr(row, name, value)
+            changed = _dataset(row)
+        self._discard(read.columnar_key)
+        return changed
 
     def delete(self, project_id: str, dataset_id: str) -> None:
         """Delete a data set and its bytes. Jobs and models that came from it stay.
@@ -206,53 +273,30 @@ class DatasetService:
         too_large = UploadTooLarge(f"an upload may have at most {limit} bytes")
         if upload.declared_bytes is not None and upload.declared_bytes > limit + MAX_SURROUNDINGS:
             raise too_large
-        digest = hashlib.sha256()
-        size = 0
-        buffer = bytearray()
-        async with self._writer(key) as out:
-
-            def flush() -> None:
-                digest.update(buffer)
-                out.write(bytes(buffer))
-                buffer.clear()
-
+        async with self._streams.writer(key) as out:
             async for chunk in upload.chunks():
-                size += len(chunk)
-                if size > limit:
+                if out.bytes + len(chunk) > limit:
                     raise too_large
-                buffer += chunk
-                if len(buffer) >= BUFFER_BYTES:
-                    await self._run(flush)
-            await self._run(flush)
-        return _Stored(key, size, digest.hexdigest())
+                await out.write(chunk)
+        return _Stored(out.bytes, out.sha256)
 
-    @asynccontextmanager
-    async def _writer(self, key: str) -> AsyncIterator[Writer]:
-        """Open a blob for writing with every slow step in a thread."""
-        blob = self._blobs.writer(key)
-        out = await self._run(blob.__enter__)
-        try:
-            yield out
-        except BaseException as error:
-            await asyncio.shield(self._run(blob.__exit__, type(error), error, error.__traceback__))
-            raise
-        await self._run(blob.__exit__, None, None, None)
-
-    async def _read(self, stored: _Stored, format_: str, details: UploadDetails, columnar_key: str) -> IngestResult:
+    async def _read(
+        self, upload_key: str, format_: str, options: dict[str, Any], columnar_key: str, *, where: str
+    ) -> IngestResult:
         """Have an upload read in a child process, and store what it made of it."""
         opened = ExitStack()
         async with self._readers:
             try:
-                folder = await self._run(opened.enter_context, self._blobs.scratch())
-                path = await self._run(opened.enter_context, self._blobs.local_path(stored.key))
+                folder = await self._streams.run(opened.enter_context, self._blobs.scratch())
+                path = await self._streams.run(opened.enter_context, self._blobs.local_path(upload_key))
                 output = folder / "columnar"
-                result = await ingest(self._settings, path, format_, details.options, output=output)
-                await self._run(self._blobs.put_file, columnar_key, output)
+                result = await ingest(self._settings, path, format_, options, output=output)
+                await self._streams.run(self._blobs.put_file, columnar_key, output)
                 return result
             except IngestError as error:
-                raise _refused(error, details.where) from None
+                raise _refused(error, where) from None
             finally:
-                await asyncio.shield(self._run(opened.close))
+                await asyncio.shield(self._streams.run(opened.close))
 
     def _find_earlier(self, project_id: str, key: str, digest: str) -> Dataset | None:
         """Return the data set that this key made before, so that its copy need not be read."""
@@ -260,7 +304,15 @@ class DatasetService:
             made = idempotency.find(session, project_id, OPERATION, key, digest)
             return None if made is None else _existing(DatasetRepository(session, project_id).get(made))
 
-    def _check_room(self, project_id: str, size: int) -> None:
+    def check_details(self, details: UploadDetails) -> None:
+        """Refuse a name, format or options that cannot be used; raises `InvalidRequest`."""
+        _name(details)
+        try:
+            parse_options(_format(details), details.options)
+        except IngestError as error:
+            raise _refused(error, details.where) from None
+
+    def check_room(self, project_id: str, size: int) -> None:
         """Refuse an upload before it is read, if it could not be kept."""
         with self._database.transaction() as session:
             QuotaRepository(session, project_id).make_room_for_bytes(max(size, 0))
@@ -307,9 +359,6 @@ class DatasetService:
             except Exception:
                 logger.exception("a blob was left behind", extra={"fields": {"key": key}})
 
-    async def _run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        return await to_thread.run_sync(function, *arguments, limiter=self._threads)
-
 
 async def _unless_gone(work: Coroutine[Any, Any, Result], gone: Gone) -> Result:
     """Await `work`, or cancel it and raise `ClientGone` when `gone` ends first."""
@@ -353,11 +402,12 @@ def _name(details: UploadDetails) -> str:
     return kept.strip()[:MAX_NAME_LENGTH] or "upload"
 
 
-def _format(details: UploadDetails) -> str:
+def _format(details: UploadDetails) -> Format:
     if details.format is not None:
-        if details.format not in FORMATS:
+        named = next((each for each in FORMATS if each == details.format), None)
+        if named is None:
             raise InvalidRequest.of(f"{details.where}.format", f"should be one of {', '.join(FORMATS)}")
-        return details.format
+        return named
     guessed = guess_format(details.filename or details.name, details.media_type)
     if guessed is None:
         raise InvalidRequest.of(

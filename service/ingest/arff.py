@@ -37,7 +37,7 @@ Value = float | str | None
 def read_arff(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
     """Write the ``table`` layout of an ARFF file, maybe gzipped.
 
-    Numeric attributes are numbers, nominal ones categories, dates dates, and strings what they look like. ``?`` is
+    Numeric attributes are numbers, nominal ones categories, strings and dates what they look like. ``?`` is
     missing. What a sparse row leaves out is 0, which for a nominal attribute means its first value. Weights of rows are
     refused, relational attributes too.
 
@@ -76,8 +76,8 @@ class _Reader:
         self._forced = forced_kinds(options.columns, self._names)
 
     def store(self, output: Path) -> Columnar:
-        told: dict[str, Kind] = {"nominal": "category", "date": "date"}
-        kinds = {j: told[each.type] for j, each in enumerate(self._attributes) if each.type in told} | self._forced
+        nominal: dict[int, Kind] = {j: "category" for j, each in enumerate(self._attributes) if each.type == "nominal"}
+        kinds = nominal | self._forced
         storage: list[Storage] = [
             stored_as(kinds[j]) if j in kinds else "number" if each.type == "numeric" else "text"
             for j, each in enumerate(self._attributes)

@@ -18,7 +18,8 @@ from service.ingest.options import Kind
 from service.ingest.profile import ColumnProfile
 
 PROSE_WORDS = 3
-"""Texts of so many words on average are free text, if most of them differ."""
+"""Texts of so many words on average are free text, if there are many of them, as `solver.features` sees it."""
+PROSE_VALUES = 20
 SAMPLED_CHARACTERS = 1000
 """Of a text, that are looked at for words."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -123,8 +124,8 @@ class ColumnStatistics:
             if guess_format(sample) is not None:
                 return "date"
         words = sum(len(_WORD.findall(text[:SAMPLED_CHARACTERS])) for text in sample)
-        mostly_differ = self._distinct == MAX_DISTINCT or 2 * self._distinct > self._rows - self._missing
-        return "text" if mostly_differ and words >= PROSE_WORDS * len(sample) else "category"
+        many = self._distinct == MAX_DISTINCT or self._distinct > max(PROSE_VALUES, self._rows / 5)
+        return "text" if many and words >= PROSE_WORDS * len(sample) else "category"
 
     def _listed_values(self) -> dict[str, int] | None:
         if self._counts is None:

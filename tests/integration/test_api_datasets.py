@@ -44,8 +44,8 @@ def test_multipart_upload_can_be_read_back(client, settings):
     assert made["sha256"] == hashlib.sha256(CSV).hexdigest()
     assert [(c["name"], c["kind"], c["missing"]) for c in made["columns"]] == [
         ("age", "number", 0),
-        ("job", "text", 0),
-        ("label", "text", 20),
+        ("job", "category", 0),
+        ("label", "category", 20),
     ]
     assert client.get(f"/datasets/{made['id']}").json() == made
     assert client.get("/datasets").json() == {"items": [made], "next_cursor": None}

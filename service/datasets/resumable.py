@@ -1,0 +1,313 @@
+"""Uploads that arrive in parts and go on after either side was lost.
+
+What arrives is cut into blobs of some MiB. A blob counts from the moment at which a transaction has moved `received`
+of its upload beyond it, so nothing that was acknowledged is lost, and nothing counts twice. A complete upload waits in
+the database until some process has read it; one that dies while it reads is followed by another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from anyio import CancelScope
+
+from service.blobs.store import BlobStore
+from service.blobs.streams import BlobStreams
+from service.datasets.errors import TooManyUploads, UploadConflict, UploadNotFound, UploadTooLarge
+from service.datasets.schemas import ResumableUpload
+from service.datasets.service import DatasetService, UploadDetails
+from service.datasets.upload_repository import UploadQueue, UploadRepository
+from service.db.session import AWAY, Database
+from service.db.tables import UploadRow
+from service.errors import Problem
+from service.identifiers import is_id, new_id
+from service.settings import Settings
+
+PART_BYTES = 16 << 20
+"""What is lost at most when this process is killed while a part arrives."""
+MAX_UNFINISHED = 100
+"""Uploads of a project that wait for more."""
+LEASE = timedelta(seconds=30)
+RENEW_SECONDS = 10.0
+LOOK_SECONDS = 5.0
+"""How often the database is asked for uploads that nobody reads."""
+
+logger = logging.getLogger("prefsvm.uploads")
+
+
+class ResumableUploads:
+    """Takes files in parts, and hands them to the data sets when they are complete.
+
+    Parameters
+    ----------
+    database : Database
+    blobs : BlobStore
+    settings : Settings
+    datasets : DatasetService
+    """
+
+    def __init__(self, database: Database, blobs: BlobStore, settings: Settings, datasets: DatasetService) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._streams = BlobStreams(blobs)
+        self._datasets = datasets
+        self.max_bytes = settings.max_upload_bytes
+        self._lifetime = timedelta(seconds=settings.upload_expire_seconds)
+        self._arrived = asyncio.Event()
+
+    def create(self, project_id: str, size: int, details: UploadDetails) -> ResumableUpload:
+        """Begin an upload of `size` bytes.
+
+        Raises
+        ------
+        InvalidRequest
+            If name, format or options cannot be used.
+        UploadTooLarge
+        TooManyUploads
+        StorageQuotaExceeded
+        """
+        if size > self.max_bytes:
+            raise UploadTooLarge(f"an upload may have at most {self.max_bytes} bytes")
+        self._datasets.check_details(details)
+        self._datasets.check_room(project_id, size)
+        with self._database.transaction() as session:
+            uploads = UploadRepository(session, project_id)
+            if uploads.count_unfinished() >= MAX_UNFINISHED:
+                raise TooManyUploads(f"a project may have {MAX_UNFINISHED} uploads that wait for more")
+            row = UploadRow(id=new_id("up"), project_id=project_id, bytes=size, details=asdict(details))
+            made = ResumableUpload.model_validate(uploads.add(row, self._lifetime))
+            uploads.complete(row.id)  # one without bytes
+        if size == 0:
+            self._arrived.set()
+        return made
+
+    def get(self, project_id: str, upload_id: str) -> ResumableUpload:
+        """Return an upload; raises `UploadNotFound`."""
+        with self._database.transaction() as session:
+            row = UploadRepository(session, project_id).get(upload_id) if is_id(upload_id, "up") else None
+            if row is None:
+                raise UploadNotFound("no upload has this id; it may have expired")
+            return ResumableUpload.model_validate(row)
+
+    async def append(
+        self, project_id: str, upload_id: str, offset: int, chunks: AsyncIterator[bytes], declared: int | None
+    ) -> ResumableUpload:
+        """Take bytes from `offset` on, and keep those that have arrived whatever happens then.
+
+        Raises
+        ------
+        UploadNotFound
+        UploadConflict
+            If the upload does not end at `offset`, or somebody else appends to it at the same time.
+        UploadTooLarge
+            If there are more bytes than the upload was said to have; those that fit may have been kept.
+        """
+        upload = await self._streams.run(self.get, project_id, upload_id)
+        if upload.status != "receiving" or upload.received != offset:
+            raise UploadConflict(f"the next byte that the upload takes is at {upload.received}")
+        room = upload.bytes - offset
+        too_large = UploadTooLarge(f"the upload has {upload.bytes} bytes, of which {room} are missing")
+        if declared is not None and declared > room:
+            raise too_large
+        at_end = False
+        while not at_end:
+            key = f"parts/{new_id('blob')}"
+            lost: BaseException | None = None
+            async with self._streams.writer(key) as out:
+                try:
+                    while out.bytes < PART_BYTES:
+                        chunk = await anext(chunks, None)
+                        if chunk is None:
+                            at_end = True
+                            break
+                        if out.bytes + len(chunk) > room:
+                            raise too_large
+                        await out.write(chunk)
+                except BaseException as error:  # the client has gone, or this process is asked to end
+                    lost = error
+            with CancelScope(shield=True):
+                await self._streams.run(self._add_part, project_id, upload_id, offset, out.bytes, key)
+            if lost is not None:
+                raise lost
+            offset += out.bytes
+            room -= out.bytes
+        return await self._streams.run(self._completed, project_id, upload_id)
+
+    def _add_part(self, project_id: str, upload_id: str, offset: int, size: int, key: str) -> None:
+        added = False
+        try:
+            if size:
+                with self._database.transaction() as session:
+                    added = UploadRepository(session, project_id).add_part(upload_id, offset, size, key, self._lifetime)
+                if not added:
+                    raise UploadConflict("somebody else appends to this upload; ask for its offset")
+        except AWAY:
+            added = True  # maybe: the answer to the COMMIT may be lost. A blob that no row names is swept some day.
+            raise
+        finally:
+            if not added:
+                self._discard([key])
+
+    def _completed(self, project_id: str, upload_id: str) -> ResumableUpload:
+        with self._database.transaction() as session:
+            UploadRepository(session, project_id).complete(upload_id)
+        upload = self.get(project_id, upload_id)
+        if upload.status == "received":
+            self._arrived.set()
+        return upload
+
+    def delete(self, project_id: str, upload_id: str) -> None:
+        """Throw an upload away. A data set that was made of it stays.
+
+        Raises
+        ------
+        UploadNotFound
+        UploadConflict
+            If it is being read.
+        """
+        with self._database.transaction() as session:
+            row = UploadRepository(session, project_id).get(upload_id, lock=True) if is_id(upload_id, "up") else None
+            if row is None:
+                raise UploadNotFound("no upload has this id; it may have expired")
+            if row.status == "received":
+                raise UploadConflict("the upload is complete and about to become a data set")
+            keys = UploadRepository(session, project_id).delete(row.id)
+        self._discard(keys)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def read_forever(self) -> None:
+        """Make data sets of complete uploads, and throw expired ones away, until cancelled."""
+        reading: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                self._arrived.clear()
+                try:
+                    self._discard(await self._streams.run(self._delete_expired))
+                    while (row := await self._streams.run(self._claim)) is not None:
+                        task = asyncio.create_task(self._read_claimed(row))
+                        reading.add(task)
+                        task.add_done_callback(reading.discard)
+                except AWAY:
+                    logger.warning("the database does not answer")
+                except Exception:
+                    logger.exception("no upload was read")  # a defect here must not end the API
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._arrived.wait(), LOOK_SECONDS)
+        finally:
+            for task in reading:
+                task.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
+
+    def _delete_expired(self) -> Sequence[str]:
+        with self._database.transaction() as session:
+            return [
+                key
+                for row in UploadQueue(session).expired()
+                for key in UploadRepository(session, row.project_id).delete(row.id)
+            ]
+
+    def _claim(self) -> UploadRow | None:
+        with self._database.transaction() as session:
+            row = UploadQueue(session).next_received()
+            if row is not None:
+                UploadRepository(session, row.project_id).renew(row.id, LEASE)
+            return row
+
+    async def _read_claimed(self, row: UploadRow) -> None:
+        renewing = asyncio.create_task(self._renew_forever(row))
+        ended: dict[str, Any] | None = None
+        try:
+            keys = await self._streams.run(self._parts, row)
+            source = _Parts(self._streams, keys, row)
+            # The key of the upload makes at most one data set, also if a process dies right after it has made it.
+            dataset = await self._datasets.create(row.project_id, source, row.id, _never)
+            ended = {"status": "ready", "dataset_id": dataset.id}
+        except Problem as problem:
+            if problem.status < 500:  # what is full or away now may be there later
+                ended = {"status": "failed", "error": _as_error(problem)}
+        except Exception:
+            logger.exception("an upload could not be read", extra={"fields": {"upload": row.id}})
+        finally:
+            renewing.cancel()
+            with CancelScope(shield=True), contextlib.suppress(*AWAY):
+                await self._streams.run(self._end, row, ended)
+
+    def _parts(self, row: UploadRow) -> Sequence[str]:
+        with self._database.transaction() as session:
+            return UploadRepository(session, row.project_id).parts(row.id)
+
+    def _end(self, row: UploadRow, ended: dict[str, Any] | None) -> None:
+        with self._database.transaction() as session:
+            uploads = UploadRepository(session, row.project_id)
+            if ended is None:
+                uploads.renew(row.id, timedelta(0))
+                return
+            keys = uploads.finish(row.id, self._lifetime, **ended)
+        self._discard(keys)
+
+    async def _renew_forever(self, row: UploadRow) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            with contextlib.suppress(*AWAY):
+                await self._streams.run(self._renew, row)
+
+    def _renew(self, row: UploadRow) -> None:
+        with self._database.transaction() as session:
+            UploadRepository(session, row.project_id).renew(row.id, LEASE)
+
+    def _discard(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            try:
+                self._blobs.delete(key)
+            except Exception:
+                logger.exception("a blob was left behind", extra={"fields": {"key": key}})
+
+
+class _Parts:
+    """A complete upload, as the data sets want it."""
+
+    def __init__(self, streams: BlobStreams, keys: Sequence[str], row: UploadRow) -> None:
+        self.declared_bytes: int | None = row.bytes
+        self._streams = streams
+        self._keys = keys
+        self._details = UploadDetails(**row.details)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the bytes of all parts in order."""
+        for key in self._keys:
+            async for chunk in self._streams.read(key):
+                yield chunk
+
+    def details(self) -> UploadDetails:
+        """Return what was said when the upload began."""
+        return self._details
+
+
+async def _never() -> None:
+    """Nobody waits for the answer, so nobody can leave."""
+    await asyncio.Event().wait()
+
+
+def _as_error(problem: Problem) -> dict[str, Any]:
+    errors = [{"field": each.field, "message": each.message} for each in problem.errors]
+    shown = {"type": problem.type, "title": problem.title, "status": problem.status, "detail": problem.detail}
+    return {**shown, "errors": errors, **problem.extensions}
+
+
+def details_of(metadata: dict[str, str], options: dict[str, Any]) -> UploadDetails:
+    """Return what the metadata of an upload say about the file."""
+    return UploadDetails(
+        where="metadata",
+        name=metadata.get("name") or None,
+        filename=metadata.get("filename") or None,
+        format=metadata.get("format") or None,
+        media_type=metadata.get("filetype") or None,
+        options=options,
+    )

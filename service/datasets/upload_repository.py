@@ -1,0 +1,129 @@
+"""All SQL about resumable uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import CursorResult, Update, delete, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from service.db.tables import UploadPartRow, UploadRow
+
+
+class UploadRepository:
+    """Resumable uploads of one project, in the transaction of `session`."""
+
+    def __init__(self, session: Session, project_id: str) -> None:
+        self._session = session
+        self._project_id = project_id
+
+    def add(self, row: UploadRow, lifetime: timedelta) -> UploadRow:
+        """Insert an upload that expires after `lifetime`."""
+        row.expires_at = self._session.execute(select(func.now() + lifetime)).scalar_one()
+        self._session.add(row)
+        self._session.flush()
+        self._session.refresh(row)
+        return row
+
+    def count_unfinished(self) -> int:
+        """Count the uploads that wait for more."""
+        statement = select(func.count()).where(
+            UploadRow.project_id == self._project_id, UploadRow.status == "receiving", UploadRow.expires_at > func.now()
+        )
+        return self._session.scalar(statement) or 0
+
+    def get(self, upload_id: str, *, lock: bool = False) -> UploadRow | None:
+        """Return an upload that has not expired."""
+        statement = select(UploadRow).where(
+            UploadRow.project_id == self._project_id, UploadRow.id == upload_id, UploadRow.expires_at > func.now()
+        )
+        return self._session.scalar(statement.with_for_update() if lock else statement)
+
+    def add_part(self, upload_id: str, position: int, size: int, blob_key: str, lifetime: timedelta) -> bool:
+        """Append a part, unless the upload does not end at `position`; tell whether it was appended."""
+        end = UploadRow.received + size
+        changed: CursorResult[Any] = self._session.execute(  # type: ignore[assignment]
+            self._update(upload_id)
+            .where(
+                UploadRow.status == "receiving",
+                UploadRow.received == position,
+                end <= UploadRow.bytes,
+            )
+            .values(received=end, expires_at=func.now() + lifetime)
+        )
+        if changed.rowcount == 1:
+            self._session.add(UploadPartRow(upload_id=upload_id, position=position, bytes=size, blob_key=blob_key))
+        return changed.rowcount == 1
+
+    def complete(self, upload_id: str) -> None:
+        """Say that the last byte has arrived, if it has."""
+        self._session.execute(
+            self._update(upload_id)
+            .where(
+                UploadRow.status == "receiving",
+                UploadRow.received == UploadRow.bytes,
+            )
+            .values(status="received")
+        )
+
+    def renew(self, upload_id: str, lease: timedelta) -> None:
+        """Keep other processes from reading an upload for a while; with a lease of 0, let them have it."""
+        self._session.execute(self._update(upload_id).values(claimed_until=func.now() + lease))
+
+    def parts(self, upload_id: str) -> Sequence[str]:
+        """Return the keys of the parts in order."""
+        statement = select(UploadPartRow.blob_key).where(UploadPartRow.upload_id == upload_id)
+        return self._session.scalars(statement.order_by(UploadPartRow.position)).all()
+
+    def finish(self, upload_id: str, lifetime: timedelta, **values: Any) -> Sequence[str]:
+        """Note how the reading has ended, and give up the parts; returns their keys."""
+        self._session.execute(
+            self._update(upload_id).values(claimed_until=None, expires_at=func.now() + lifetime, **values)
+        )
+        return self._delete_parts(upload_id)
+
+    def delete(self, upload_id: str) -> Sequence[str]:
+        """Delete an upload, and return the keys of its parts."""
+        keys = self._delete_parts(upload_id)
+        self._session.execute(
+            delete(UploadRow).where(UploadRow.project_id == self._project_id, UploadRow.id == upload_id)
+        )
+        return keys
+
+    def _update(self, upload_id: str) -> Update:
+        return update(UploadRow).where(UploadRow.project_id == self._project_id, UploadRow.id == upload_id)
+
+    def _delete_parts(self, upload_id: str) -> Sequence[str]:
+        parts = delete(UploadPartRow).where(UploadPartRow.upload_id == upload_id)
+        return self._session.scalars(parts.returning(UploadPartRow.blob_key)).all()
+
+
+class UploadQueue:
+    """Uploads of all projects that wait for a process to work on them, in the transaction of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def next_received(self) -> UploadRow | None:
+        """Lock and return an upload that is complete and that no living process reads."""
+        return self._session.scalar(
+            select(UploadRow)
+            .where(
+                UploadRow.status == "received",
+                or_(UploadRow.claimed_until.is_(None), UploadRow.claimed_until < func.now()),
+            )
+            .order_by(UploadRow.created_at)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+
+    def expired(self) -> Sequence[UploadRow]:
+        """Lock and return uploads whose time is over."""
+        return self._session.scalars(
+            select(UploadRow)
+            .where(UploadRow.expires_at <= func.now(), UploadRow.status != "received")
+            .limit(100)
+            .with_for_update(skip_locked=True)
+        ).all()

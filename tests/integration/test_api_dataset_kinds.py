@@ -1,0 +1,62 @@
+"""What a data set's columns are, and how that is corrected."""
+
+from __future__ import annotations
+
+import pytest
+from api_support import CSV, api_client, blob_files, train_body, upload
+
+
+@pytest.fixture
+def client(settings):
+    with api_client(settings) as client:
+        yield client
+
+
+def kinds(dataset: dict) -> dict[str, str]:
+    return {column["name"]: column["kind"] for column in dataset["columns"]}
+
+
+def test_profile(client):
+    made = upload(client, b"zip,label\n01234,spam\n10115,ham\n10115,ham\n,ham\n")
+    assert made["duplicate_rows"] == 1
+    assert made["dropped_rows"] == 0
+    zip_, label = made["columns"]
+    assert (zip_["kind"], zip_["missing"], zip_["distinct"], zip_["leading_zeros"]) == ("category", 1, 2, True)
+    assert label["values"] == {"ham": 3, "spam": 1}
+    assert (label["constant"], label["distinct_capped"]) == (False, False)
+
+
+def test_kinds_are_corrected_until_a_job_has_used_them(client, settings):
+    made = upload(client, CSV, options='{"missing": ["?"]}')
+    assert kinds(made) == {"age": "number", "job": "category", "label": "category"}
+    path = f"/datasets/{made['id']}"
+    changed = client.patch(path, json={"columns": {"age": "category", "job": "text"}})
+    assert changed.status_code == 200, changed.text
+    assert kinds(changed.json()) == {"age": "category", "job": "text", "label": "category"}
+    assert changed.json()["options"] == {"missing": ["?"], "columns": {"age": "category", "job": "text"}}
+    again = client.patch(path, json={"columns": {"age": "number"}}).json()
+    assert kinds(again) == {"age": "number", "job": "text", "label": "category"}
+    assert client.get(path).json() == again
+    assert len(blob_files(settings)) == 2
+    for body, status in (
+        ({"columns": {"nosuch": "text"}}, 422),
+        ({"columns": {"job": "number"}}, 422),
+        ({"columns": {"job": "colour"}}, 422),
+        ({"columns": {}}, 422),
+        ({}, 422),
+        ({"columns": {"job": "text"}, "name": "x"}, 422),
+    ):
+        response = client.patch(path, json=body)
+        assert response.status_code == status, (body, response.text)
+    assert client.get(path).json() == again
+    assert len(blob_files(settings)) == 2
+    assert client.post("/train", json=train_body(made)).status_code == 202
+    used = client.patch(path, json={"columns": {"job": "category"}})
+    assert used.status_code == 409
+    assert used.json()["type"] == "urn:prefsvm:problem:dataset-used"
+    assert client.patch("/datasets/ds_" + "0" * 32, json={"columns": {"a": "text"}}).status_code == 404
+
+
+def test_a_sparse_matrix_has_no_kinds(client):
+    made = upload(client, b"1 1:2\n-1 2:3\n", "a.svm")
+    assert client.patch(f"/datasets/{made['id']}", json={"columns": {"features": "text"}}).status_code == 422

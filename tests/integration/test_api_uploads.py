@@ -1,0 +1,263 @@
+"""Resumable uploads: the protocol, an independent client of it, and what survives the death of the API."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from api_support import CSV, api_client, blob_files, counts
+from sqlalchemy import text
+from test_api_process import api_process
+from tusclient.client import TusClient
+
+from service.datasets import resumable
+
+TUS = {"Tus-Resumable": "1.0.0"}
+BYTES = TUS | {"Content-Type": "application/offset+octet-stream"}
+
+
+@pytest.fixture
+def client(settings):
+    with api_client(settings) as client:
+        yield client
+
+
+def encoded(**values: str) -> str:
+    return ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in values.items())
+
+
+def begin(client: httpx.Client, size: int = len(CSV), **metadata: str) -> str:
+    metadata = metadata or {"filename": "mails.csv"}
+    response = client.post(
+        "/uploads", headers=TUS | {"Upload-Length": str(size), "Upload-Metadata": encoded(**metadata)}
+    )
+    assert response.status_code == 201, response.text
+    assert response.headers["tus-resumable"] == "1.0.0"
+    assert response.headers["upload-expires"].endswith("GMT")
+    return response.headers["location"]
+
+
+def send(client: httpx.Client, path: str, offset: int, data: bytes) -> httpx.Response:
+    return client.patch(path, content=data, headers=BYTES | {"Upload-Offset": str(offset)})
+
+
+def ended(client: httpx.Client, path: str) -> dict:
+    deadline = time.monotonic() + 40
+    while (upload := client.get(path).json())["status"] in ("receiving", "received"):
+        assert time.monotonic() < deadline, upload
+        time.sleep(0.05)
+    return upload
+
+
+def left_with(settings, blobs: int) -> None:
+    """Wait until so many blobs are left: parts go after the row has said how it ended."""
+    deadline = time.monotonic() + 10
+    while len(blob_files(settings)) != blobs:
+        assert time.monotonic() < deadline, blob_files(settings)
+        time.sleep(0.05)
+
+
+def test_a_file_in_parts_becomes_a_data_set(client, settings, database):
+    path = begin(client, filename="semi.csv", name="In parts", options=json.dumps({"columns": {"job": "text"}}))
+    for start in range(0, len(CSV), 100):
+        answer = send(client, path, start, CSV[start : start + 100])
+        assert answer.status_code == 204, answer.text
+        assert answer.headers["upload-offset"] == str(min(start + 100, len(CSV)))
+    upload = ended(client, path)
+    assert (upload["status"], upload["received"], upload["error"]) == ("ready", len(CSV), None)
+    dataset = client.get(f"/datasets/{upload['dataset_id']}").json()
+    assert dataset["name"] == "In parts"
+    assert dataset["sha256"] == hashlib.sha256(CSV).hexdigest()
+    assert [column["kind"] for column in dataset["columns"]] == ["number", "text", "category"]
+    assert counts(database, "datasets", "uploads", "upload_parts") == [1, 1, 0]
+    left_with(settings, 2)
+    assert send(client, path, len(CSV), b"x").status_code == 409
+    assert client.delete(path, headers=TUS).status_code == 204
+    assert client.get(path).status_code == 404
+    assert client.get(f"/datasets/{upload['dataset_id']}").status_code == 200
+
+
+def test_what_cannot_be_read_is_said(client, settings, database):
+    path = begin(client, 12)
+    assert send(client, path, 0, b"a,b\n1,2\n3,\n\n").status_code == 204
+    assert ended(client, path)["status"] == "ready"
+    path = begin(client, 10)
+    assert send(client, path, 0, b"a,b\n1,2\n3\n").status_code == 204
+    upload = ended(client, path)
+    assert upload["status"] == "failed"
+    assert upload["dataset_id"] is None
+    assert (upload["error"]["type"], upload["error"]["code"], upload["error"]["line"]) == (
+        "unreadable-dataset",
+        "ragged",
+        3,
+    )
+    assert ended(client, begin(client, 0))["error"]["code"] == "empty"
+    assert counts(database, "datasets", "upload_parts") == [1, 0]
+    left_with(settings, 2)
+
+
+def test_the_rules_of_the_protocol(client, settings, database):
+    described = client.options("/uploads")
+    assert described.status_code == 204
+    assert described.headers["tus-version"] == described.headers["tus-resumable"] == "1.0.0"
+    assert described.headers["tus-extension"] == "creation,expiration,termination"
+    assert int(described.headers["tus-max-size"]) == settings.max_upload_bytes
+    path = begin(client)
+    for call in (
+        lambda headers: client.post("/uploads", headers=headers | {"Upload-Length": "1"}),
+        lambda headers: client.head(path, headers=headers),
+        lambda headers: client.patch(path, headers=headers | BYTES | headers, content=b"x"),
+        lambda headers: client.delete(path, headers=headers),
+    ):
+        for version in ({"Tus-Resumable": "0.2.2"}, {"Tus-Resumable": ""}):
+            assert call(version).status_code == 412
+    head = client.head(path, headers=TUS)
+    assert (head.status_code, head.headers["upload-offset"], head.headers["upload-length"]) == (200, "0", str(len(CSV)))
+    assert head.headers["cache-control"] == "no-store"
+    assert send(client, path, 5, b"x").status_code == 409
+    assert send(client, path, -1, b"x").status_code == 422
+    assert client.patch(path, content=b"x", headers=TUS | {"Upload-Offset": "0"}).status_code == 415
+    too_much = send(client, path, 0, CSV + b"x")
+    assert too_much.status_code == 413
+    assert too_much.headers["tus-resumable"] == "1.0.0"
+
+    def pieces():
+        yield CSV
+        yield b"x"
+
+    assert client.patch(path, content=pieces(), headers=BYTES | {"Upload-Offset": "0"}).status_code == 413
+    assert client.delete(path, headers=TUS).status_code == 204
+    for gone in (path, "/uploads/up_" + "0" * 32, "/uploads/x"):
+        assert client.head(gone, headers=TUS).status_code == 404
+        assert send(client, gone, 0, b"x").status_code == 404
+        assert client.delete(gone, headers=TUS).status_code == 404
+    refused = [
+        ({"Upload-Length": "x"}, 422),
+        ({}, 422),
+        ({"Upload-Length": "-1"}, 422),
+        ({"Upload-Length": str(settings.max_upload_bytes + 1)}, 413),
+        ({"Upload-Length": str(10**30)}, 422),
+        ({"Upload-Length": "1", "Upload-Metadata": "filename !"}, 400),
+        ({"Upload-Length": "1", "Upload-Metadata": encoded(format="xls")}, 422),
+        ({"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv", options="[]")}, 422),
+        ({"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv", options='{"x": 1}')}, 422),
+        ({"Upload-Length": "1"}, 422),
+    ]
+    for headers, status in refused:
+        assert client.post("/uploads", headers=TUS | headers).status_code == status, headers
+    assert counts(database, "uploads", "upload_parts") == [0, 0]
+    assert blob_files(settings) == []
+
+
+def test_parts_of_two_senders_do_not_mix(client, settings, database):
+    path = begin(client)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: send(client, path, 0, CSV[:500]).status_code, range(8)))
+    assert answers.count(204) == 1
+    assert answers.count(409) == 7
+    assert counts(database, "upload_parts") == [1]
+    assert len(blob_files(settings)) == 1
+    assert send(client, path, 500, CSV[500:]).status_code == 204
+    assert ended(client, path)["status"] == "ready"
+
+
+def test_a_broken_connection_costs_nothing_that_has_arrived(client, settings):
+    path = begin(client)
+
+    def broken():
+        yield CSV[:300]
+        time.sleep(0.3)
+        raise OSError("the line breaks")
+
+    with pytest.raises(OSError, match="the line breaks"):
+        client.patch(path, content=broken(), headers=BYTES | {"Upload-Offset": "0", "Content-Length": str(len(CSV))})
+    deadline = time.monotonic() + 10
+    while client.head(path, headers=TUS).headers["upload-offset"] != "300":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert send(client, path, 300, CSV[300:]).status_code == 204
+    assert ended(client, path)["status"] == "ready"
+
+
+def test_expired_uploads_are_thrown_away(settings, database, monkeypatch):
+    monkeypatch.setattr(resumable, "LOOK_SECONDS", 0.1)
+    with api_client(settings, upload_expire_seconds=0.5) as client:
+        path = begin(client)
+        send(client, path, 0, CSV[:100])
+        deadline = time.monotonic() + 10
+        while counts(database, "uploads") != [0]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert client.head(path, headers=TUS).status_code == 404
+    assert blob_files(settings) == []
+
+
+def test_unfinished_uploads_are_limited(client, monkeypatch):
+    monkeypatch.setattr(resumable, "MAX_UNFINISHED", 2)
+    begin(client)
+    begin(client)
+    headers = TUS | {"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv")}
+    assert client.post("/uploads", headers=headers).status_code == 409
+
+
+@pytest.mark.slow
+def test_a_killed_api_loses_less_than_one_part(settings, database, tmp_path):
+    """SIGKILL in the middle of a PATCH; a restarted API goes on where it was, with an independent client."""
+    content = b"x,label\n" + b"1.25,spam\n2.5,ham\n" * 1_800_000
+    assert len(content) > 30 << 20
+    with api_process(settings, tmp_path / "log1") as (client, process):
+        path = begin(client, len(content))
+
+        def until_killed():
+            for start in range(0, 24 << 20, 1 << 20):
+                yield content[start : start + (1 << 20)]
+            deadline = time.monotonic() + 20
+            while counts(database, "upload_parts") == [0]:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            process.kill()
+            process.wait()
+            yield content[24 << 20 : 25 << 20]
+
+        with pytest.raises(httpx.TransportError):
+            client.patch(
+                path,
+                content=until_killed(),
+                headers=BYTES | {"Upload-Offset": "0", "Content-Length": str(len(content))},
+            )
+    with api_process(settings, tmp_path / "log2") as (client, process):
+        offset = int(client.head(path, headers=TUS).headers["upload-offset"])
+        assert 16 << 20 <= offset < 24 << 20
+        theirs = TusClient(str(client.base_url.join("/uploads")))
+        uploader = theirs.uploader(
+            file_stream=io.BytesIO(content), url=str(client.base_url.join(path)), chunk_size=8 << 20
+        )
+        assert uploader.offset == offset
+        uploader.upload()
+        # Complete, and killed again before or while it is read.
+        process.kill()
+        process.wait()
+    with database.transaction() as session:  # do not wait for the claim of the dead process to end
+        session.execute(text("UPDATE uploads SET claimed_until = now()"))
+    with api_process(settings, tmp_path / "log3") as (client, _):
+        upload = ended(client, path)
+        assert upload["status"] == "ready", upload
+        dataset = client.get(f"/datasets/{upload['dataset_id']}").json()
+    assert dataset["sha256"] == hashlib.sha256(content).hexdigest()
+    assert counts(database, "datasets", "upload_parts") == [1, 0]
+
+
+def test_a_whole_upload_by_an_independent_client(client):
+    theirs = TusClient(str(client.base_url.join("/uploads")))
+    uploader = theirs.uploader(
+        file_stream=io.BytesIO(CSV), chunk_size=200, metadata={"filename": "m.csv", "options": '{"header": true}'}
+    )
+    uploader.upload()
+    path = httpx.URL(uploader.url).path
+    assert ended(client, path)["status"] == "ready"
