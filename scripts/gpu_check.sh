@@ -35,7 +35,7 @@ fi
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 started=$SECONDS
 echo "== tests/gpu"
-timeout 270 "$python" -m pytest -c tests/gpu/pytest.ini --rootdir=tests/gpu --confcutdir=tests/gpu -q -m "$marker" \
+timeout 270 "$python" -m pytest -c tests/gpu/gpu_check.ini --rootdir=tests/gpu --confcutdir=tests/gpu -q -m "$marker" \
   --durations=5 tests/gpu
 tests=$?
 [ $tests -ne 124 ] || echo "gpu_check: the tests took longer than 270 s and were ended" >&2

@@ -401,7 +401,8 @@ class _RowPool(DevicePool):
         self, batch: Batch, change: Change, owner: IndexArray, slots: IndexArray, coefficients: FloatArray, v: Any
     ) -> None:
         counts = np.bincount(owner, minlength=change.problems.size)
-        blocks = blocks_a_problem(batch.sizes[change.problems])
+        # as many threads as there are variables: it is memory that bounds this launch
+        blocks = blocks_a_problem(batch.sizes[change.problems], 1, 4096)
         put = self.device.put
         self.device.launch(
             "update_v", len(counts) * blocks, THREADS, put(change.problems, np.int32), batch.start, np.int32(blocks),
@@ -482,9 +483,9 @@ def _make_pool(device: Device, kernel: Kernel, max_bytes: int | None, scale: flo
     return _RowPool(device, kernel, max_bytes, scale)
 
 
-def blocks_a_problem(sizes: IndexArray) -> int:
-    """How many blocks of a launch share the variables of one problem."""
-    return max(1, min(64, -(-int(sizes.max()) // (4 * THREADS))))
+def blocks_a_problem(sizes: IndexArray, a_thread: int = 4, most: int = 64) -> int:
+    """How many blocks of a launch share one problem, at so many variables a thread but no more than ``most``."""
+    return max(1, min(most, -(-int(sizes.max()) // (a_thread * THREADS))))
 
 
 def _make_features(device: Device, kernel: FeatureKernel) -> Any:
