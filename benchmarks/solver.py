@@ -1,11 +1,14 @@
-"""Time the solver beside scikit-learn, LIBSVM, scikit-learn-intelex and ThunderSVM.
+"""Time the solver beside scikit-learn, LIBSVM, scikit-learn-intelex, ThunderSVM and LIBLINEAR.
 
     python benchmarks/solver.py --peers-python /path/to/peers/bin/python --out benchmarks/results/solver.json
+    python benchmarks/solver.py --tables benchmarks/results/solver.json --picture benchmarks/results/solver-growth.svg
 
-Every fit is a process of its own; the solvers take turns, so that a busy machine hits all of them; medians and ranges
-of wall and CPU seconds of the fit are reported, and the ratio of each pair. Objective and gap of every solution are
-recomputed here in float64 by code that no solver shares. "warm": compiled and the memory for kernel rows touched, as
-in a long-lived process; "cold": fresh memory. Peak memory is that of the whole process, interpreter included.
+Every training is a process of its own; the solvers take turns, so that a busy machine hits all of them; medians and
+ranges of wall and CPU seconds are reported, and the ratio of each pair. Objective and gap of every solution are
+recomputed here in float64 by code that no solver shares. "cold": the first training of a process (code loaded, memory
+fresh); "warm": the same once more, as in a long-lived process. Trainings of more than three seconds are done once.
+Peak memory is that of the whole process, interpreter included. A solver slower than ``--slow`` seconds is not repeated.
+Results are added to the file that ``--out`` names, so parts can be run one by one.
 The peers live in an environment made from benchmarks/requirements-peers.txt.
 """
 
@@ -13,30 +16,52 @@ import argparse
 import json
 import os
 import platform
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from solver_workloads import WORKLOADS, Workload
+import solver_report
+from solver_fits import TOL
+from solver_workloads import WORKLOADS
 
-TOL = 1e-3
-ROOT = Path(__file__).resolve().parents[1]
-RBF = ["adult-hard", "adult-easy", "ijcnn1", "mnist", "gaussians"]
-SOLVERS = ["ours", "ours-cold", "intelex32", "intelex64", "sklearn", "libsvm", "thunder"]
+CHILD = Path(__file__).resolve().with_name("solver_fits.py")
+EVERYBODY = ["ours", "intelex32", "intelex64", "sklearn", "libsvm", "thunder"]
+GRIDS = ["adult-grid", "ijcnn1-grid", "mnist-grid"]
+ROUNDS = ["adult-easy-rounds", "adult-hard-rounds", "ijcnn1-rounds", "mnist-rounds"]
+# which solvers a workload is given to, where not to all; the slow ones on what they can do in minutes
+SOLVERS = (
+    {
+        "gaussians": ["ours", "intelex32", "intelex64", "sklearn", "libsvm"],
+        "news": ["ours", "intelex32", "sklearn", "libsvm"],
+        "mnist-precomputed": ["ours", "sklearn"],
+        "ijcnn1-precomputed": ["ours", "sklearn"],
+        "news-one-vs-rest": ["ours", "liblinear"],
+    }
+    | {name: ["ours", "intelex32", "sklearn"] for name in GRIDS}
+    | {name: ["ours"] for name in ROUNDS}
+    | {f"gaussians-{n}": ["ours", "intelex32", "sklearn", "libsvm"] for n in (2000, 4000, 8000)}
+    | {f"gaussians-{n}": ["ours", "intelex32"] for n in (16000, 32000, 64000)}
+)
+ALL = [
+    *solver_report.RBF, *GRIDS, *ROUNDS, "digits", "wdbc", "news", "news-one-vs-rest", "mnist-precomputed",
+    "ijcnn1-precomputed", *(f"gaussians-{n}" for n in solver_report.GROWTH),
+]  # fmt: skip
 
 
 def prepare(folder, name):
     """Write a workload's arrays where the timed processes find them."""
     work = WORKLOADS[name]()
-    arrays = {"y": work.y, "scalars": np.array([work.C, work.gamma]), "kernel": np.array(work.kernel)}
+    arrays = {
+        "y": work.y, "scalars": np.array([work.C, work.gamma]), "kernel": np.array(work.kernel),
+        "task": np.array(work.task),
+    }  # fmt: skip
     if sp.issparse(work.X):
         arrays |= {
             "data": work.X.data, "indices": work.X.indices, "indptr": work.X.indptr, "shape": np.array(work.X.shape)
@@ -48,83 +73,6 @@ def prepare(folder, name):
     return path, work
 
 
-def read(path):
-    z = np.load(path, allow_pickle=False)
-    X = z["X"] if "X" in z else sp.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=tuple(z["shape"]))
-    return Workload(X, z["y"], float(z["scalars"][0]), float(z["scalars"][1]), str(z["kernel"]))
-
-
-def fit(solver, path, threads):
-    """Fit once and return (seconds, CPU seconds, alpha·y); runs in a process of its own."""
-    work = read(path)
-    n = len(work.y)
-    small = np.random.default_rng(0).normal(size=(200, 4))
-    labels = np.where(small[:, 0] > 0, 1.0, -1.0)
-    dual = np.zeros(n)
-    if solver.startswith("ours"):
-        sys.path.insert(0, str(ROOT))
-        from solver.kernels import FeatureKernel
-        from solver.smo import solve, warm_up
-
-        warm_up(0 if solver == "ours-cold" else 1 << 30)
-
-        def run():
-            kernel = FeatureKernel(work.X, work.kernel, gamma=work.gamma)
-            solution = solve(kernel, np.arange(n), work.y, -1.0, 0.0, work.C, tol=TOL, cache_bytes=1 << 30)
-            return lambda: solution.alpha * work.y
-    elif solver == "libsvm":
-        from libsvm import svmutil
-
-        problem = svmutil.svm_problem(work.y, work.X if sp.issparse(work.X) else sp.csr_matrix(work.X))
-        kernel = {"rbf": 2, "linear": 0}[work.kernel]
-        options = svmutil.svm_parameter(f"-q -t {kernel} -c {work.C} -g {work.gamma} -e {TOL} -m 2000")
-
-        def run():
-            model = svmutil.svm_train(problem, options)
-
-            def result():
-                dual[np.array(model.get_sv_indices()) - 1] = [c[0] for c in model.get_sv_coef()]
-                return dual
-
-            return result
-    else:
-        X = work.X
-        if solver == "thunder":
-            from thundersvm import SVC
-
-            options = {"n_jobs": threads, "max_mem_size": 2000}
-        else:
-            options = {"cache_size": 2000}
-            if solver.startswith("intelex"):
-                import daal4py
-
-                daal4py.daalinit(nthreads=threads)
-                from sklearnex.svm import SVC
-
-                X = X.astype(np.float32 if solver == "intelex32" else np.float64)
-            else:
-                from sklearn.svm import SVC
-        SVC(kernel=work.kernel, gamma=0.5).fit(small.astype(X.dtype), labels)
-
-        def run():
-            model = SVC(C=work.C, kernel=work.kernel, gamma=work.gamma, tol=TOL, **options).fit(X, work.y)
-
-            def result():
-                coefficients = model.dual_coef_
-                dual[np.asarray(model.support_)] = np.asarray(
-                    coefficients.toarray() if sp.issparse(coefficients) else coefficients
-                )[0]
-                return dual
-
-            return result
-
-    processor, wall = time.process_time(), time.perf_counter()
-    result = run()
-    wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return wall, processor, peak, result()
-
-
 def evaluate(work, dual):
     """Objective and gap in float64, from the definition; dual is y·alpha, its sign as the solver gives it."""
     alpha = np.abs(dual)
@@ -134,17 +82,23 @@ def evaluate(work, dual):
     f = np.zeros(len(y))
     if work.kernel == "linear":
         f = work.X @ (work.X.T @ dual)
+    elif work.kernel == "precomputed":
+        f = work.X @ dual
     else:
         X = np.ascontiguousarray(work.X - work.X.mean(0))
         squares = np.einsum("ij,ij->i", X, X)
-        for s in range(0, len(y), 512):
-            K = X[support] @ X[s : s + 512].T
+
+        def block(s):
+            K = X[support] @ X[s : s + 256].T
             K *= 2
             K -= squares[support, None]
-            K -= squares[None, s : s + 512]
+            K -= squares[None, s : s + 256]
             K *= work.gamma
             np.exp(K, out=K)
-            f[s : s + 512] = dual[support] @ K
+            f[s : s + 256] = dual[support] @ K
+
+        with ThreadPoolExecutor(os.cpu_count()) as executor:
+            list(executor.map(block, range(0, len(y), 256)))
     v = y - f
     near = 1e-6 * work.C
     grow, shrink = alpha < work.C - near, alpha > near
@@ -157,99 +111,103 @@ def evaluate(work, dual):
     }
 
 
-def child(arguments):
-    solver, path, threads, out = arguments
-    wall, processor, peak, dual = fit(solver, path, int(threads))
-    np.save(out, dual)
-    print(json.dumps({"wall": wall, "cpu": processor, "peak": peak}))
+def run_once(solver, path, threads, options, out):
+    """One training in a process of its own, or what went wrong."""
+    python = sys.executable if solver == "ours" else options.peers_python
+    environment = dict(os.environ)
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        environment[variable] = str(threads)
+    command = [python, str(CHILD), solver, str(path), str(threads), str(out)]
+    try:
+        answer = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=options.limit, check=True
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"given up after {options.limit:.0f} s"}
+    except subprocess.CalledProcessError as error:
+        print(error.stderr[-400:], file=sys.stderr)
+        return {"failed": error.stderr.strip().splitlines()[-1][:200] if error.stderr.strip() else "died"}
+    return json.loads(answer.stdout.strip().splitlines()[-1])
 
 
-def measure(name, solvers, threads, repeats, peers_python, limit):
+def measure(name, threads, options):
+    """All solvers of a workload, in turn."""
+    solvers = [
+        solver
+        for solver in SOLVERS.get(name, EVERYBODY)
+        if solver == "ours" or (options.peers_python and (options.solvers is None or solver in options.solvers))
+    ]
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
         path, work = prepare(folder, name)
-        runs = {solver: [] for solver in solvers}
-        for _ in range(repeats):
+        for repeat in range(options.repeats):
             for solver in solvers:
-                python = sys.executable if solver.startswith("ours") else peers_python
-                if python is None or runs[solver] is None:
+                row = rows.setdefault(solver, {})
+                # ours is repeated for the sake of the pairs
+                slow = solver != "ours" and row.get("wall", [0.0])[0] > options.slow
+                if "failed" in row or (repeat and slow):
                     continue
-                out = Path(folder) / "dual.npy"
-                environment = dict(os.environ)
-                for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-                    environment[variable] = str(threads)
-                command = [python, __file__, "--child", solver, str(path), str(threads), str(out)]
-                try:
-                    answer = subprocess.run(
-                        command, env=environment, capture_output=True, text=True, timeout=limit, check=True
-                    )
-                except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-                    detail = (getattr(error, "stderr", "") or "")[-200:]
-                    print(f"  {solver}: {type(error).__name__} {detail}", file=sys.stderr)
-                    runs[solver] = None
+                out = Path(folder) / "out.npz"
+                result = run_once(solver, path, threads, options, out)
+                if "failed" in result:
+                    row |= result
                     continue
-                result = json.loads(answer.stdout.strip().splitlines()[-1])
-                if not runs[solver]:
-                    result |= evaluate(work, np.load(out))
-                runs[solver].append(result)
-        for solver, results in runs.items():
-            if results:
-                rows[solver] = {
-                    "wall": [r["wall"] for r in results],
-                    "cpu": [r["cpu"] for r in results],
-                    "peak": max(r["peak"] for r in results),
-                } | {key: results[0][key] for key in ("objective", "gap", "support", "equality")}
+                for key in ("wall", "cpu", "cold_wall", "cold_cpu"):
+                    row.setdefault(key, []).append(result[key])
+                row["peak"] = max(row.get("peak", 0), result["peak"])
+                found = np.load(out)
+                if "rounds" in found:
+                    row.setdefault("rounds", []).append(found["rounds"].tolist())
+                if "accuracy" in found:
+                    row["accuracy"] = found["accuracy"].tolist()
+                if not repeat and "dual" in found and len(work.y) <= options.check_up_to:
+                    row |= evaluate(work, found["dual"])
     return rows
-
-
-def report(name, threads, rows):
-    print(f"\n{name}, {threads} thread{'s' * (threads > 1)}")
-    base = rows.get("ours")
-    for solver, row in rows.items():
-        wall, cpu = row["wall"], row["cpu"]
-        pairs = ""
-        if base and solver != "ours":
-            ratios = [a / b for a, b in zip(wall, base["wall"], strict=False)]
-            busy = [a / b for a, b in zip(cpu, base["cpu"], strict=False)]
-            pairs = f"  {statistics.median(ratios):6.2f}x wall {statistics.median(busy):6.2f}x cpu"
-        print(
-            f"  {solver:10s} wall {statistics.median(wall):8.3f} ({min(wall):.3f}–{max(wall):.3f})"
-            f" cpu {statistics.median(cpu):8.3f}  {row['peak'] / 2**20:6.0f} MB  objective {row['objective']:.6f}"
-            f" gap {row['gap']:.2e} support {row['support']}{pairs}",
-            flush=True,
-        )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers-python", help="interpreter with the peers installed")
-    parser.add_argument("--workloads", default=",".join(RBF))
-    parser.add_argument("--solvers", default=",".join(SOLVERS[:-1]))
+    parser.add_argument("--workloads", default=",".join(ALL), help="default: all, those with bars first")
+    parser.add_argument("--solvers", type=lambda text: text.split(","), help="peers to run, default: all")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a run is given up")
-    parser.add_argument("--out", help="JSON file for the figures")
-    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--slow", type=float, default=8.0, help="a solver slower than this is run once")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a process is given up")
+    parser.add_argument("--minutes", type=float, help="start nothing after so many; what is left out is printed")
+    parser.add_argument("--check-up-to", type=int, default=50_000, help="most rows for which a gap is recomputed")
+    parser.add_argument("--out", type=Path, help="JSON file for the figures; results are added to it")
+    parser.add_argument("--tables", type=Path, help="print the tables of such a file and stop")
+    parser.add_argument("--picture", type=Path, help="with --tables: draw time and memory against n (SVG or PNG)")
     options = parser.parse_args()
-    if options.child:
-        child(options.child)
+    if options.tables:
+        figures = json.loads(options.tables.read_text())
+        print(solver_report.markdown(figures))
+        if options.picture:
+            solver_report.draw(figures, options.picture)
         return
-    everything = {
+    figures = {"results": {}}
+    if options.out and options.out.exists():
+        figures = json.loads(options.out.read_text())
+    figures |= {
         "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()},
-        "date": time.strftime("%Y-%m-%d"),
-        "load": os.getloadavg(),
         "tol": TOL,
-        "results": [],
     }
-    for threads in map(int, options.threads.split(",")):
-        for name in options.workloads.split(","):
-            rows = measure(
-                name, options.solvers.split(","), threads, options.repeats, options.peers_python, options.limit
-            )
-            report(name, threads, rows)
-            everything["results"].append({"workload": name, "threads": threads, "solvers": rows})
-    if options.out:
-        Path(options.out).write_text(json.dumps(everything, indent=1))
+    began = time.monotonic()
+    for name in options.workloads.split(","):
+        for threads in map(int, options.threads.split(",")):
+            if options.minutes and time.monotonic() - began > 60 * options.minutes:
+                print(f"left out: {name}, {threads} threads", file=sys.stderr)
+                continue
+            load = os.getloadavg()[0]
+            rows = measure(name, threads, options)
+            figures["results"][f"{name}/{threads}"] = {
+                "solvers": rows, "date": time.strftime("%Y-%m-%d %H:%M"), "load": load
+            }  # fmt: skip
+            print(solver_report.lines(name, threads, rows), flush=True)
+            if options.out:
+                options.out.write_text(json.dumps(figures, indent=1))
+    print(solver_report.bars(figures))
 
 
 if __name__ == "__main__":

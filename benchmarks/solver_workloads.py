@@ -12,13 +12,29 @@ SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).resolve().par
 
 @dataclass(frozen=True)
 class Workload:
-    """A C-SVC problem: features (dense or CSR), labels -1/+1, penalty, kernel."""
+    """What is to be trained.
+
+    Attributes
+    ----------
+    X : dense, CSR, or a kernel matrix
+    y : labels -1/+1; class numbers for ``one-vs-rest``
+    C, gamma : float
+    kernel : "rbf", "linear" or "precomputed"
+    task : "fit" a C-SVC once; "grid": 5 folds of 5 values of C up to ``C``; "one-vs-rest": a C-SVC for each class;
+        "rounds": a PSVM run in which 9 of 10 labels are hidden
+    """
 
     X: object
     y: np.ndarray
     C: float
     gamma: float
     kernel: str = "rbf"
+    task: str = "fit"
+
+    @property
+    def grid(self):
+        """The values of C of a grid."""
+        return [self.C / 100, self.C / 30, self.C / 10, self.C / 3, self.C]
 
 
 def _load(name):
@@ -27,20 +43,20 @@ def _load(name):
     return X, z["y"]
 
 
-def _adult(C, gamma):
+def _adult(C, gamma, task="fit", n=10_000):
     X, y = _load("adult_a9a")
-    return Workload(X[:10_000].toarray().astype(np.float64), y[:10_000].astype(np.float64), C, gamma)
+    return Workload(X[:n].toarray().astype(np.float64), y[:n].astype(np.float64), C, gamma, task=task)
 
 
-def _ijcnn():
+def _ijcnn(task="fit", n=20_000):
     X, y = _load("ijcnn1")
-    rows = np.sort(np.random.default_rng(0).permutation(X.shape[0])[:20_000])
-    return Workload(X[rows].toarray().astype(np.float64), y[rows].astype(np.float64), 10.0, 1.0)
+    rows = np.sort(np.random.default_rng(0).permutation(X.shape[0])[:20_000])[:n]
+    return Workload(X[rows].toarray().astype(np.float64), y[rows].astype(np.float64), 10.0, 1.0, task=task)
 
 
-def _mnist():
+def _mnist(task="fit", n=6000):
     X, y = _load("mnist_train")
-    return Workload(X[:6000].astype(np.float64) / 255.0, np.where(y[:6000] % 2 == 0, 1.0, -1.0), 10.0, 0.02)
+    return Workload(X[:n].astype(np.float64) / 255.0, np.where(y[:n] % 2 == 0, 1.0, -1.0), 10.0, 0.02, task=task)
 
 
 def gaussians(n, d=22, seed=0):
@@ -67,23 +83,41 @@ def _wdbc():
     return Workload(X, np.where(y == 1, 1.0, -1.0), 1.0, 1.0 / 30)
 
 
-def _news():
+def _news(task="fit"):
     X, y = _load("newsgroups20_counts")
     X = sp.csr_matrix(X, dtype=np.float64)
     # term frequency, inverse document frequency, unit length
     frequency = np.bincount(X.indices, minlength=X.shape[1])
     X.data = (1 + np.log(X.data)) * np.log(X.shape[0] / np.maximum(1, frequency))[X.indices]
     X = sp.diags(1 / np.sqrt(np.maximum(1e-12, np.asarray(X.multiply(X).sum(1)).ravel()))) @ X
-    return Workload(sp.csr_matrix(X), np.where(y == np.unique(y)[0], 1.0, -1.0), 1.0, 1.0, "linear")
+    if task == "fit":
+        y = np.where(y == np.unique(y)[0], 1.0, -1.0)
+    return Workload(sp.csr_matrix(X), y, 1.0, 1.0, "linear", task)
+
+
+def _precomputed(work):
+    squares = np.einsum("ij,ij->i", work.X, work.X)
+    distances = np.maximum(squares[:, None] + squares[None, :] - 2 * work.X @ work.X.T, 0.0)
+    return Workload(np.exp(-work.gamma * distances), work.y, work.C, work.gamma, "precomputed")
 
 
 WORKLOADS = {
-    "adult-hard": lambda: _adult(100.0, 0.5),
     "adult-easy": lambda: _adult(1.0, 0.05),
+    "adult-hard": lambda: _adult(100.0, 0.5),
     "ijcnn1": _ijcnn,
     "mnist": _mnist,
     "gaussians": lambda: gaussians(50_000),
     "digits": _digits,
     "wdbc": _wdbc,
     "news": _news,
+    "mnist-precomputed": lambda: _precomputed(_mnist(n=3000)),
+    "ijcnn1-precomputed": lambda: _precomputed(_ijcnn(n=4000)),
+    "news-one-vs-rest": lambda: _news("one-vs-rest"),
+    "adult-grid": lambda: _adult(100.0, 0.5, "grid", 6000),
+    "ijcnn1-grid": lambda: _ijcnn("grid", 6000),
+    "mnist-grid": lambda: _mnist("grid", 4000),
+    "adult-easy-rounds": lambda: _adult(1.0, 0.05, "rounds"),
+    "adult-hard-rounds": lambda: _adult(100.0, 0.5, "rounds"),
+    "ijcnn1-rounds": lambda: _ijcnn("rounds"),
+    "mnist-rounds": lambda: _mnist("rounds"),
 } | {f"gaussians-{n}": (lambda n=n: gaussians(n)) for n in (2000, 4000, 8000, 16000, 32000, 64000)}
