@@ -127,8 +127,10 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
     def export(caller: Reader, model_id: str, form: FormatParameter = "safetensors") -> StreamingResponse:
         """Download a model with the threshold in use.
 
-        `safetensors`: the model file, which `solver.model_file` reads. `libsvm`: a model for LIBSVM's `svm-predict`,
-        whose label 1 is the positive class; it takes the model's features (scaled and encoded), not raw columns.
+        `safetensors`: the model file, which `solver.model_file` reads. `onnx`: raw columns in, label and score out, for
+        onnxruntime and whatever else runs ONNX; a model of free text or dates has no such form. `libsvm`: a model for
+        LIBSVM's `svm-predict`, whose label 1 is the positive class; it takes the model's features (scaled and encoded),
+        not raw columns.
         """
         found = exports.export(caller.project_id, model_id, form)
         headers = {"Content-Disposition": f'attachment; filename="{found.file_name}"', **found.headers}

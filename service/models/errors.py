@@ -1,6 +1,6 @@
 """What can go wrong with models and their names."""
 
-from service.errors import NotFound, Problem
+from service.errors import InvalidRequest, NotFound, Problem
 
 
 class ModelNotFound(NotFound):
@@ -46,3 +46,10 @@ class DamagedModel(Problem):
     type = "damaged-model"
     title = "The stored model is damaged"
     status = 500
+
+
+class NotExportable(InvalidRequest):
+    """The model has no form in the format that was asked for."""
+
+    type = "not-exportable"
+    title = "Not exportable"

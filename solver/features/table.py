@@ -215,6 +215,11 @@ class TableFeatures:
         return self._texts.nbytes
 
     @property
+    def category_levels(self) -> list[tuple[str, dict[str | None, int]]]:
+        """Each category column with the feature, counted from the first of a category, that a value of it sets."""
+        return self._categories.levels
+
+    @property
     def feature_names(self) -> list[str]:
         """Readable names in order, such as ``age is missing``, ``ordered day``, ``job=clerk``, ``note: see``."""
         parts = (self._numbers, self._dates, self._categories, self._texts)

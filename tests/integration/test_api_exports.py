@@ -9,6 +9,7 @@ import json
 
 import httpx
 import numpy as np
+import onnxruntime
 import pytest
 from api_support import api_client, report, store_dataset, store_model, tiny_model
 from sqlalchemy import text
@@ -16,6 +17,7 @@ from sqlalchemy import text
 from service.db.tables import DEFAULT_PROJECT, JobRow
 from service.identifiers import new_id
 from solver.evaluation import Sigmoid
+from solver.features import Column, Table, TableFeatures
 from solver.model_file import read_model
 
 ROWS = [{"age": 20, "job": "clerk"}, {"age": 50.5, "job": "cook"}]
@@ -74,6 +76,30 @@ def test_libsvm_format(client, database, tmp_path):
     assert lines[:4] == ["svm_type c_svc", "kernel_type linear", "nr_class 2", "total_sv 4"]
     assert lines[4] == f"rho {threshold!r}"
     assert len(lines) == 8 + 4
+
+
+def test_onnx_decides_as_the_service_does(client, database, tmp_path):
+    model = store_model(database, tmp_path)
+    apply(client, model)
+    answer = client.get(f"/models/{model}/export", params={"format": "onnx"})
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"] == f'attachment; filename="{model}.onnx"'
+    session = onnxruntime.InferenceSession(answer.content, providers=["CPUExecutionProvider"])
+    columns = {name: np.array([[row[name]] for row in ROWS]) for name in ROWS[0]}
+    columns = {name: cells.astype(object if cells.dtype.kind == "U" else float) for name, cells in columns.items()}
+    labels, scores = session.run(["label", "score"], columns)
+    served = client.post("/predict", json={"model": model, "rows": ROWS}).json()["predictions"]
+    assert labels.tolist() == [one["label"] for one in served]
+    np.testing.assert_allclose(scores, [one["score"] for one in served], rtol=1e-12)
+
+
+def test_what_has_no_form_in_onnx_says_why(client, database, tmp_path):
+    words = np.array(["the cat sat", "on the mat here", "dogs bark at night", "birds sing in may"] * 8, dtype=object)
+    features = TableFeatures(kinds={"note": "text"}).fit(Table({"note": Column("note", "text", words)}))
+    decision = dataclasses.replace(tiny_model().decision, support_vectors=np.ones((4, features.n_features)))
+    model = store_model(database, tmp_path, dataclasses.replace(tiny_model(), features=features, decision=decision))
+    refused = problem(client.get(f"/models/{model}/export", params={"format": "onnx"}), 422, "not-exportable")
+    assert "free text or dates" in refused["detail"]
 
 
 def test_what_cannot_be_exported(client, database, tmp_path):

@@ -1,0 +1,242 @@
+"""Trained models as ONNX: raw columns in, labels, scores and probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from scipy import sparse
+
+from solver.decision import DecisionState
+from solver.features import MatrixFeatures, TableFeatures
+from solver.features.columns import LARGEST_SCORE
+from solver.features.strings import unpack_strings
+from solver.model_file import Model
+
+MAX_BYTES: Final = 1 << 30
+"""A file of ONNX ends at 2 GiB, and its runtime holds it twice."""
+OPSETS: Final = (("", 17), ("ai.onnx.ml", 3))
+IR_VERSION: Final = 9
+
+
+class OnnxExportError(ValueError):
+    """The model has no form in ONNX; the message says why."""
+
+
+def onnx_model(model: Model) -> bytes:
+    """Write a model in ONNX.
+
+    All arithmetic is float64, as in the library. Inputs are one column each, of shape (rows, 1), under the column's
+    name: numbers as double, NaN where one is missing; categories as string, empty where one is missing. Numbers are
+    imputed where they are missing, also by a model whose own policy is to refuse them. A model of a matrix has
+    one input ``features`` of shape (rows, columns). Outputs: ``label`` (string), ``score`` (double), and
+    ``probability`` (double) where the model gives one; each of shape (rows,).
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    bytes
+        A file for opset 17 and version 3 of the machine learning operators.
+
+    Raises
+    ------
+    OnnxExportError
+        If the model reads free text or dates, or its support vectors would take more than 1 GiB without their zeros
+        left out.
+    """
+    graph = _Graph([column["name"] for column in model.columns])
+    features = _features(graph, model)
+    score = _score(graph, model.decision, features)
+    graph.give("score", score, TensorProto.DOUBLE)
+    above = graph.add("Greater", score, graph.constant(np.float64(model.decision.threshold)))
+    negative, positive = (graph.constant(np.array(str(label), dtype=object)) for label in model.classes)
+    graph.give("label", graph.add("Where", above, positive, negative), TensorProto.STRING)
+    if model.decision.probability is not None:
+        sigmoid = model.decision.probability
+        scaled = graph.add("Mul", score, graph.constant(np.float64(sigmoid.slope)))
+        shifted = graph.add("Add", scaled, graph.constant(np.float64(sigmoid.offset)))
+        graph.give("probability", graph.add("Sigmoid", shifted), TensorProto.DOUBLE)
+    made = helper.make_model(
+        graph.build(),
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in OPSETS],
+        ir_version=IR_VERSION,
+        producer_name="prefsvm",
+        producer_version=model.producer.get("prefsvm", ""),
+    )
+    helper.set_model_props(made, {"threshold": repr(model.decision.threshold), "algorithm": model.algorithm})
+    onnx.checker.check_model(made)
+    return bytes(made.SerializeToString())
+
+
+class _Graph:
+    """Collects nodes; every value gets a name of its own.
+
+    Parameters
+    ----------
+    taken : collection of str
+        Names of the inputs, which come from outside and may be any.
+    """
+
+    def __init__(self, taken: Collection[str]) -> None:
+        self._prefix = "prefsvm/"
+        while any(name.startswith(self._prefix) for name in taken):
+            self._prefix += "/"
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def take(self, name: str, kind: int, width: int) -> str:
+        """Declare an input of shape (rows, width)."""
+        self._inputs.append(helper.make_tensor_value_info(name, kind, ["rows", width]))
+        return name
+
+    def give(self, name: str, value: str, kind: int) -> None:
+        """Declare an output of shape (rows,)."""
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self._outputs.append(helper.make_tensor_value_info(name, kind, ["rows"]))
+
+    def constant(self, value: NDArray[Any] | np.float64 | np.int64) -> str:
+        """Store an array."""
+        name = f"{self._prefix}constant/{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Apply an operator; returns the name of its only output."""
+        name = f"{self._prefix}value/{len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, inputs, [name], domain=domain, **attributes))
+        return name
+
+    def build(self) -> Any:
+        return helper.make_graph(self._nodes, "prefsvm", self._inputs, self._outputs, self._constants)
+
+
+def _features(graph: _Graph, model: Model) -> str:
+    """The feature matrix of a model, of shape (rows, features)."""
+    features = model.features
+    if isinstance(features, TableFeatures):
+        return _table(graph, features)
+    if isinstance(features, MatrixFeatures):
+        arrays, _ = features.state()
+        given = graph.take("features", TensorProto.DOUBLE, features.n_features)
+        scaled = graph.add(
+            "Mul", _finite_or(graph, given, graph.constant(np.float64(0))), graph.constant(arrays["factor"])
+        )
+        return _clipped(graph, scaled)
+    return graph.take("features", TensorProto.DOUBLE, model.decision.support_vectors.shape[1])
+
+
+def _table(graph: _Graph, features: TableFeatures) -> str:
+    arrays, meta = features.state()
+    refused = [column["name"] for column in features.columns if column["kind"] in ("text", "date")]
+    if refused:
+        raise OnnxExportError(
+            "ONNX has no operators that read free text or dates as this model does; its columns of those kinds: "
+            + ", ".join(repr(name[:100]) for name in refused[:10])
+        )
+    reserved = {"score", "label", "probability"} & {column["name"] for column in features.columns}
+    if reserved:
+        raise OnnxExportError(f"a column has the name of an output: {', '.join(sorted(reserved))}")
+    blocks: list[str] = []
+    if "number" in meta["kinds"]:
+        blocks += _numbers(graph, arrays)
+    if "category" in meta["kinds"]:
+        blocks += _categories(graph, features, arrays)
+    return graph.add("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
+
+
+def _numbers(graph: _Graph, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
+    """Standardised numbers, then the 0/1 features that say where one is missing."""
+    names = unpack_strings(arrays["number_text"], arrays["number_ends"])
+    inputs = [graph.take(name, TensorProto.DOUBLE, 1) for name in names]
+    together = graph.add("Concat", *inputs, axis=1)
+    filled = _finite_or(graph, together, graph.constant(arrays["median"]))
+    valued, indicated = np.flatnonzero(arrays["scale"] > 0), np.flatnonzero(arrays["indicator"])
+    if len(valued):
+        used = graph.add("Gather", filled, graph.constant(valued), axis=1)
+        centred = graph.add("Sub", used, graph.constant(arrays["mean"][valued]))
+        yield _clipped(graph, graph.add("Div", centred, graph.constant(arrays["scale"][valued])))
+    if len(indicated):
+        used = graph.add("Gather", together, graph.constant(indicated), axis=1)
+        yield graph.add("Cast", graph.add("Not", _is_finite(graph, used)), to=TensorProto.DOUBLE)
+
+
+def _categories(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
+    """One 0/1 feature for each level of each column."""
+    first = 0
+    widths = (arrays["level_counts"] + arrays["missing_level"]).tolist()
+    for (name, index), width in zip(features.category_levels, widths, strict=True):
+        given = graph.take(name, TensorProto.STRING, 1)
+        # A cell that is empty is missing; a level that is the empty text itself goes before.
+        known = {"" if level is None else level: code - first for level, code in index.items() if level is not None}
+        if None in index:
+            known.setdefault("", index[None] - first)
+        codes = graph.add(
+            "LabelEncoder",
+            given,
+            domain="ai.onnx.ml",
+            keys_strings=list(known),
+            values_int64s=list(known.values()),
+            default_int64=-1,
+        )
+        met = graph.add("Equal", codes, graph.constant(np.arange(width, dtype=np.int64)))
+        yield graph.add("Cast", met, to=TensorProto.DOUBLE)
+        first += width
+
+
+def _score(graph: _Graph, decision: DecisionState, X: str) -> str:
+    """The decision function, of shape (rows,)."""
+    vectors = decision.support_vectors
+    column = decision.dual_coef[:, None]
+    if decision.kind == "linear":
+        expansion = graph.add("MatMul", X, graph.constant(np.asarray(vectors.T @ decision.dual_coef)[:, None]))
+    else:
+        if vectors.shape[0] * vectors.shape[1] * 8 > MAX_BYTES:
+            raise OnnxExportError(f"its support vectors, {vectors.shape[0]} × {vectors.shape[1]}, take more than 1 GiB")
+        dense = np.asarray(vectors.toarray() if sparse.issparse(vectors) else vectors, dtype=np.float64)
+        expansion = graph.add("MatMul", _kernel(graph, decision, X, dense), graph.constant(column))
+    shifted = graph.add("Add", expansion, graph.constant(np.float64(decision.intercept)))
+    signed = graph.add("Mul", shifted, graph.constant(np.float64(decision.sign)))
+    return graph.add("Squeeze", signed, graph.constant(np.array([1], dtype=np.int64)))
+
+
+def _kernel(graph: _Graph, decision: DecisionState, X: str, vectors: NDArray[np.float64]) -> str:
+    """Kernel values, of shape (rows, support vectors)."""
+    if decision.kind == "rbf":
+        # Distances do not change when everything is shifted, and near the centre they lose less to rounding.
+        centre = vectors.mean(axis=0) if len(vectors) else np.zeros(vectors.shape[1])
+        X, vectors = graph.add("Sub", X, graph.constant(centre)), vectors - centre
+    products = graph.add("MatMul", X, graph.constant(np.ascontiguousarray(vectors.T)))
+    gamma = graph.constant(np.float64(decision.gamma))
+    if decision.kind != "rbf":
+        inner = graph.add("Add", graph.add("Mul", products, gamma), graph.constant(np.float64(decision.coef0)))
+        if decision.kind == "sigmoid":
+            return graph.add("Tanh", inner)
+        return graph.add("Pow", inner, graph.constant(np.float64(decision.degree)))
+    squares = graph.add("ReduceSum", graph.add("Mul", X, X), graph.constant(np.array([1], dtype=np.int64)), keepdims=1)
+    norms = graph.add("Add", squares, graph.constant((vectors**2).sum(axis=1)))
+    distances = graph.add("Sub", norms, graph.add("Mul", products, graph.constant(np.float64(2))))
+    least = graph.add("Max", distances, graph.constant(np.float64(0)))
+    return graph.add("Exp", graph.add("Neg", graph.add("Mul", least, gamma)))
+
+
+def _is_finite(graph: _Graph, value: str) -> str:
+    """Where a value is a number: anything else minus itself is NaN."""
+    return graph.add("Equal", graph.add("Sub", value, value), graph.constant(np.float64(0)))
+
+
+def _finite_or(graph: _Graph, value: str, otherwise: str) -> str:
+    return graph.add("Where", _is_finite(graph, value), value, otherwise)
+
+
+def _clipped(graph: _Graph, value: str) -> str:
+    low, high = graph.constant(np.float64(-LARGEST_SCORE)), graph.constant(np.float64(LARGEST_SCORE))
+    return graph.add("Min", graph.add("Max", value, low), high)

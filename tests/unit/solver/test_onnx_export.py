@@ -1,0 +1,139 @@
+"""Models in ONNX decide as the originals: onnxruntime says so."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnxruntime
+import pytest
+from scipy import sparse
+
+from solver.decision import DecisionState
+from solver.evaluation.probability import Sigmoid
+from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeatures
+from solver.model_file import Model
+from solver.onnx_export import OnnxExportError, onnx_model
+
+KERNELS = ["linear", "poly", "rbf", "sigmoid"]
+
+
+def decision(kind: str, vectors: np.ndarray | sparse.csr_array, sign: int = 1) -> DecisionState:
+    rng = np.random.default_rng(3)
+    return DecisionState(
+        kind=kind,
+        gamma=0.3,
+        degree=2,
+        coef0=0.7,
+        support_vectors=vectors,
+        dual_coef=rng.normal(size=vectors.shape[0]),
+        intercept=0.2,
+        threshold=0.1,
+        sign=sign,
+        probability=Sigmoid(1.5, -0.2),
+    )
+
+
+def model_of(features: TableFeatures | MatrixFeatures | None, state: DecisionState) -> Model:
+    return Model("svm", {"C": 1.0}, {"kind": "f1"}, ("ham é", "spam"), state, features)
+
+
+def run(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(onnx_model(model), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, inputs), strict=True))
+
+
+def same(model: Model, inputs: dict[str, np.ndarray], data: Table | MatrixData) -> None:
+    """The exported model gives what the model gives, at a threshold that tells rows apart."""
+    threshold = float(np.median(model.predict(data).scores))
+    model = dataclasses.replace(model, decision=model.decision.with_threshold(threshold))
+    given, wanted = run(model, inputs), model.predict(data)
+    np.testing.assert_allclose(given["score"], wanted.scores, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(given["probability"], wanted.probabilities, rtol=1e-10, atol=1e-14)
+    assert given["label"].tolist() == wanted.labels
+    assert len(set(wanted.labels)) == 2
+
+
+def table(n: int, seed: int, missing: bool) -> Table:
+    rng = np.random.default_rng(seed)
+    age, height = rng.normal(40, 10, n), rng.normal(170, 9, n)
+    job = rng.choice(["clerk", "cook", "größe"], n).astype(object)
+    flag = rng.choice(["TRUE", "FALSE"], n).astype(object)
+    if missing:
+        age[::5], job[::7] = np.nan, None
+    return Table(
+        {
+            "age": Column("age", "number", age),
+            "prefsvm/value/0": Column("prefsvm/value/0", "number", height),
+            "job": Column("job", "text", job),
+            "flag": Column("flag", "text", flag),
+        }
+    )
+
+
+def cells(data: Table) -> dict[str, np.ndarray]:
+    """Columns as the exported model takes them."""
+    made = {}
+    for name, column in data.columns.items():
+        values = column.values
+        if column.kind != "number":
+            values = np.array(["" if value is None else value for value in values], dtype=object)
+        made[name] = values[:, None]
+    return made
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+@pytest.mark.parametrize("missing", ["indicate", "impute"])
+def test_raw_columns_in_decisions_out(kind, missing):
+    train, asked = table(80, 0, True), table(200, 1, True)
+    features = TableFeatures(missing=missing).fit(train)
+    X, _ = features.transform(train)
+    model = model_of(features, decision(kind, X[:40]))
+    asked.columns["job"].values[3] = "unseen"
+    asked.columns["age"].values[4] = 1e300  # cut, as in the library
+    for row, spelling in enumerate(("true", "True", "false")):
+        asked.columns["flag"].values[row] = spelling
+    same(model, cells(asked), asked)
+
+
+def test_numbers_only_and_no_gaps():
+    data = Table({"x": Column("x", "number", np.arange(30.0))})
+    features = TableFeatures().fit(data)
+    model = model_of(features, decision("rbf", features.transform(data)[0][::3]))
+    same(model, cells(data), data)
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_matrices(kind, form):
+    rng = np.random.default_rng(0)
+    raw = np.where(rng.random((60, 7)) < 0.5, 0.0, rng.normal(size=(60, 7)))
+    data = MatrixData(raw if form == "dense" else sparse.csr_array(raw))
+    features = MatrixFeatures().fit(data)
+    model = model_of(features, decision(kind, features.transform(data)[0][:30], sign=-1))
+    same(model, {"features": raw}, data)
+
+
+def test_without_features_and_probability():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    state = dataclasses.replace(decision("rbf", X[:20]), probability=None)
+    given = run(model_of(None, state), {"features": X})
+    assert sorted(given) == ["label", "score"]
+    np.testing.assert_allclose(given["score"], state.decision_function(X), rtol=1e-10)
+
+
+def test_what_has_no_form_is_refused():
+    words = np.array(["the cat sat", "on the mat here", "dogs bark at night", "birds sing in may"] * 8, dtype=object)
+    texts = Table({"note": Column("note", "text", words)})
+    features = TableFeatures(kinds={"note": "text"}).fit(texts)
+    with pytest.raises(OnnxExportError, match=r"free text or dates.*'note'"):
+        onnx_model(model_of(features, decision("linear", sparse.csr_array(features.transform(texts)[0]))))
+    named = Table({"score": Column("score", "number", np.arange(9.0))})
+    features = TableFeatures().fit(named)
+    with pytest.raises(OnnxExportError, match="name of an output: score"):
+        onnx_model(model_of(features, decision("rbf", features.transform(named)[0])))
+    wide = sparse.csr_array(([1.0], [0], [0, *[1] * 2000]), shape=(2000, 100_000))
+    with pytest.raises(OnnxExportError, match="2000 × 100000"):
+        onnx_model(model_of(None, decision("rbf", wide)))
