@@ -25,6 +25,7 @@ from service.api.datasets import datasets_router
 from service.api.docs import docs_router
 from service.api.gate import Gate
 from service.api.health import health_router
+from service.api.inference import inference_router
 from service.api.jobs import jobs_router
 from service.api.keys import keys_router, projects_router
 from service.api.logs import configure_logging
@@ -105,6 +106,7 @@ def create_app(settings: Settings) -> FastAPI:
     datasets = DatasetService(database, blobs, settings)
     resumable = ResumableUploads(database, blobs, settings, datasets)
     predictions = PredictionService(database, settings)
+    readiness = Readiness(database, settings.broker_url)
     metrics = Metrics(database, predictions.cache)
     # Not included as the others are, and first: FastAPI would spend as much on finding it as it takes to decide.
     app.router.routes[:0] = predictions_router(predictions).routes
@@ -117,7 +119,8 @@ def create_app(settings: Settings) -> FastAPI:
         batches_router(BatchService(database, blobs, settings)),
         models_router(ModelService(database, predictions.forget), ExportService(database)),
         aliases_router(AliasService(database, predictions.forget)),
-        health_router(Readiness(database, settings.broker_url), metrics),
+        inference_router(predictions, readiness),
+        health_router(readiness, metrics),
         *([docs_router(lambda: app.openapi())] if settings.docs else []),
     ):
         app.include_router(router)

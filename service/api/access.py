@@ -14,7 +14,7 @@ from service.access.caller import Caller, Scope
 from service.access.errors import Forbidden
 from service.api.gate import CALLER
 
-OPEN_PATHS = ("/", "/docs", "/openapi.json", "/healthz", "/readyz")
+OPEN_PATHS = ("/", "/docs", "/openapi.json", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 """What anybody may ask: whether the service is there, and how it is called. Every other route has a scope."""
 
 

@@ -147,11 +147,16 @@ def _on_problem(_: Request, error: Exception) -> Response:
 
 def _on_validation(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 (registered for this type)
+    return problem_response(invalid_request(error))
+
+
+def invalid_request(error: RequestValidationError) -> InvalidRequest:
+    """Return the problem of a request that does not fit its schema."""
     errors = [_field_error(item) for item in error.errors()[:MAX_FIELD_ERRORS]]
     detail = f"{errors[0].field}: {errors[0].message}" if errors else "the request does not fit the schema"
     if len(error.errors()) > 1:
         detail += f" (and {len(error.errors()) - 1} more)"
-    return problem_response(InvalidRequest(detail, errors=errors))
+    return InvalidRequest(detail, errors=errors)
 
 
 def _on_http(_: Request, error: Exception) -> Response:

@@ -10,6 +10,13 @@ class RowsDoNotFit(InvalidRequest):
     title = "The rows do not fit the model"
 
 
+class TensorsDoNotFit(InvalidRequest):
+    """The tensors contradict themselves, or are not what the model takes."""
+
+    type = "tensors-do-not-fit"
+    title = "The tensors do not fit the model"
+
+
 class Busy(Problem):
     """The bodies of the requests that are being served take all the memory there is for them."""
 

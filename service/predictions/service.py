@@ -108,10 +108,14 @@ class PredictionService:
         rows = body.rows
         if rows is None or body.texts is not None or body.messages is not None:
             return await self._predict_inputs(project_id, body)
-        if len(rows) > self._max_rows:
-            raise InvalidRequest.of("body.rows", f"may hold at most {self._max_rows} rows")
+        self.check_rows(len(rows), "body.rows")
         ready = await self.ready(project_id, body.model)
         return await self.run(ready, len(rows), lambda: decide(ready, rows))
+
+    def check_rows(self, count: int, where: str) -> None:
+        """Raise `InvalidRequest` if there are more rows than one request may bring."""
+        if count > self._max_rows:
+            raise InvalidRequest.of(where, f"may hold at most {self._max_rows} rows")
 
     async def predict_mail(self, project_id: str, name: str, raw: bytes) -> Decisions:
         """Decide on one mail message by a model that was trained on mails; raises what `predict` does."""

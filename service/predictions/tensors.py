@@ -1,0 +1,218 @@
+"""The bodies of the Open Inference Protocol, and how tensors become rows and decisions become tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+
+from service.predictions.errors import TensorsDoNotFit
+from service.predictions.schemas import MAX_NAME
+from service.predictions.service import Decisions
+from solver.model_file import Model
+
+INTEGERS = {f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
+FLOATS = {"FP16", "FP32", "FP64"}
+PLATFORM = "prefsvm"
+MATRIX_INPUT = "input"
+
+EXAMPLE_INFER: JsonDict = {
+    "id": "42",
+    "inputs": [
+        {"name": "age", "shape": [2], "datatype": "FP64", "data": [39, 25]},
+        {"name": "job", "shape": [2], "datatype": "BYTES", "data": ["clerk", "cook"]},
+    ],
+}
+
+
+class Lenient(BaseModel):
+    """Of the protocol, which may be extended: what is not known is ignored."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+
+class InputTensor(Lenient):
+    """Values of one column, or of all columns of a model that takes numbers only."""
+
+    name: str = Field(max_length=1000)
+    shape: list[int] = Field(max_length=8)
+    datatype: str = Field(max_length=20)
+    parameters: dict[str, Any] = {}
+    data: list[Any] = Field(description="Row by row, nested or flat; null is a missing value.")
+
+
+class RequestedOutput(Lenient):
+    """One of `label`, `score` and `probability`."""
+
+    name: str = Field(max_length=MAX_NAME)
+    parameters: dict[str, Any] = {}
+
+
+class InferRequest(Lenient):
+    """An inference request."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_INFER]})
+
+    id: str | None = Field(default=None, max_length=1000)
+    parameters: dict[str, Any] = {}
+    inputs: list[InputTensor] = Field(min_length=1, max_length=10_000)
+    outputs: list[RequestedOutput] | None = Field(default=None, max_length=10, description="Default: all there are.")
+
+
+class OutputTensor(BaseModel):
+    """One output of the model."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    data: list[str] | list[float]
+
+
+class InferAnswer(BaseModel):
+    """An inference response."""
+
+    model_name: str
+    model_version: str = Field(description="Id of the model that decided.")
+    id: str | None = Field(default=None, description="That of the request.")
+    parameters: dict[str, str | float] = Field(description="`threshold`; `warnings`, if there are any.")
+    outputs: list[OutputTensor]
+
+
+class TensorDescription(BaseModel):
+    """An input or output; -1 stands for any number of rows."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class ModelMetadata(BaseModel):
+    """What a model takes and gives."""
+
+    name: str
+    versions: list[str] = Field(description="Id of the model that the name means now.")
+    platform: str
+    inputs: list[TensorDescription]
+    outputs: list[TensorDescription]
+
+
+def describe(name: str, model_id: str, model: Model) -> ModelMetadata:
+    """Return the metadata of a model that is known by a name."""
+    columns = model.columns
+    if columns and any(column["kind"] != "number" for column in columns):
+        inputs = [
+            TensorDescription(
+                name=column["name"], datatype="FP64" if column["kind"] == "number" else "BYTES", shape=[-1]
+            )
+            for column in columns
+        ]
+    else:
+        inputs = [TensorDescription(name=MATRIX_INPUT, datatype="FP64", shape=[-1, len(_numbered(model))])]
+    outputs = [("label", "BYTES"), ("score", "FP64"), ("probability", "FP64")]
+    return ModelMetadata(
+        name=name,
+        versions=[model_id],
+        platform=PLATFORM,
+        inputs=inputs,
+        outputs=[
+            TensorDescription(name=output, datatype=datatype, shape=[-1])
+            for output, datatype in outputs
+            if output != "probability" or model.decision.probability is not None
+        ],
+    )
+
+
+def rows_of(model: Model, tensors: Sequence[InputTensor]) -> list[dict[str, Any]]:
+    """Return the rows that tensors hold: one of all columns in order, or one a column by name.
+
+    Raises
+    ------
+    TensorsDoNotFit
+        If shapes, types and data contradict each other or the model. What lacks a column is found later.
+    """
+    values = [_values(tensor) for tensor in tensors]
+    first = tensors[0]
+    if len(tensors) == 1 and len(first.shape) == 2:
+        names = _numbered(model)
+        width = first.shape[1]
+        if width != len(names):
+            raise TensorsDoNotFit(
+                f"input {first.name[:100]!r} has {width} columns, the model takes {len(names)}: all of them in one "
+                "tensor, or one tensor a column"
+            )
+        return [dict(zip(names, values[0][start : start + width], strict=True)) for start in _starts(first, width)]
+    names = [tensor.name for tensor in tensors]
+    if len(set(names)) != len(names):
+        raise TensorsDoNotFit("two inputs have the same name")
+    for tensor in tensors:
+        if len(tensor.shape) > 2 or tensor.shape[1:] not in ([], [1]) or tensor.shape[0] != first.shape[0]:
+            raise TensorsDoNotFit(
+                f"input {tensor.name!r}: expected the shape [rows] or [rows, 1], with as many rows as the others have"
+            )
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferAnswer:
+    """Return decisions as the outputs that were asked for; raises `TensorsDoNotFit` if one does not exist."""
+    made = decisions.predictions
+    count = [len(made)]
+    outputs = {
+        output: OutputTensor(name=output, shape=count, datatype=datatype, data=[row[output] for row in made])
+        for output, datatype in (("label", "BYTES"), ("score", "FP64"), ("probability", "FP64"))
+        if made and made[0][output] is not None
+    }
+    wanted = list(outputs) if request.outputs is None else [output.name for output in request.outputs]
+    for output in wanted:
+        if output not in outputs:
+            raise TensorsDoNotFit(f"the outputs of this model are {', '.join(outputs)}")
+    parameters: dict[str, str | float] = {"threshold": decisions.threshold}
+    if decisions.warnings:
+        parameters["warnings"] = "; ".join(decisions.warnings)
+    return InferAnswer(
+        model_name=name,
+        model_version=decisions.model,
+        id=request.id,
+        parameters=parameters,
+        outputs=[outputs[output] for output in wanted],
+    )
+
+
+def _numbered(model: Model) -> Sequence[str]:
+    """The names of the columns of one tensor of all of them."""
+    columns: Sequence[Mapping[str, str]] = model.columns
+    return [column["name"] for column in columns] or (model.features.feature_names if model.features else [])
+
+
+def _starts(tensor: InputTensor, width: int) -> range:
+    return range(0, tensor.shape[0] * width, width)
+
+
+def _values(tensor: InputTensor) -> list[Any]:
+    """The data of a tensor as a flat list, checked against its shape and type."""
+    place = f"input {tensor.name[:100]!r}"
+    if not tensor.shape or any(size < 0 for size in tensor.shape) or tensor.shape[0] == 0:
+        raise TensorsDoNotFit(f"{place}: its shape must be of numbers from 0 up, with at least one row")
+    values = tensor.data
+    for _ in tensor.shape[1:]:
+        if values and all(type(item) is list for item in values):
+            values = [value for item in values for value in item]
+    if len(values) != math.prod(tensor.shape):
+        raise TensorsDoNotFit(f"{place}: its data has not as many values as its shape says")
+    if tensor.datatype == "BYTES":
+        kinds: tuple[type, ...] = (str,)
+    elif tensor.datatype == "BOOL":
+        kinds = (bool,)
+    elif tensor.datatype in INTEGERS:
+        kinds = (int,)
+    elif tensor.datatype in FLOATS:
+        kinds = (float, int)
+    else:
+        raise TensorsDoNotFit(
+            f"{place}: its datatype must be BYTES, BOOL, FP16 to FP64, INT8 to INT64, UINT8 to UINT64"
+        )
+    if not all(value is None or type(value) in kinds for value in values):
+        raise TensorsDoNotFit(f"{place}: its data has values that are not of its datatype {tensor.datatype}")
+    return values
