@@ -1,0 +1,100 @@
+"""What one API process changes takes effect in another within the time that is promised; bodies beyond the budget."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from api_support import api_client, store_model, tiny_model
+
+from service.db.session import Database
+from service.predictions import lookup
+from service.predictions.budget import BYTES_A_BYTE
+from service.settings import Settings
+
+ROWS = [{"age": 39, "job": "clerk"}]
+
+
+def seconds_until(happened: Callable[[], bool]) -> float:
+    began = time.monotonic()
+    while not happened():
+        assert time.monotonic() < began + 10
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def test_changes_of_another_process_take_effect_in_half_a_second(
+    settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    low, high = (store_model(database, tmp_path, tiny_model(threshold)) for threshold in (-100.0, 100.0))
+    slack = 0.5  # of a busy machine
+    with api_client(settings) as here, api_client(settings) as elsewhere:
+
+        def ask(client: httpx.Client) -> httpx.Response:
+            return client.post("/predict", json={"model": "spam-filter", "rows": ROWS})
+
+        def model(client: httpx.Client) -> str:
+            return ask(client).raise_for_status().json()["model"]
+
+        assert ask(elsewhere).status_code == 404
+        here.put("/aliases/spam-filter", json={"model": low}).raise_for_status()
+        assert model(here) == model(elsewhere) == low  # what was not there is not remembered
+
+        here.put("/aliases/spam-filter", json={"model": high}).raise_for_status()
+        assert model(here) == high  # at once where it was done
+        assert seconds_until(lambda: model(elsewhere) == high) < lookup.FRESH_SECONDS + slack
+        here.post("/aliases/spam-filter/rollback").raise_for_status()
+        assert model(here) == low
+        assert seconds_until(lambda: model(elsewhere) == low) < lookup.FRESH_SECONDS + slack
+
+        by_id = {"model": high, "rows": ROWS}
+        assert elsewhere.post("/predict", json=by_id).status_code == 200
+        here.delete(f"/models/{high}").raise_for_status()
+        assert here.post("/predict", json=by_id).status_code == 404
+        gone = seconds_until(lambda: elsewhere.post("/predict", json=by_id).status_code == 404)
+        assert gone < lookup.FRESH_SECONDS + slack
+
+
+def test_bodies_beyond_the_budget_are_refused_for_now(settings: Settings, database: Database, tmp_path: Path) -> None:
+    model = store_model(database, tmp_path)
+    with api_client(settings, predict_memory_bytes=10_000 * BYTES_A_BYTE) as client:
+        body = {"model": model, "rows": ROWS}
+        assert client.post("/predict", json=body).status_code == 200
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
+            head = "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            slow.sendall(head.encode() + b"Content-Length: 9990\r\n\r\n{")
+
+            def refused() -> bool:
+                return client.post("/predict", json=body).status_code == 503
+
+            seconds_until(refused)
+            for path, sent in (
+                ("/predict", body),
+                (
+                    f"/v2/models/{model}/infer",
+                    {"inputs": [{"name": "age", "shape": [1], "datatype": "FP64", "data": [1]}]},
+                ),
+            ):
+                answer = client.post(path, json=sent)
+                assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert client.get("/healthz").status_code == 200
+        seconds_until(lambda: client.post("/predict", json=body).status_code == 200)
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_body_without_a_length_counts_as_it_comes(
+    settings: Settings, database: Database, tmp_path: Path, pieces: int
+) -> None:
+    raw = b'{"model": "%s", "rows": [{"age": 39, "job": "clerk"}]}' % store_model(database, tmp_path).encode()
+    size = -(-len(raw) // pieces)
+    with api_client(settings) as client:
+        answer = client.post(
+            "/predict",
+            content=iter([raw[start : start + size] for start in range(0, len(raw), size)]),
+            headers={"Content-Type": "application/json"},
+        )
+        assert answer.status_code == 200, answer.text
