@@ -29,7 +29,13 @@ WARM_UP_SECONDS = 300.0
 """A child that is not ready by then is given up. The first one on a machine compiles the solver."""
 RETRY_SECONDS = 2.0
 """Pause after a child that could not be made ready."""
-SECRETS = ("PREFSVM_DATABASE_URL", "PREFSVM_BROKER_URL")
+SECRETS = (
+    "PREFSVM_DATABASE_URL",
+    "PREFSVM_BROKER_URL",
+    "PREFSVM_BOOTSTRAP_KEY",
+    "PREFSVM_BOOTSTRAP_KEY_FILE",
+    "PREFSVM_API_KEY",
+)
 """Not handed to the process that reads uploaded data."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 NVIDIA_CONTROL = Path("/dev/nvidiactl")

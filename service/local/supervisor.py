@@ -39,6 +39,7 @@ BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 SETTLED_SECONDS = 30.0
 """A part that ran for this long begins at the shortest pause again."""
 PR_SET_CHILD_SUBREAPER = 36
+BOOTSTRAP_VARIABLES = ("PREFSVM_BOOTSTRAP_KEY", "PREFSVM_BOOTSTRAP_KEY_FILE", "PREFSVM_API_KEY")
 
 
 class Part(Protocol):
@@ -211,12 +212,17 @@ class Supervisor:
             database_url = postgres.url()
         environment |= {"PREFSVM_BROKER_URL": broker_url, "PREFSVM_DATABASE_URL": database_url}
 
+        # Whoever runs jobs needs no key of the API.
+        without_key = {name: value for name, value in environment.items() if name not in BOOTSTRAP_VARIABLES}
+
         def part(name: str, module: str, patience: float = 10.0) -> PythonPart:
-            return PythonPart(name, module, log=folder.logs / f"{name}.log", environment=environment, patience=patience)
+            return PythonPart(name, module, log=folder.logs / f"{name}.log", environment=without_key, patience=patience)
 
         # Before the servers, because importing takes these two longer than the servers take to start. The API may well
         # come up before its database: GET /readyz is not 200 before the database is there and up to date.
-        prepare = part("prepare", "service.local.prepare")
+        prepare = PythonPart(
+            "prepare", "service.local.prepare", log=folder.logs / "prepare.log", environment=environment, patience=10.0
+        )
         api = ApiPart(host, port, log=folder.logs / "api.log", environment=environment)
         for first in (prepare, api, *servers):
             self._parts.append(first)

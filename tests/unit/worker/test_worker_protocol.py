@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from service.identifiers import new_id
 from service.jobs.faults import parse
+from service.settings import Settings
 from worker.protocol import Job, Reporter, storable
 from worker.spare import SECRETS, child_environment
 from worker.supervise import describe_exit
@@ -102,6 +103,9 @@ def test_the_environment_of_a_child() -> None:
     given = {**dict.fromkeys(SECRETS, "postgresql://user:password@host"), "PATH": "/bin", "OMP_NUM_THREADS": "7"}
     made = child_environment(given, slots=1000)
     assert "password" not in str(made)
+    secret = [name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)]
+    assert secret
+    assert {f"PREFSVM_{name.upper()}" for name in secret} <= set(SECRETS)
     assert made["PATH"] == "/bin"
     assert made["OPENBLAS_NUM_THREADS"] == "1"  # a share of the processors, at least one
     assert made["OMP_NUM_THREADS"] == "7"  # what the operator says counts
