@@ -20,7 +20,7 @@ def cuda_available() -> bool:
     """Tell whether CuPy is installed and finds a usable CUDA device."""
     try:
         return bool(cupy().cuda.is_available())
-    except BackendUnavailableError:
+    except Exception:  # not installed, or one of the CUDA runtime's many words for a driver in a bad state
         return False
 
 
@@ -34,10 +34,12 @@ def cupy() -> Any:
     """
     try:
         import cupy as module
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise BackendUnavailableError(
             "CuPy is not installed: install the extra gpu-cuda12 or gpu-cuda13 to use a GPU"
         ) from error
+    except ImportError as error:
+        raise BackendUnavailableError(f"CuPy cannot be loaded: {error}") from error
     return module
 
 
