@@ -1,0 +1,60 @@
+"""Training on texts never makes their whole matrix dense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from solver.features import Column, Table
+from solver.training import TrainingRequest, train
+
+N_ROWS, N_WORDS = 500, 8000
+MOST_CELLS = 500_000
+"""Of a block that may be dense; the whole would have more than a million."""
+
+
+def word(number: int) -> str:
+    return "".join("abcdefghij"[int(digit)] for digit in f"{number:05}")
+
+
+@pytest.fixture
+def only_small_dense_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cls in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix):
+        original = cls.toarray
+
+        def toarray(self: Any, *arguments: Any, original: Any = original, **named: Any) -> Any:
+            cells = self.shape[0] * self.shape[1]
+            assert cells <= MOST_CELLS, f"a sparse matrix of {self.shape} became dense"
+            return original(self, *arguments, **named)
+
+        monkeypatch.setattr(cls, "toarray", toarray)
+        monkeypatch.setattr(cls, "todense", toarray)
+
+
+@pytest.mark.usefixtures("only_small_dense_blocks")
+@pytest.mark.parametrize(
+    "algorithm", ["svm", "psvm", "self-training", "mean-s3vm", pytest.param("tsvm", marks=pytest.mark.slow)]
+)
+def test_no_algorithm_makes_the_texts_dense(algorithm: str) -> None:
+    rng = np.random.default_rng(0)
+    truth = np.arange(N_ROWS) % 2 == 0
+    texts = np.empty(N_ROWS, dtype=object)
+    for i, positive in enumerate(truth):
+        own = rng.integers(0, 40, 4) + (40 if positive else 0)
+        texts[i] = " ".join(word(number) for number in [*own, *rng.integers(80, N_WORDS, 60)])
+    labels = np.where(truth, "spam", "ham").astype(object)
+    labels[300:] = None
+    table = Table({"body": Column("body", "text", texts)})
+    asked = TrainingRequest(algorithm=algorithm, positive="spam", test_fraction=0.2)
+    if algorithm == "svm":
+        table, labels = table.take(np.arange(300)), labels[:300]
+    result = train(table, labels, asked)
+    assert result.report["features"] > 4000
+    assert result.report["params"]["kernel"] == "linear"
+    assert sparse.issparse(result.model.decision.support_vectors)
+    assert result.report["test"]["f1"]["value"] > 0.8
+    one, _ = result.model.predict_rows([{"body": texts[0]}])
+    assert one.scores[0] == pytest.approx(result.model.predict(table.take(np.array([0]))).scores[0], rel=1e-12)
