@@ -299,6 +299,41 @@ def predict(
         print(f"note: {warning}", file=sys.stderr)
 
 
+@app.command()
+def batch(
+    model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
+    dataset: Annotated[str, typer.Argument(help="Id of a data set (ds_…).")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write; waits for it behind a progress bar.", show_default="print the id of the batch"
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="csv, parquet or jsonl.", show_default="by the name of the file, else csv"),
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Predict a whole data set that was uploaded: row, label, score and probability of each row."""
+    if form is None:
+        suffix = "" if out is None else out.suffix.lower().removeprefix(".")
+        form = suffix if suffix in ("csv", "parquet", "jsonl") else "csv"
+    with _client(url) as client:
+        made = client.post("/batches", {"model": model, "dataset": dataset, "format": form})
+        if out is None:
+            print(made["id"])
+            return
+        made = _wait_for(client, made, "/batches")
+        if made["status"] != "succeeded":
+            reason = f": {made['error']['message']}" if made["error"] else ""
+            _fail(f"the batch ended as {made['status']}{reason}")
+        with _published(out, binary=True) as sink:
+            client.download(f"/batches/{made['id']}/result", sink)
+    for warning in made["result"]["warnings"]:
+        print(f"note: {warning}", file=sys.stderr)
+
+
 # --- keys and projects -----------------------------------------------------------------------------------------------
 
 keys_app = typer.Typer(help="API keys of a project; the commands but `new` need one with the scope admin.")
@@ -482,7 +517,7 @@ def _client(url: str) -> Iterator[Client]:
 
 
 @contextmanager
-def _published(path: Path) -> Iterator[IO[str]]:
+def _published(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
     """Open a file that appears at `path` only once it is whole: until then what is there stays, and may be read."""
     import os
 
@@ -493,7 +528,7 @@ def _published(path: Path) -> Iterator[IO[str]]:
         path = path.resolve()  # a link stays a link
         opened = part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with opened.open("w", encoding="utf-8", newline="") as sink:
+        with opened.open("wb") if binary else opened.open("w", encoding="utf-8", newline="") as sink:
             yield sink
         if part is not None:
             if path.exists():
@@ -517,8 +552,8 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]])
     Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200).print(table)
 
 
-def _wait_for(client: Client, job: dict[str, Any]) -> dict[str, Any]:
-    """Wait for the end of a job behind a progress bar."""
+def _wait_for(client: Client, job: dict[str, Any], path: str = "/jobs") -> dict[str, Any]:
+    """Wait for the end of a job or batch behind a progress bar."""
     import time
 
     from rich.console import Console
@@ -529,7 +564,7 @@ def _wait_for(client: Client, job: dict[str, Any]) -> dict[str, Any]:
         bar = progress.add_task(job["status"], total=1.0)
         while job["status"] in ("queued", "running"):
             time.sleep(0.1)
-            job = client.get(f"/jobs/{job['id']}")
+            job = client.get(f"{path}/{job['id']}")
             progress.update(bar, completed=job["progress"], description=job["phase"] or job["status"])
         done = 1.0 if job["status"] == "succeeded" else job["progress"]
         progress.update(bar, completed=done, description=job["status"])

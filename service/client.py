@@ -68,6 +68,18 @@ class Client:
         """PATCH with a JSON document and return the JSON answer."""
         return self._call("PATCH", path, json=body)
 
+    def download(self, path: str, sink: IO[bytes]) -> None:
+        """GET a file and write it, piece by piece."""
+        try:
+            with self._http.stream("GET", path) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise ClientError(_problem(answer))
+                for piece in answer.iter_bytes():
+                    sink.write(piece)
+        except httpx.TransportError as error:
+            raise ClientError(f"the download broke off ({str(error) or type(error).__name__})") from None
+
     def delete(self, path: str) -> None:
         """DELETE."""
         self._call("DELETE", path)

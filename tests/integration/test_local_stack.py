@@ -149,7 +149,7 @@ def test_the_main_job_from_the_command_line(prefsvm, tmp_path):
     assert uploaded.exit_code == 0, uploaded.output
     dataset = uploaded.stdout.split("\n")[0]
     assert re.fullmatch("ds_[0-9a-f]{32}", dataset)
-    assert re.search(r"diagnosis +text +359 +2 *\n", uploaded.stdout)
+    assert re.search(r"diagnosis +category +359 +2 *\n", uploaded.stdout)
 
     request = ("--target", "diagnosis", "--positive", "malignant", "--objective", "recall=0.95", "--alias", "tumours")
     trained = prefsvm("train", dataset, *request, "--algorithm", "svm", "--param", "C=2", "--wait")
@@ -174,6 +174,16 @@ def test_the_main_job_from_the_command_line(prefsvm, tmp_path):
     assert sum(right) > 35
     assert {row["prefsvm_label"] for row in rows} == {"malignant", "benign"}
     assert all(np.isfinite(float(row["prefsvm_score"])) for row in rows)
+
+    result = tmp_path / "batch.jsonl"
+    batch = prefsvm("batch", "tumours", dataset, "--out", result)
+    assert batch.exit_code == 0, batch.output
+    lines = [json.loads(line) for line in result.read_text().splitlines()]
+    assert [line["label"] for line in lines] == [row["prefsvm_label"] for row in rows]
+    assert [line["score"] for line in lines] == pytest.approx([float(row["prefsvm_score"]) for row in rows])
+    assert prefsvm("batch", "tumours", dataset).stdout.startswith("job_")
+    unknown = prefsvm("batch", "nobody", dataset, "--out", result)
+    assert (unknown.exit_code, "model: no model has this id" in unknown.stderr) == (1, True)
 
 
 def test_refusals_are_said_in_the_words_of_the_service(prefsvm, tmp_path):
