@@ -34,6 +34,7 @@ from service.api.openapi import describe
 from service.api.predictions import predictions_router
 from service.api.problem import add_handlers
 from service.api.resumable_uploads import resumable_uploads_router
+from service.api.webhooks import webhooks_router
 from service.batches.service import BatchService
 from service.blobs.store import BlobStore
 from service.datasets.resumable import ResumableUploads
@@ -49,6 +50,7 @@ from service.readiness import Readiness
 from service.retention import Keeper, sweep_forever
 from service.settings import Settings
 from service.telemetry import telemetry
+from service.webhooks.service import WebhookService
 from solver.parallel import single_threaded_blas
 
 LEFTOVER_SECONDS = 24 * 3600.0
@@ -116,6 +118,7 @@ def create_app(settings: Settings) -> FastAPI:
         keys_router(KeyService(database)),
         projects_router(ProjectService(database)),
         jobs_router(JobService(database, settings, feed)),
+        webhooks_router(WebhookService(database, settings)),
         batches_router(BatchService(database, blobs, settings)),
         models_router(ModelService(database, predictions.forget), ExportService(database)),
         aliases_router(AliasService(database, predictions.forget)),

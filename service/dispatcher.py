@@ -1,5 +1,7 @@
 """Ring for queued jobs, and look after those whose worker was lost: outbox and reconciler in one.
 
+Beside that, and apart from it, its process sends the messages of webhooks.
+
 Run as ``python -m service.dispatcher``. It is the only publisher of Celery messages. It may be killed at any moment and
 any number of them may run: a doorbell that is lost is rung again, one that is doubled wakes a worker for nothing.
 """
@@ -27,6 +29,7 @@ from service.jobs.doorbell import CHANNEL, QUEUE, TASK, celery_settings
 from service.jobs.faults import fault
 from service.jobs.lease import JobLifecycle
 from service.settings import Settings
+from service.webhooks.sender import WebhookSender
 
 log = logging.getLogger("prefsvm.dispatcher")
 
@@ -237,18 +240,29 @@ def main() -> None:
     database = Database(settings.database_url, pool_size=2, application_name="prefsvm-dispatcher")
     doorbells = Doorbells(settings.broker_url)
     dispatcher = Dispatcher(settings, database, doorbells)
+    # Connections of its own: however slow the receivers are, no job waits for them.
+    outbox = Database(settings.database_url, pool_size=2, application_name="prefsvm-webhooks")
+    sender = WebhookSender(outbox, allow_private=settings.webhook_private)
+    sending = threading.Thread(target=sender.run, name="webhooks")
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         dispatcher.stop()
+        sender.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     with suppress(BrokerError):
         doorbells.connect()
+    sending.start()
     log.info("ready")
-    dispatcher.run()
+    try:
+        dispatcher.run()
+    finally:
+        sender.stop()
+        sending.join()
     doorbells.reset()
     database.close()
+    outbox.close()
 
 
 if __name__ == "__main__":

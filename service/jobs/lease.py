@@ -46,6 +46,7 @@ from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelChunkRow, Mo
 from service.jobs.doorbell import CHANNEL
 from service.jobs.faults import fault
 from service.models.repository import AliasRepository
+from service.webhooks.outbox import announce_end
 
 CHUNK_BYTES = 1 << 20
 UNHEARD_SECONDS = 1.0
@@ -150,6 +151,8 @@ def _notify(session: Session) -> None:
 
 def _add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]) -> None:
     session.execute(insert(JobEventRow).values(job_id=job_id, attempt=attempt, kind=kind, data=data))
+    if kind == "finished":
+        announce_end(session, job_id, data["status"])
 
 
 def _changed(session: Session, statement: Update) -> bool:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from service.db.tables import JobEventRow, JobRow, ModelRow
 from service.jobs.doorbell import CHANNEL
 from service.paging import Cursor, page_of
+from service.webhooks.outbox import announce_end
 
 
 class JobRepository:
@@ -107,6 +108,8 @@ class JobRepository:
             return False
         self._session.add(JobEventRow(job_id=changed.id, attempt=changed.attempt, kind=kind, data=data))
         self._session.flush()
+        if kind == "finished":
+            announce_end(self._session, changed.id, data["status"], self._project_id)
         return True
 
     def _with_model(self) -> Any:

@@ -37,6 +37,13 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
+def speak_tus(request: httpx.Request) -> None:
+    """Add to a request of a resumable upload what its protocol wants: a hook for the client."""
+    if request.url.path.startswith("/uploads"):
+        request.headers.update({"Tus-Resumable": "1.0.0", "Upload-Length": "1000", "Upload-Offset": "0"})
+        request.headers.update({"Upload-Metadata": "format Y3N2", "Content-Type": "application/offset+octet-stream"})
+
+
 def make_key(database: Database, project_id: str, *scopes: Scope, **changes: Any) -> str:
     """Return the text of a new key."""
     body = CreateKey(name="test", scopes=list(scopes), project=project_id, **changes)
@@ -62,10 +69,13 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
         method = "PUT" if "aliases" in path else "POST"
         client.request(method, path, json=body, headers=tenant.headers()).raise_for_status()
     batch = client.post("/batches", json={"model": model, "dataset": dataset["id"]}, headers=tenant.headers()).json()
-    batch = client.post("/batches", json={"model": model, "dataset": dataset["id"]}, headers=tenant.headers()).json()
+    upload = client.post("/uploads", headers=tenant.headers()).json()
+    webhook = client.post("/webhooks", json={"url": "https://example.com/"}, headers=tenant.headers()).json()
     tenant.ids |= {
+        "webhook_id": webhook["id"],
+        "upload_id": upload["id"],
         "batch_id": batch["id"],
-        "batch_id": batch["id"],
+        "version": model,
         "dataset_id": dataset["id"],
         "job_id": job["id"],
         "model_id": model,
@@ -76,8 +86,10 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
 
 
 UNKNOWN_IDS = {
+    "webhook_id": new_id("wh"),
+    "upload_id": new_id("up"),
     "batch_id": new_id("job"),
-    "batch_id": new_id("job"),
+    "version": new_id("mdl"),
     "dataset_id": new_id("ds"),
     "job_id": new_id("job"),
     "model_id": new_id("mdl"),
@@ -86,6 +98,10 @@ UNKNOWN_IDS = {
     "project_id": new_id("prj"),
 }
 """Ids of the right form of which there is nothing. A path parameter that is not here nor below fails the tests."""
+INPUTS = [
+    {"name": "age", "shape": [1], "datatype": "FP64", "data": [39]},
+    {"name": "job", "shape": [1], "datatype": "BYTES", "data": ["clerk"]},
+]
 PLAIN_PARAMETERS = {"kind": "pr"}
 """Parameters in a path that name nothing of a project."""
 
@@ -93,13 +109,17 @@ PLAIN_PARAMETERS = {"kind": "pr"}
 def bodies(ids: dict[str, str]) -> dict[str, dict[str, Any]]:
     """Return the arguments of httpx for a good body of each operation that takes one, with these ids in it."""
     return {
-        "createBatch": {"json": {"model": ids["model_id"], "dataset": ids["dataset_id"]}},
         "createDataset": {"files": {"file": ("a.csv", CSV)}},
         "createKey": {"json": {"name": "new", "scopes": ["read"], "project": ids["project_id"]}},
         "createProject": {"json": {"name": "new"}},
         "changeProject": {"json": {"limits": {"queued_jobs": 7}}},
         "train": {"json": train_body({"id": ids["dataset_id"]})},
+        "createWebhook": {"json": {"url": "https://example.com/"}},
         "cancelJob": {"json": {"keep_best": True}},
+        "appendToUpload": {"content": b"a,b\n"},
+        "correctDataset": {"json": {"columns": {"age": "category"}}},
+        "infer": {"json": {"inputs": INPUTS}},
+        "inferVersion": {"json": {"inputs": INPUTS}},
         "createBatch": {"json": {"model": ids["model_id"], "dataset": ids["dataset_id"]}},
         "chooseOperatingPoint": {"json": {"objective": {"kind": "f1"}, "apply": True}},
         "putAlias": {"json": {"model": ids["model_id"]}},
@@ -120,7 +140,7 @@ class Operation:
     def parameters(self) -> list[str]:
         return re.findall(r"{(\w+)}", self.path)
 
-    def request(self, ids: dict[str, str]) -> dict[str, Any]:
+    def request(self, ids: dict[str, str], headers: dict[str, str] | None = None) -> dict[str, Any]:
         """Return the arguments of ``httpx.Client.request`` for a good call that names these ids."""
         values = PLAIN_PARAMETERS | ids
         missing = [name for name in self.parameters if name not in values]
@@ -128,7 +148,7 @@ class Operation:
         body = bodies(ids).get(self.id, {})
         required = self.described.get("requestBody", {}).get("required", False)
         assert body or not required, f"access_support.py has no body for {self.id}: add one"
-        return {"method": self.method, "url": self.path.format(**values), **body}
+        return {"method": self.method, "url": self.path.format(**values), "headers": headers or {}, **body}
 
 
 def operations(client: httpx.Client) -> list[Operation]:

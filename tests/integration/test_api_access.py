@@ -22,6 +22,7 @@ from access_support import (
     make_tenant,
     operations,
     rows_of_all_tables,
+    speak_tus,
 )
 from api_support import api_client, store_dataset, train_body
 from pydantic import SecretStr
@@ -41,38 +42,56 @@ from service.jobs.lease import Claim, JobLifecycle
 from service.jobs.repository import JobRepository
 from service.settings import Settings
 
-OPEN = {"getHealth", "getReadiness"}
+OPEN = {"getHealth", "getReadiness", "getServerLive", "getServerReady"}
 """What needs no key."""
 SCOPES = {
     "read": {
+        "describeUploads",
+        "exportModel",
         "getBatch",
         "getBatchResult",
         "getDataset",
+        "getInferenceModel",
+        "getInferenceModelReady",
+        "getInferenceModelVersion",
+        "getInferenceModelVersionReady",
         "getJob",
         "getLimits",
         "getModel",
         "getModelCard",
         "getModelCurve",
-        "exportModel",
+        "getUpload",
+        "getUploadOffset",
+        "getServerMetadata",
+        "infer",
+        "inferVersion",
         "listAliases",
         "listBatches",
         "listDatasets",
         "listJobEvents",
+        "listWebhookDeliveries",
+        "listWebhooks",
         "listJobs",
         "listModels",
         "listOperatingPoints",
         "predict",
     },
     "write": {
+        "appendToUpload",
         "cancelBatch",
         "cancelJob",
         "chooseOperatingPoint",
+        "correctDataset",
         "createBatch",
         "createDataset",
+        "createUpload",
         "deleteDataset",
         "deleteModel",
+        "deleteUpload",
         "putAlias",
         "retryJob",
+        "createWebhook",
+        "deleteWebhook",
         "rollbackAlias",
         "train",
     },
@@ -82,8 +101,12 @@ SCOPES = {
 DEFAULT_PROJECT_SCOPES = {"read": {"getMetrics"}, "admin": {"changeProject", "createProject"}}
 """What a key may do with this scope only if it is of the default project."""
 NAMES_NOTHING = {
+    "createWebhook": "makes a webhook of the caller's own",
     "createDataset": "makes a data set of the caller's own",
     "createProject": "names nothing that is there",
+    "createUpload": "makes an upload of the caller's own",
+    "describeUploads": "tells of the service only",
+    "getServerMetadata": "tells of the service only",
 }
 """Operations without anything of another project in them, and why: they stay out of the walk with foreign ids."""
 TABLES_WITH_A_PROJECT = """
@@ -105,6 +128,7 @@ class World:
 def world(settings: Settings, database: Database, short_dir: Path) -> Iterator[World]:
     """Two projects, of which the first has one thing of each kind; keys are required."""
     with api_client(settings, keys_required=True) as client:
+        client.event_hooks["request"].append(speak_tus)
         ours, theirs = make_tenant(database, "ours"), make_tenant(database, "theirs")
         fill(client, database, short_dir, ours)
         yield World(client, database, ours, theirs)
@@ -127,8 +151,8 @@ def test_foreign_ids_are_like_unknown_ones_in_every_operation(world: World) -> N
     for operation in operations(world.client):
         if operation.id in OPEN or operation.id in NAMES_NOTHING:
             continue
-        foreign = world.client.request(**operation.request(world.ours.ids), headers=world.theirs.headers())
-        unknown = world.client.request(**operation.request(UNKNOWN_IDS), headers=world.theirs.headers())
+        foreign = world.client.request(**operation.request(world.ours.ids, world.theirs.headers()))
+        unknown = world.client.request(**operation.request(UNKNOWN_IDS, world.theirs.headers()))
         if operation.id.startswith("list") and not operation.parameters:
             things = {world.theirs.project_id, *(key.rpartition("_")[0] for key in world.theirs.keys.values())}
             assert {item["id"] for item in foreign.json()["items"]} <= things, operation.id
@@ -145,7 +169,7 @@ def test_foreign_ids_are_like_unknown_ones_in_every_operation(world: World) -> N
     # The same calls do something for those whose ids they are: the walk does not pass because they are wrong.
     for operation in sorted(operations(world.client), key=lambda operation: operation.method == "DELETE"):
         if operation.id not in OPEN | {"getMetrics", "createProject", "changeProject"}:
-            mine = world.client.request(**operation.request(world.ours.ids), headers=world.ours.headers())
+            mine = world.client.request(**operation.request(world.ours.ids, world.ours.headers()))
             # The model is in use, the data set too, and the alias has nothing to go back to.
             assert mine.status_code < 300 or mine.status_code == 409, (operation.id, mine.text)
 
@@ -171,21 +195,20 @@ def test_every_operation_with_every_scope(world: World) -> None:
     default = make_tenant(world.database, "", DEFAULT_PROJECT)
     wrong = []
     for operation in operations(world.client):
-        request = operation.request(UNKNOWN_IDS)
         assert operation.described.get("security", []) == [
             {"apiKey": [scope]}
             for scopes in (SCOPES, DEFAULT_PROJECT_SCOPES)
             for scope, ids in scopes.items()
             if operation.id in ids
         ]
-        without = world.client.request(**request).status_code
+        without = world.client.request(**operation.request(UNKNOWN_IDS)).status_code
         assert (without == 401) is (operation.id not in OPEN), operation.id
         for tenant in (world.theirs, default):
             for scope in ("read", "write", "admin"):
                 allowed = SCOPES[scope] | OPEN
                 if tenant is default:
                     allowed = allowed | DEFAULT_PROJECT_SCOPES.get(scope, set())
-                answer = world.client.request(**request, headers=tenant.headers(scope))
+                answer = world.client.request(**operation.request(UNKNOWN_IDS, tenant.headers(scope)))
                 if (answer.status_code != 403) is not (operation.id in allowed) or answer.status_code >= 500:
                     wrong.append((operation.id, tenant.project_id, scope, answer.status_code))
     assert wrong == []
@@ -195,10 +218,12 @@ def test_fields_that_nobody_may_set_are_refused(world: World) -> None:
     extra = {"project_id": DEFAULT_PROJECT, "status": "succeeded", "attempt": 9, "owner": "me", "created_at": "now"}
     tried = 0
     for operation in operations(world.client):
-        request = operation.request(world.ours.ids)
+        request = operation.request(world.ours.ids, world.ours.headers())
+        if operation.id in ("infer", "inferVersion"):
+            continue  # they make nothing, and clients of that protocol send fields of their own
         for name, value in extra.items() if "json" in request else ():
             changed = request | {"json": request["json"] | {name: value}}
-            answer = world.client.request(**changed, headers=world.ours.headers())
+            answer = world.client.request(**changed)
             assert answer.status_code in (422, 403), (operation.id, name)
             if answer.status_code == 422:
                 assert name in {error["field"].rpartition(".")[2] for error in answer.json()["errors"]}
@@ -213,7 +238,7 @@ def test_answers_show_what_the_document_says_and_nothing_of_the_inside(world: Wo
         content = operation.described["responses"].get("200", {}).get("content", {})
         if operation.method != "GET" or "application/json" not in content or operation.id in OPEN:
             continue
-        answer = world.client.request(**operation.request(world.ours.ids), headers=world.ours.headers())
+        answer = world.client.request(**operation.request(world.ours.ids, world.ours.headers()))
         assert answer.status_code == 200, operation.id
         schema = content["application/json"]["schema"] | {"components": document["components"]}
         jsonschema.Draft202012Validator(schema).validate(answer.json())
@@ -488,6 +513,8 @@ def test_every_query_of_a_call_names_the_project(world: World) -> None:
         nonlocal seen
         if made := re.match(r"INSERT INTO (\w+)", statement):
             connection.info.setdefault("made", set()).add(made[1])
+        elif "SKIP LOCKED" in statement:
+            return  # work of all projects that the process looks for by itself
         elif found := re.search(rf"(FROM|JOIN|UPDATE) ({tables})\b", statement):
             seen += 1
             _, _, condition = statement.partition("WHERE")
@@ -505,12 +532,12 @@ def test_every_query_of_a_call_names_the_project(world: World) -> None:
         called = [o for o in operations(world.client) if o.id not in OPEN | DEFAULT_PROJECT_SCOPES["read"]]
         for operation in [o for o in called if o.method != "DELETE"]:
             for ids in (world.ours.ids, UNKNOWN_IDS):
-                world.client.request(**operation.request(ids), headers=world.ours.headers())
+                world.client.request(**operation.request(ids, world.ours.headers()))
         with world.database.transaction() as session:  # now nothing is in use any more
             for change in ("UPDATE jobs SET status = 'cancelled', finished_at = now()", "DELETE FROM aliases"):
                 session.execute(text(f"{change} WHERE project_id = :id"), {"id": world.ours.project_id})
         for operation in [o for o in called if o.method == "DELETE"]:
-            answer = world.client.request(**operation.request(world.ours.ids), headers=world.ours.headers())
+            answer = world.client.request(**operation.request(world.ours.ids, world.ours.headers()))
             assert answer.status_code == 204, answer.text
     finally:
         for name, listener in listeners.items():

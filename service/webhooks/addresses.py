@@ -1,0 +1,116 @@
+"""Where a webhook may point: to public addresses over HTTPS, and to nothing inside the network of this service.
+
+The name is resolved once, every address that it has is looked at, and the connection goes to an address that was looked
+at. To check a name and then let a library resolve it again would let its owner change the answer in between.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from service.webhooks.errors import AddressRefusedError
+
+MAX_URL_CHARACTERS = 2000
+HTTPS_PORT = 443
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The parts of a webhook's URL that a request needs."""
+
+    secure: bool
+    host: str
+    """ASCII name or literal address, without brackets."""
+    port: int
+    target: str
+    """Path and query."""
+
+    @property
+    def authority(self) -> str:
+        """What the Host header says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (HTTPS_PORT if self.secure else 80) else f"{host}:{self.port}"
+
+
+def parse_destination(url: str, *, allow_private: bool) -> Destination:
+    """Take a URL apart.
+
+    Parameters
+    ----------
+    url : str
+    allow_private : bool
+        Also take ``http://``, any port and private literal addresses: for tests and a service on one's own machine.
+
+    Raises
+    ------
+    AddressRefusedError
+    """
+    if len(url) > MAX_URL_CHARACTERS or not url.isprintable() or " " in url or "\\" in url:
+        raise AddressRefusedError(
+            f"the URL must be of at most {MAX_URL_CHARACTERS} printable characters without blanks"
+        )
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = (parts.hostname or "").rstrip(".").encode("idna").decode("ascii")
+    except (ValueError, UnicodeError):
+        raise AddressRefusedError("this is no URL") from None
+    secure = parts.scheme == "https"
+    if not secure and not (allow_private and parts.scheme == "http"):
+        raise AddressRefusedError("the URL must begin with https://")
+    if not host or parts.username is not None or parts.password is not None or parts.fragment:
+        raise AddressRefusedError("the URL must name a host, and neither user, password nor fragment")
+    port = port if port is not None else HTTPS_PORT if secure else 80
+    if port != HTTPS_PORT and not allow_private:
+        raise AddressRefusedError("the URL must not name another port than 443")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not target.isascii():
+        raise AddressRefusedError("path and query must be percent-encoded")
+    destination = Destination(secure, host, port, target)
+    try:
+        # Takes all spellings of literal addresses (127.1, 0x7f000001, 2130706433) and asks no name server.
+        literal = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except OSError:
+        return destination
+    _check_all([str(found[4][0]) for found in literal], allow_private)
+    return destination
+
+
+def resolve(destination: Destination, *, allow_private: bool) -> str:
+    """Return the address to connect to.
+
+    Raises
+    ------
+    AddressRefusedError
+        If the name has no address, or any that is not public.
+    """
+    try:
+        found = socket.getaddrinfo(destination.host, destination.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise AddressRefusedError("the host name has no address") from None
+    addresses = [str(each[4][0]) for each in found]
+    _check_all(addresses, allow_private)
+    return addresses[0]
+
+
+def _check_all(addresses: list[str], allow_private: bool) -> None:
+    if not allow_private and not all(is_public(ipaddress.ip_address(address.split("%")[0])) for address in addresses):
+        raise AddressRefusedError("the host has an address that is not public")
+
+
+def is_public(address: IpAddress) -> bool:
+    """Tell whether an address, and any that is wrapped in it, belongs to the public internet."""
+    if not address.is_global or address.is_multicast:
+        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        wrapped = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+        if address in _NAT64:
+            wrapped.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        return all(is_public(inner) for inner in wrapped if inner is not None)
+    return True

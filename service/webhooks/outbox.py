@@ -1,0 +1,123 @@
+"""The outbox: messages for webhooks, written in the transaction that ends a job, and what the sender does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.orm import Session
+
+from service.db.tables import JobRow, WebhookDeliveryRow, WebhookRow
+from service.identifiers import new_id
+
+
+def announce_end(session: Session, job_id: str, job_status: str, project_id: str | None = None) -> None:
+    """Write a message for each webhook of the job's project, in the transaction that ends the job.
+
+    Parameters
+    ----------
+    session : Session
+    job_id, job_status : str
+    project_id : str, optional
+        Of the job, where the caller knows it; workers only know jobs.
+    """
+    of_job = select(WebhookRow.id).join(JobRow, JobRow.project_id == WebhookRow.project_id).where(JobRow.id == job_id)
+    of_project = select(WebhookRow.id).where(WebhookRow.project_id == project_id)
+    webhooks = session.scalars(of_job if project_id is None else of_project).all()
+    if webhooks:
+        messages = [
+            {"id": new_id("msg"), "webhook_id": webhook_id, "job_id": job_id, "job_status": job_status}
+            for webhook_id in webhooks
+        ]
+        session.execute(insert(WebhookDeliveryRow), messages)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message that this sender sends now, for the `attempt`-th time."""
+
+    id: str
+    webhook_id: str
+    job_id: str
+    job_status: str
+    attempt: int
+    url: str
+    secret: bytes
+
+
+class Outbox:
+    """The messages that are to be sent, in the transaction of `session`; for any number of senders.
+
+    Parameters
+    ----------
+    session : Session
+    lease_seconds : float
+        A sender that has taken a message and said nothing for so long is lost, and the message is sent again.
+    """
+
+    def __init__(self, session: Session, lease_seconds: float) -> None:
+        self._session = session
+        self._lease = timedelta(seconds=lease_seconds)
+
+    def take(self, busy: Collection[str], limit: int) -> list[Message]:
+        """Take messages that are due: the oldest one of each webhook, but none of the `busy` webhooks."""
+        delivery = WebhookDeliveryRow
+        place = func.row_number().over(
+            partition_by=delivery.webhook_id, order_by=(delivery.next_attempt_at, delivery.id)
+        )
+        due = (
+            select(delivery.id, place.label("place"))
+            .where(
+                delivery.status == "pending", delivery.next_attempt_at <= func.now(), delivery.webhook_id.not_in(busy)
+            )
+            .subquery()
+        )
+        locked = (
+            select(delivery.id)
+            .where(delivery.id.in_(select(due.c.id).where(due.c.place == 1)), delivery.next_attempt_at <= func.now())
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        taken = (
+            update(delivery)
+            .where(delivery.id.in_(locked), WebhookRow.id == delivery.webhook_id)
+            .values(attempts=delivery.attempts + 1, next_attempt_at=func.now() + self._lease)
+            .returning(
+                delivery.id,
+                delivery.webhook_id,
+                delivery.job_id,
+                delivery.job_status,
+                delivery.attempts,
+                WebhookRow.url,
+                WebhookRow.secret,
+            )
+            .execution_options(synchronize_session=False)
+        )
+        return [Message(*row) for row in self._session.execute(taken)]
+
+    def delivered(self, message: Message) -> None:
+        """Note that a message has arrived."""
+        self._end(message, status="delivered", delivered_at=func.now(), last_error=None)
+
+    def failed(self, message: Message, error: str, again_in_seconds: float | None) -> None:
+        """Note that a message has not arrived, and when it is sent again (None: never)."""
+        if again_in_seconds is None:
+            self._end(message, status="dead", last_error=error)
+            return
+        again = func.now() + timedelta(seconds=again_in_seconds)
+        self._session.execute(self._mine(message).values(next_attempt_at=again, last_error=error))
+
+    def _end(self, message: Message, **values: Any) -> None:
+        self._session.execute(self._mine(message).values(next_attempt_at=None, **values))
+
+    @staticmethod
+    def _mine(message: Message) -> Any:
+        """Return the UPDATE that changes nothing if another sender has taken the message meanwhile."""
+        return update(WebhookDeliveryRow).where(
+            WebhookDeliveryRow.id == message.id,
+            WebhookDeliveryRow.status == "pending",
+            WebhookDeliveryRow.attempts == message.attempt,
+        )
