@@ -12,6 +12,7 @@ from service.api.parameters import problems
 from service.api.problem import ProblemBody
 from service.batches.schemas import EXAMPLE_BATCH
 from service.jobs.schemas import EXAMPLE_JOB
+from service.webhooks.schemas import EXAMPLE_DELIVERY
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -32,6 +33,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     # FastAPI drops nulls, also from examples, where they are what an unfinished job shows.
     schemas["Job"]["examples"] = [EXAMPLE_JOB]
     schemas["Batch"]["examples"] = [EXAMPLE_BATCH]
+    schemas["WebhookDelivery"]["examples"] = [EXAMPLE_DELIVERY]
     _add_access(app, document)
     return document
 

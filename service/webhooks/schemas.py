@@ -16,6 +16,17 @@ EXAMPLE_WEBHOOK: JsonDict = {
     "url": "https://example.com/prefsvm",
     "created_at": "2026-11-01T12:00:00Z",
 }
+EXAMPLE_DELIVERY: JsonDict = {
+    "id": "msg_0192f0c1d5a67b3e8f0a1b2c3d4e5f64",
+    "job_id": "job_0192f0c1d5a67b3e8f0a1b2c3d4e5f61",
+    "job_status": "succeeded",
+    "status": "delivered",
+    "attempts": 1,
+    "next_attempt_at": None,
+    "last_error": None,
+    "created_at": "2026-11-01T12:00:03Z",
+    "delivered_at": "2026-11-01T12:00:04Z",
+}
 
 
 class CreateWebhook(Body):
@@ -53,23 +64,7 @@ class NewWebhook(Webhook):
 class WebhookDelivery(Answer):
     """A message to a webhook."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "msg_0192f0c1d5a67b3e8f0a1b2c3d4e5f64",
-                    "job_id": "job_0192f0c1d5a67b3e8f0a1b2c3d4e5f61",
-                    "job_status": "succeeded",
-                    "status": "delivered",
-                    "attempts": 1,
-                    "next_attempt_at": None,
-                    "last_error": None,
-                    "created_at": "2026-11-01T12:00:03Z",
-                    "delivered_at": "2026-11-01T12:00:04Z",
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_DELIVERY]})
 
     id: str = Field(description="Sent as `webhook-id`; a message that comes twice has the same.")
     job_id: str
