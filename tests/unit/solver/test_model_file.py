@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tracemalloc
 import warnings
@@ -18,7 +19,16 @@ from scipy import sparse
 
 from solver.decision import DecisionState
 from solver.evaluation.curves import OperatingCurve
-from solver.features import Column, FeatureError, MatrixData, MatrixFeatures, MissingColumns, Table, TableFeatures
+from solver.features import (
+    Column,
+    FeatureError,
+    MatrixData,
+    MatrixFeatures,
+    MissingColumns,
+    Table,
+    TableFeatures,
+    TextOptions,
+)
 from solver.model_file import Model, ModelFileError, Predictions, read_model, write_model
 from solver.tensor_file import MAX_HEADER_BYTES, TensorFileError, read_tensors, write_tensors
 
@@ -28,12 +38,27 @@ TABLE = Table(
     {
         "age": Column("age", "number", np.where(RNG.random(N) < 0.1, np.nan, RNG.normal(40, 12, N))),
         "height": Column("height", "number", RNG.normal(170, 9, N)),
-        "job": Column(
-            "job", "text", np.array([["clerk", "cook", None, "kärnten"][i % 4] for i in range(N)], object)
-        ),
+        "job": Column("job", "text", np.array([["clerk", "cook", None, "kärnten"][i % 4] for i in range(N)], object)),
     }
 )
 CURVE = OperatingCurve.from_scores(RNG.normal(size=N), RNG.integers(0, 2, N))
+
+
+TEXT_TABLE = Table(
+    {
+        "note": Column("note", "text", np.array([f"see you at {i % 7} in the größe room" for i in range(N)], object)),
+        "when": Column(
+            "when", "text", np.array([f"2026-{1 + i % 12:02}-{1 + i % 28:02}T0{i % 9}:00Z" for i in range(N)], object)
+        ),
+    }
+)
+
+
+def text_model() -> Model:
+    features = TableFeatures(kinds={"note": "text"}, text=TextOptions(characters=3)).fit(TEXT_TABLE)
+    X, _ = features.transform(TEXT_TABLE)
+    decision = dataclasses.replace(table_model("linear").decision, support_vectors=X[::2])
+    return table_model(features=features, decision=decision)
 
 
 def table_model(kind: str = "rbf", **changes: Any) -> Model:
@@ -81,6 +106,13 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def good_csr(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("models") / "csr.safetensors"
     write_model(path, matrix_model()[0])
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def good_text(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("models") / "text.safetensors"
+    write_model(path, text_model())
     return path.read_bytes()
 
 
@@ -457,11 +489,17 @@ def still_works(content: bytes, data: Table | MatrixData) -> None:
     assert np.isfinite(made.scores).all()
 
 
+MATRIX = matrix_model()[1]
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
 @given(st.data())
-def test_random_damage_is_refused_or_harmless(good: bytes, good_csr: bytes, data: st.DataObject) -> None:
-    as_csr = data.draw(st.booleans())
-    content = bytearray(good_csr if as_csr else good)
+def test_random_damage_is_refused_or_harmless(
+    good: bytes, good_csr: bytes, good_text: bytes, data: st.DataObject
+) -> None:
+    rows: Table | MatrixData
+    whole, rows = [(good, TABLE), (good_csr, MATRIX), (good_text, TEXT_TABLE)][data.draw(st.integers(0, 2))]
+    content = bytearray(whole)
     header_end = 8 + int.from_bytes(content[:8], "little")
     for _ in range(data.draw(st.integers(1, 4))):
         kind = data.draw(st.sampled_from(["header", "header", "anywhere", "cut", "insert", "digit"]))
@@ -479,7 +517,7 @@ def test_random_damage_is_refused_or_harmless(good: bytes, good_csr: bytes, data
                 st.integers(0, min(header_end, len(content)) - 1 if kind == "header" else len(content) - 1)
             )
             content[place] = data.draw(st.integers(0, 255))
-    still_works(bytes(content), matrix_model()[1] if as_csr else TABLE)
+    still_works(bytes(content), rows)
 
 
 def test_every_truncation_is_refused(good_csr: bytes) -> None:
