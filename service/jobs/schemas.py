@@ -188,7 +188,7 @@ class JobError(Answer):
     message: str
 
 
-class Estimate(Answer):
+class TrainingEstimate(Answer):
     """What a training is thought to need, from rows × features × kernel."""
 
     bytes: int = Field(description="Peak memory. Kernel values are kept as far as there is room.")
@@ -239,7 +239,7 @@ class Job(Answer):
     error: JobError | None
     model_id: str | None
     retry_of: str | None = Field(description="The job whose request this one repeats.")
-    estimate: Estimate | None
+    estimate: TrainingEstimate | None
     request: dict[str, Any] = Field(description="The body of POST /train with every default filled in.")
 
 
@@ -248,7 +248,7 @@ class DryRun(Answer):
 
     valid: Literal[True] = True
     request: dict[str, Any] = Field(description="The body with every default filled in.")
-    estimate: Estimate
+    estimate: TrainingEstimate
 
 
 class JobEvent(Answer):

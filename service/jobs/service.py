@@ -19,7 +19,7 @@ from service.jobs.checking import CheckedTraining, check_training
 from service.jobs.errors import JobFinished, JobNotFinished, JobNotFound
 from service.jobs.feed import LAST_KIND, EventFeed
 from service.jobs.repository import JobRepository
-from service.jobs.schemas import DryRun, Estimate, Job, JobEvent, JobEvents, JobStatus, TrainRequest
+from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, TrainingEstimate, TrainRequest
 from service.paging import Cursor, next_cursor
 from service.schemas import Page
 from service.settings import Settings
@@ -120,7 +120,7 @@ class JobService:
         with self._database.transaction() as session:
             dataset = DatasetRepository(session, project_id).get(body.dataset) if is_id(body.dataset, "ds") else None
             training = check_training(body, dataset, self._settings)
-            return DryRun(request=training.request, estimate=Estimate(**training.estimate))
+            return DryRun(request=training.request, estimate=TrainingEstimate(**training.estimate))
 
     def get(self, project_id: str, job_id: str) -> Job:
         """Return a job; raises `JobNotFound`."""
