@@ -186,7 +186,7 @@ def store_model(
                 job_id=job_id,
                 algorithm=model.algorithm,
                 manifest=model.manifest,
-                report=report(model.decision.threshold),
+                report=report(model.decision.threshold) | {"columns": model.columns},
                 bytes=len(raw),
                 sha256=hashlib.sha256(raw).hexdigest(),
             )

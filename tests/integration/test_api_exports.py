@@ -152,6 +152,7 @@ def test_model_card(client, database, tmp_path):
         "status_reason": "The calibration rows reach only 0.8.",
         "objective": {"kind": "precision", "target": 0.9},
         "warnings": ["3 columns\n# left out <script>"],
+        "columns": [{"name": "age", "kind": "number"}, {"name": "note_1", "kind": "text"}],
     }
     changed["calibration"]["precision"] = None
     with database.transaction() as session:
@@ -162,6 +163,7 @@ def test_model_card(client, database, tmp_path):
     answer = client.get(f"/models/{model}/card")
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert "* A row has the columns age (number), note\\_1 (text)\n" in answer.text
     card = answer.text
     assert card.startswith(f"# Model {model}\n")
     assert "Trained for **precision** (target 0.9): `preference_unmet`. The calibration rows reach only 0.8." in card

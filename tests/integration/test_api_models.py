@@ -36,6 +36,7 @@ def test_show_list_delete(client, database, tmp_path):
     assert shown["aliases"] == ["a", "b"]
     assert (shown["algorithm"], shown["status"], shown["threshold"]) == ("svm", "met", 0.25)
     assert "curve" not in shown["report"]
+    assert shown["columns"] == [{"name": "age", "kind": "number"}, {"name": "job", "kind": "category"}]
     assert shown["report"] == {name: part for name, part in report().items() if name != "curve"}
     page = client.get("/models", params={"limit": 2}).json()
     rest = client.get("/models", params={"cursor": page["next_cursor"]}).json()
