@@ -68,7 +68,7 @@ def zip_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
             budget = _Budget(path.stat().st_size, limits)
             for info in archive.infolist():
                 folders, name = _parts(info.filename)
-                if info.is_dir():
+                if not name or info.filename.endswith("/"):
                     continue
                 if info.flag_bits & 1:
                     raise IngestError("unsupported", "the zip archive is encrypted")

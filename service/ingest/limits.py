@@ -18,7 +18,7 @@ MAX_COMPARED_ROWS = 10_000_000
 """Rows among which equal ones are counted; it takes 8 bytes a row."""
 MAX_EXPANSION = 250
 """Largest ratio of unpacked to packed bytes, once more than `EXPANSION_FREE_BYTES` were unpacked."""
-EXPANSION_FREE_BYTES = 64 << 20
+EXPANSION_FREE_BYTES = 32 << 20
 MAX_EXACT_INTEGER = 2**53
 """float64 holds every integer up to here; a longer one is an identifier, and stays text."""
 

@@ -16,7 +16,7 @@ from service.ingest.table import Batches, Storage, check_columns, forced_kinds, 
 
 BATCH_ROWS = 65_536
 BATCH_CELLS = 1 << 21
-FREE_TEXT_BYTES = 1 << 30
+FREE_TEXT_BYTES = 128 << 20
 """Text that any file may unpack to, however small it is: a constant column takes next to no space."""
 BATCH_TEXT_BYTES = 32 << 20
 """Text that is unpacked from its dictionary at once."""
