@@ -18,6 +18,7 @@ from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 __all__ = [
     "LOG2_E",
+    "AugmentedPool",
     "BinaryPool",
     "CachedPool",
     "DensePool",
@@ -402,11 +403,12 @@ class SparsePool(CachedPool):
         """Lay rows out by feature: flat (features that occur, k), their lookup, what is added to a row's products."""
         samples = self.samples[columns]
         part = self._X[samples].tocoo()
-        present, line = np.unique(part.col, return_inverse=True)
         lookup = np.zeros(self._X.shape[1], np.int32)
+        lookup[part.col] = 1
+        present = np.flatnonzero(lookup)
         lookup[present] = np.arange(1, present.size + 1)
         Wt = np.zeros((present.size + 1, len(columns)), np.float32)
-        Wt[line + 1, part.row] = (2.0 if self._rbf else 1.0) * self._scale * part.data
+        Wt[lookup[part.col], part.row] = (2.0 if self._rbf else 1.0) * self._scale * part.data
         terms = -self._scale * self._squares[samples] if self._rbf else np.full(len(columns), self._coef0)
         return Wt.reshape(-1), lookup, terms.astype(np.float32)
 
@@ -571,6 +573,52 @@ class MatrixPool(Pool):
             lambda s, e: tiles.accumulate_cached(starts, coef, self._flat, F, begin + s, begin + e),
             m - begin, 4096, work=4e-10 * (m - begin) * len(columns),
         )  # fmt: skip
+
+
+class AugmentedPool(Pool):
+    """A pool with more columns at its end, whose rows are given.
+
+    Parameters
+    ----------
+    base : Pool
+    rows : (m, n + m) float64
+        Kernel values of the m further samples with all of the n that the base knows and with each other.
+    """
+
+    def __init__(self, base: Pool, rows: FloatArray) -> None:
+        n = base.n_samples
+        super().__init__(n + len(rows))
+        self.largest_set = base.largest_set
+        self._base, self._size = base, base.samples.size
+        self.samples = np.concatenate([base.samples, np.arange(n, n + len(rows))])
+        self._column_of[self.samples] = np.arange(self.samples.size)
+        self._rows: FloatArray = rows[:, self.samples]
+
+    def block(self, columns: IndexArray) -> FloatArray:
+        """Kernel values among some columns, (q, q) float64."""
+        own = columns < self._size
+        out = np.empty((len(columns), len(columns)))
+        out[np.ix_(own, own)] = self._base.block(columns[own])
+        new = self._rows[columns[~own] - self._size][:, columns]
+        out[~own] = new
+        out[:, ~own] = new.T
+        return out
+
+    def update(
+        self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
+    ) -> None:
+        """``F[begin:] += Σ_j coefficients_j K(columns_j, begin:)``; ``keep`` marks rows worth caching."""
+        own = columns < self._size
+        old, new = columns[own], columns[~own] - self._size
+        if old.size:
+            if begin < self._size:
+                before = self._base.rows_computed
+                self._base.update(old, coefficients[own], F[: self._size], keep[own], begin)
+                self.rows_computed += self._base.rows_computed - before
+            late = max(begin, self._size)
+            F[late:] += self._rows[late - self._size :, old] @ coefficients[own]
+        if new.size:
+            F[begin:] += coefficients[~own] @ self._rows[new, begin:]
 
 
 class LinearPool(Pool):

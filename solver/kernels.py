@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from solver import kernel_tiles as tiles
 from solver.kernel_pools import (
     LOG2_E,
+    AugmentedPool,
     BinaryPool,
     CachedPool,
     DensePool,
@@ -31,9 +32,17 @@ from solver.kernel_pools import (
 )
 from solver.parallel import for_ranges, single_threaded_blas
 from solver.row_cache import arena
-from solver.typing import FloatArray, IndexArray, Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
-__all__ = ["FeatureKernel", "Kernel", "KernelColumns", "PrecomputedKernel", "SharedRows", "kernel_block"]
+__all__ = [
+    "AugmentedKernel",
+    "FeatureKernel",
+    "Kernel",
+    "KernelColumns",
+    "PrecomputedKernel",
+    "SharedRows",
+    "kernel_block",
+]
 
 KINDS = ("rbf", "linear", "poly", "sigmoid")
 KernelKind = Literal["rbf", "linear", "poly", "sigmoid"]
@@ -494,6 +503,72 @@ class SharedRows:
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:  # noqa: ARG002
         """A pool for one thread over the shared rows."""
         return MatrixPool(self.n_samples, self._samples, self._K, self._compute_block)
+
+
+class AugmentedKernel:
+    """A kernel with more samples, which are weighted sums of its own in the kernel's feature space.
+
+    They follow the kernel's samples: with n of those, the first one is sample n. Means of classes and the like are such
+    samples; a row of kernel values is kept for each.
+
+    Parameters
+    ----------
+    kernel : FeatureKernel
+        Shares its kernel rows with this one.
+    weights : (m, n) array_like
+        Weights of the kernel's samples in each of the new ones.
+    """
+
+    def __init__(self, kernel: FeatureKernel, weights: npt.ArrayLike) -> None:
+        W = np.asarray(weights, dtype=np.float64)
+        n = kernel.n_samples
+        if W.ndim != 2 or W.shape[1] != n or not np.isfinite(W).all():
+            raise ValueError(f"weights must be finite and of shape (new samples, {n}); got shape {W.shape}")
+        self._kernel = kernel
+        self.n_samples = n + len(W)
+        every = np.arange(n)
+        used = [np.flatnonzero(w) for w in W]
+        # (m, n + m): kernel values of the new samples with all
+        sums = np.array([kernel.products(u, w[u], every) for u, w in zip(used, W, strict=True)]).reshape(len(W), n)
+        self._rows: FloatArray = np.hstack([sums, sums @ W.T])
+
+    def _split(self, samples: IndexArray) -> tuple[BoolArray, IndexArray, IndexArray]:
+        """Which of the samples are the kernel's, those, and the numbers of the new ones."""
+        n = self._kernel.n_samples
+        own = samples < n
+        return own, samples[own], samples[~own] - n
+
+    def diagonal(self, samples: IndexArray) -> FloatArray:
+        """K(s, s) in float64."""
+        own, old, new = self._split(samples)
+        result = np.empty(len(samples))
+        result[own] = self._kernel.diagonal(old)
+        result[~own] = self._rows[new, self._kernel.n_samples + new]
+        return result
+
+    def matrix(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        """Kernel values between samples, (rows, columns) float64."""
+        own_row, old_rows, new_rows = self._split(rows)
+        own_column, old_columns, new_columns = self._split(columns)
+        result = np.empty((len(rows), len(columns)))
+        result[np.ix_(own_row, own_column)] = self._kernel.matrix(old_rows, old_columns)
+        result[~own_row] = self._rows[np.ix_(new_rows, columns)]
+        result[:, ~own_column] = self._rows[np.ix_(new_columns, rows)].T
+        return result
+
+    def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
+        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        own_row, old_rows, new_rows = self._split(rows)
+        own_column, old_columns, new_columns = self._split(columns)
+        result = coefficients[~own_row] @ self._rows[np.ix_(new_rows, columns)]
+        result[own_column] += self._kernel.products(old_rows, coefficients[own_row], old_columns)
+        result[~own_column] += self._rows[np.ix_(new_columns, old_rows)] @ coefficients[own_row]
+        return np.asarray(result)
+
+    def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
+        """The kernel's pool with the new samples as its last columns."""
+        _, old, _ = self._split(samples)
+        return AugmentedPool(self._kernel.pool(old, cache_bytes), self._rows)
 
 
 class PrecomputedKernel(_BlockedProducts):

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from solver.arrays import require_memory
 from solver.estimators._base import SHARED_CONSTRAINTS
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._guard import Mode
@@ -18,12 +17,10 @@ from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, stack_rows
 from solver.estimators._tuning import Tune
 from solver.estimators.tsvm import SHARE_CONSTRAINTS
-from solver.kernels import FeatureKernel, PrecomputedKernel
+from solver.kernels import AugmentedKernel, FeatureKernel
 from solver.operating_point import Objective, ThresholdRule
 
 _MAX_CONVEX_STEPS: Final = 30
-# rows of a kernel matrix that are computed at a time
-_BLOCK_ROWS: Final = 512
 
 
 class RampTSVM(SemiSupervisedClassifier):
@@ -55,10 +52,6 @@ class RampTSVM(SemiSupervisedClassifier):
     ----------
     classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
         As in `SVM`.
-
-    Notes
-    -----
-    Except with the linear kernel, a float32 kernel matrix of all rows is kept in memory.
 
     References
     ----------
@@ -182,24 +175,12 @@ class RampTSVM(SemiSupervisedClassifier):
         return 2 * share - 1
 
 
-def _kernel_with_mean(run: TrainingRun) -> FeatureKernel | PrecomputedKernel:
+def _kernel_with_mean(run: TrainingRun) -> FeatureKernel | AugmentedKernel:
     """The run's kernel with one more sample: the mean of the unlabelled rows in the kernel's feature space."""
-    unlabelled, total = run.unlabelled, len(run.y)
+    unlabelled = run.unlabelled
     if run.kernel_parameters.kind == "linear":
         mean = np.asarray(run.X[unlabelled].mean(axis=0), dtype=np.float64).reshape(1, -1)
         return FeatureKernel(stack_rows(run.X, mean), kind="linear")
-    require_memory(
-        4 * (total + 1) ** 2,
-        "RampTSVM",
-        f"a kernel matrix of all {total} rows",
-        "fewer unlabelled rows or kernel='linear'",
-    )
-    K = np.empty((total + 1, total + 1), dtype=np.float32)
-    every = np.arange(total)
-    for start in range(0, total, _BLOCK_ROWS):
-        block = every[start : start + _BLOCK_ROWS]
-        K[block, :total] = run.kernel.matrix(block, every)
-    mean_row = K[unlabelled, :total].mean(axis=0, dtype=np.float64)
-    K[total, :total] = K[:total, total] = mean_row
-    K[total, total] = mean_row[unlabelled].mean()
-    return PrecomputedKernel(K)
+    weights = np.zeros((1, len(run.y)))
+    weights[0, unlabelled] = 1.0 / len(unlabelled)
+    return AugmentedKernel(run.kernel, weights)

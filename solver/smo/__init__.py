@@ -53,6 +53,7 @@ def solve(
     max_iter: int | None = None,
     max_seconds: float | None = None,
     cache_bytes: int | None = None,
+    shrinking: bool = True,  # noqa: ARG001
     backend: str = "auto",
     callback: Callback | None = None,
 ) -> Solution:
@@ -87,6 +88,9 @@ def solve(
     cache_bytes : int, optional
         Memory for kernel rows, default a third of what is available and at most 2 GiB. The first solve with a kernel
         fixes it.
+    shrinking : bool, default True
+        Accepted as other solvers' is, and without effect: working sets look at kernel rows of variables that moved
+        only, so there is little left to shrink (docs/solver.md has the measurement).
     backend : {"auto", "cpu", "cuda"}, default "auto"
         ``auto`` takes the GPU, where there is one, for problems whose kernel matrix would cost more than
         `GPU_LEAST_WORK`; the CPU if the GPU's memory does not suffice. ``Solution.engine`` tells which it was.

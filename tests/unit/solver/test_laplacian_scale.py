@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.neighbors import kneighbors_graph
 
-from solver.estimators import CS4VM, LaplacianSVM, MeanS3VM, RampTSVM
+from solver.estimators import CS4VM, LaplacianSVM, MeanS3VM
 from solver.estimators import _deformation as deformation
 from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
 
@@ -110,7 +110,7 @@ def test_deforming_can_be_stopped(monkeypatch):
     np.testing.assert_allclose(stopped.decision_function(X), supervised.decision_function(X), atol=1e-2)
 
 
-@pytest.mark.parametrize("method", [LaplacianSVM, RampTSVM, CS4VM, MeanS3VM])
+@pytest.mark.parametrize("method", [LaplacianSVM, CS4VM, MeanS3VM])
 def test_what_does_not_fit_into_memory_is_refused(method, monkeypatch):
     X, y = rows_of(150), np.where(np.arange(150) < 20, np.arange(150) % 2, -1)
     monkeypatch.setattr("solver.arrays.available_memory", lambda: 2000)

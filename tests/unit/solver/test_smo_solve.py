@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from solver import parallel
 from solver.arrays import BackendUnavailableError
-from solver.kernels import FeatureKernel, PrecomputedKernel, kernel_block
+from solver.kernels import AugmentedKernel, FeatureKernel, PrecomputedKernel, kernel_block
 from solver.smo import InfeasibleError, UnboundedError, engines, repair, solve, solve_many
 
 KINDS = {
@@ -663,3 +663,43 @@ def test_kernel_block_equals_its_definition(kind, sparse_x, sparse_z):
     block = kernel_block(sp.csr_array(X) if sparse_x else X, sp.csr_array(Z) if sparse_z else Z, kind, **k)
     np.testing.assert_allclose(block, [[expected(x, z) for z in Z] for x in X], atol=1e-14)
     assert kernel_block(X, Z, kind, dtype=np.float32, **k).dtype == np.float32
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n", [60, 900])
+def test_augmented_kernel_is_the_kernel_of_weighted_sums(sparse, n):
+    """Pseudo samples give what a matrix with their rows gives; the linear kernel shows it from the features."""
+    X, y = two_classes(n, seed=27)
+    weights = np.zeros((2, n))
+    weights[0, n // 2 :] = 1.0 / (n - n // 2)
+    weights[1, ::3] = -0.01
+    data = sp.csr_array(X) if sparse else X
+    linear = AugmentedKernel(FeatureKernel(data, "linear"), weights)
+    with_sums = np.vstack([X, weights @ X])
+    every = np.arange(n + 2)
+    np.testing.assert_allclose(linear.matrix(every, every), with_sums @ with_sums.T, atol=1e-12)
+    np.testing.assert_allclose(linear.diagonal(every), (with_sums**2).sum(axis=1), atol=1e-12)
+    kernel = AugmentedKernel(FeatureKernel(data, gamma=0.4), weights)
+    K = kernel.matrix(every, every)
+    np.testing.assert_allclose(K, K.T, atol=1e-14)
+    mixed = np.array([n + 1, 3, n, 0])
+    np.testing.assert_allclose(
+        kernel.products(mixed, np.array([1.0, -2.0, 0.5, 3.0]), every), np.array([1.0, -2.0, 0.5, 3.0]) @ K[mixed]
+    )
+    signs, hi = np.append(y, [1.0, -1.0]), np.append(np.full(n, 1.0), [np.inf, 5.0])
+    lo, p = np.append(np.zeros(n), [-np.inf, 0.0]), np.append(np.full(n, -1.0), [-0.2, -0.5])
+    first, second = (solve(kernel, every, signs, p, lo, hi, tol=1e-4) for _ in range(2))
+    for solution in (first, second):
+        check(solution, K, signs, p, lo, hi, 0.0, 1e-4)
+    assert n == 60 or second.n_kernel_rows < first.n_kernel_rows  # the rows of the kernel beneath are shared
+    with pytest.raises(ValueError, match="weights must be"):
+        AugmentedKernel(FeatureKernel(data, gamma=0.4), np.ones((1, n + 1)))
+
+
+def test_shrinking_changes_nothing():
+    X, y = two_classes(700, seed=28)
+    with_it, without = (
+        solve(FeatureKernel(X, gamma=0.4), np.arange(700), y, -1.0, 0.0, 1.0, shrinking=shrinking)
+        for shrinking in (True, False)
+    )
+    np.testing.assert_array_equal(with_it.alpha, without.alpha)
