@@ -173,6 +173,17 @@ def train(
     confidence: Annotated[float | None, typer.Option(help="Probability with which the target shall hold.")] = None,
     unlabeled: Annotated[list[str], typer.Option(help="Label that means 'not known'; may be repeated.")] = [],  # noqa: B006
     exclude: Annotated[list[str], typer.Option(help="Column to leave out; may be repeated.")] = [],  # noqa: B006
+    kind: Annotated[
+        list[str],
+        typer.Option(help="What a column is: name=number, category, date or text; may be repeated."),
+    ] = [],  # noqa: B006
+    missing_values: Annotated[
+        str, typer.Option(help="What becomes of missing values: indicate, impute, drop or error.")
+    ] = "indicate",
+    text: Annotated[
+        list[str],
+        typer.Option(help="Option of texts: words=2, characters=4, max_terms=50000 or min_rows=2; may be repeated."),
+    ] = [],  # noqa: B006
     algorithm: Annotated[str, typer.Option(help=f"auto, {', '.join(ALGORITHM_NAMES)}.")] = "auto",
     param: Annotated[list[str], typer.Option(help="Parameter of the algorithm, name=value; may be repeated.")] = [],  # noqa: B006
     test_fraction: Annotated[
@@ -198,7 +209,12 @@ def train(
             "algorithm": algorithm,
             "params": parse_params(param),
             "unlabeled": unlabeled,
-            "features": {"exclude": exclude},
+            "features": {
+                "exclude": exclude,
+                "kinds": parse_params(kind),
+                "missing": missing_values,
+                "text": parse_params(text),
+            },
             "seed": seed,
         }
     except ValueError as error:

@@ -362,6 +362,19 @@ def test_predictions_of_other_delimiters_with_missing_values_and_a_probability(
     assert prefsvm("predict", "mdl_1", source, "--delimiter", "ab").exit_code == 2
 
 
+def test_train_says_what_columns_are_and_what_becomes_of_missing_values(prefsvm, stand_in):
+    stand_in.answers["POST /train"] = {"id": "job_1"}
+    asked = ("--kind", "zip=category", "--kind", "note=text", "--missing-values", "drop", "--text", "words=2")
+    assert prefsvm("train", "ds_1", "--target", "y", "--objective", "f1", "--exclude", "id", *asked).exit_code == 0
+    assert json.loads(stand_in.bodies[-1])["features"] == {
+        "exclude": ["id"],
+        "kinds": {"zip": "category", "note": "text"},
+        "missing": "drop",
+        "text": {"words": 2},
+    }
+    assert prefsvm("train", "ds_1", "--target", "y", "--objective", "f1", "--kind", "zip").exit_code == 2
+
+
 def test_predict_sends_what_the_columns_of_the_model_are(prefsvm, stand_in, tmp_path):
     stand_in.answers["GET /models/mdl_1"] = {
         "columns": [
