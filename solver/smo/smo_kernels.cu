@@ -328,7 +328,6 @@ __device__ int take_largest(const unsigned* keys, unsigned* other, int first, in
   __shared__ unsigned prefix, left;  // keys whose high bits are `prefix`: the `left` largest of them are still wanted
   __shared__ int larger_of[n_warps], equal_of[n_warps];
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  __syncthreads();  // of a previous call, all is read
   if (threadIdx.x == 0) {
     prefix = 0;
     left = wanted;
@@ -336,7 +335,7 @@ __device__ int take_largest(const unsigned* keys, unsigned* other, int first, in
   for (int shift = 20; shift >= 0; shift -= 10) {
     const int bits = shift == 20 ? 11 : 10, bins = 1 << bits;
     for (int bin = threadIdx.x; bin < bins; bin += SELECT_THREADS) histogram[bin] = 0;
-    __syncthreads();
+    __syncthreads();  // from here on earlier changes of the keys are seen too
     const unsigned known = prefix;
     for (int t = threadIdx.x; t < n; t += SELECT_THREADS) {
       const unsigned key = keys[first + t];
@@ -398,7 +397,6 @@ __device__ int take_largest(const unsigned* keys, unsigned* other, int first, in
     larger_before += __popc(larger_here);
     equal_before += __popc(equal_here);
   }
-  __syncthreads();
   return larger_total + min(equal_total, quota);
 }
 
@@ -435,7 +433,6 @@ select_variables(const int* __restrict__ active, const int* __restrict__ start, 
     up[g] = 0u;
     down[g] = 0u;
   }
-  __syncthreads();
   const int n_up = take_largest(up, down, first, n, (q - kept) / 2, chosen + kept);
   const int n_down = take_largest(down, up, first, n, q - kept - n_up, chosen + kept + n_up);
   if (threadIdx.x == 0) count[b] = kept + n_up + n_down;
