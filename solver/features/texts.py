@@ -7,6 +7,7 @@ kept as arrays. Applying is our own, so that one text takes microseconds and the
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,16 +221,15 @@ class _Vocabulary:
 
     def weights(self, texts: Sequence[str | None]) -> sparse.csr_array:
         """TF-IDF weights, shape (texts, terms), with sorted indices."""
-        indices: list[int] = []
-        frequencies: list[int] = []
-        ends = [0]
+        # Arrays rather than lists: four bytes a term, of which there may be many millions.
+        indices, frequencies, ends = array("i"), array("i"), [0]
         index, split = self._index, self._split
         for text in texts:
             found = sorted((index[term], n) for term, n in Counter(split(text or "")).items() if term in index)
-            indices += [j for j, _ in found]
-            frequencies += [n for _, n in found]
+            indices.extend([j for j, _ in found])
+            frequencies.extend([n for _, n in found])
             ends.append(len(indices))
-        columns = np.array(indices, dtype=np.int32)
+        columns = np.array(indices)
         weights = (np.log(np.array(frequencies, dtype=np.float64)) + 1) * self.idf[columns]
         X = sparse.csr_array((weights, columns, np.array(ends, dtype=np.int32)), shape=(len(texts), len(self.terms)))
         rows = np.repeat(np.arange(len(texts)), np.diff(ends))
