@@ -191,12 +191,14 @@ def main():
     if options.tables:
         figures = json.loads(options.tables.read_text())
         tables = solver_report.markdown(figures)
+        if options.picture:
+            solver_report.draw(figures, options.picture)
+            place = os.path.relpath(options.picture, options.docs.parent if options.docs else ".")
+            tables += f"\n\n![Seconds and memory against the number of rows]({place})"
         print(tables)
         if options.docs:
             before, rest = options.docs.read_text().split(BEGIN)
             options.docs.write_text(f"{before}{BEGIN}\n{tables}\n{END}{rest.split(END)[1]}")
-        if options.picture:
-            solver_report.draw(figures, options.picture)
         return
     figures = {"results": {}}
     if options.out and options.out.exists():

@@ -348,7 +348,8 @@ class FeatureKernel(_BlockedProducts):
         """Rows of X in float64, shifted to their centre if that is of use."""
         part = self.X[samples]
         if self._centre is not None:
-            part = part - self._centre
+            part = part.astype(np.float64, copy=False)
+            part -= self._centre
         return part
 
     def diagonal(self, samples: IndexArray) -> FloatArray:

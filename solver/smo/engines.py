@@ -45,6 +45,9 @@ PATIENCE = 30
 # float64 recomputations of F before everything is done in float64
 REFINEMENTS = 3
 
+# kernel values in float64 between two looks at the clock and the callback: about 50 ms for few features
+_PRODUCTS_A_LOOK = 20_000_000
+
 
 def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -> Outcome:
     """Solve with the whole kernel matrix at hand, all in float64.
@@ -140,7 +143,10 @@ class _WorkingSet:
                 if self.exact:
                     outcome.status = "precision"
                     return outcome
-                self._refine()
+                reason = self._refine(outcome.gap)
+                if reason is not None:
+                    outcome.status = reason
+                    return outcome
                 chosen = chosen[:0]
                 best, since_best = np.inf, 0
 
@@ -225,12 +231,23 @@ class _WorkingSet:
         self._add(chosen[moved], change[moved])
         return moved.size > 0
 
-    def _refine(self) -> None:
-        """Compute F afresh in float64; float32 errors of what follows are then proportional to small changes only."""
+    def _refine(self, gap: float) -> str | None:
+        """Compute F afresh in float64; float32 errors of what follows are then proportional to small changes only.
+
+        Answers why to stop, with F as it was, if that is asked for meanwhile: this may take seconds.
+        """
         self.refinements += 1
         self.exact = self.refinements > REFINEMENTS
-        moved = np.flatnonzero(self.alpha)
-        self.F[self.column] = self._products(moved, self.problem.idx)
+        support = np.flatnonzero(self.alpha)
+        sums = np.zeros(self.problem.idx.size)
+        part = max(256, _PRODUCTS_A_LOOK // max(1, sums.size))
+        for s in range(0, support.size, part):
+            reason = self.limits.reason_to_stop(gap)
+            if reason is not None:
+                return reason
+            sums += self._products(support[s : s + part], self.problem.idx)
+        self.F[self.column] = sums
+        return None
 
     def _products(self, variables: IndexArray, samples: IndexArray) -> FloatArray:
         coefficients = self.problem.y[variables] * self.alpha[variables]
