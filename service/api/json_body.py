@@ -13,13 +13,14 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
 from service.api.problem import ContentTooLarge, InvalidJson, UnsupportedMediaType
+from service.json_names import has_repeated_names
 
 
 class JsonRoute(APIRoute):
     """A route whose body, if it has one, is JSON of at most ``app.state.max_body_bytes``.
 
     The parser refuses what `json.loads` takes and Postgres or JSON cannot give back: NaN, infinities, numbers beyond
-    double, lone surrogates, more than 1,024 levels, and NUL in strings.
+    double, lone surrogates, more than 1,024 levels, NUL in strings, and a name that is twice in one object.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -152,6 +153,12 @@ def parse_json(raw: bytes) -> Any:
         raise InvalidJson.of("body", str(error)) from None
     if b"\\u0000" in raw and _has_nul(value):
         raise InvalidJson.of("body", "a text holds the character NUL (U+0000), which cannot be stored")
+    try:
+        repeated = has_repeated_names(raw, value)
+    except RecursionError:
+        raise InvalidJson.of("body", "too many levels") from None
+    if repeated:
+        raise InvalidJson.of("body", "an object has the same name twice; expected each name once")
     return value
 
 

@@ -18,6 +18,7 @@ from service.ingest.profile import Columnar, checked_names
 from service.ingest.statistics import number_text
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
 from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
+from service.json_names import has_repeated_names
 
 BATCH_ROWS = 8192
 BATCH_CELLS = 1 << 18
@@ -67,9 +68,8 @@ class _Reader:
                 raise IngestError("malformed", f"not JSON: {error}; expected one object a line", line=number) from None
             if not isinstance(row, dict):
                 raise IngestError("malformed", "not an object; expected one object a line", line=number)
-            # What was read, written again, has as many colons, unless a name was there twice. A text may hide one.
-            if line.count(b":") != orjson.dumps(row).count(b":") or b"\\u003" in line:
-                _parse_slowly(line, number)
+            if _has_repeated_names(line, row):
+                raise IngestError("malformed", "an object has the same name twice", line=number)
             if any(isinstance(value, float) and abs(value) >= MAX_DOUBLE_INTEGER for value in row.values()):
                 row = _parse_slowly(line, number)
             yield number, row
@@ -148,17 +148,17 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_EXACT_INTEGER
 
 
-def _parse_slowly(line: bytes, number: int) -> Row:
-    """Parse an object with integers of any length; refuses a name that is there twice."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> Row:
-        row = dict(pairs)
-        if len(row) != len(pairs):
-            raise IngestError("malformed", "an object has the same name twice", line=number)
-        return row
-
+def _has_repeated_names(line: bytes, row: Row) -> bool:
     try:
-        row: Row = json.loads(line, object_pairs_hook=unique)
+        return has_repeated_names(line, row)
+    except RecursionError:
+        return False  # what is nested so deeply is refused anyway
+
+
+def _parse_slowly(line: bytes, number: int) -> Row:
+    """Parse an object with integers of any length."""
+    try:
+        row: Row = json.loads(line)
     except ValueError:
         raise IngestError("bad_value", "a number of too many digits", line=number) from None
     return row

@@ -1,0 +1,38 @@
+"""Objects in which a name is there twice: parsers keep one of the values in silence, so they are refused."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+
+def has_repeated_names(raw: bytes, parsed: Any) -> bool:
+    """Tell whether an object of a JSON text has a name twice.
+
+    Parameters
+    ----------
+    raw : bytes
+        The text.
+    parsed : object
+        What orjson made of it.
+
+    Raises
+    ------
+    RecursionError
+        If the text is nested too deeply to be sure.
+    """
+    # Written again, what was read has as many colons, unless a value was dropped. An escape may hide a colon.
+    with suppress(orjson.JSONEncodeError):  # nested deeper than it writes
+        if raw.count(b":") == orjson.dumps(parsed).count(b":") and b"\\u003" not in raw:
+            return False
+    repeated = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal repeated
+        repeated = repeated or len({name for name, _ in pairs}) != len(pairs)
+
+    json.loads(raw, object_pairs_hook=look, parse_int=str, parse_float=str)
+    return repeated
