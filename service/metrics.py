@@ -75,12 +75,18 @@ class Metrics:
             buckets=REQUEST_SECONDS,
             registry=self._registry,
         )
+        self._series: dict[tuple[str, str, str], Histogram] = {}
+        """Those of `_requests`, which takes longer to find one."""
         self._registry.register(_ModelCache(models))
         self._registry.register(_Jobs(database))
 
     def observe_request(self, method: str, route: str | None, status: int, seconds: float) -> None:
         """Count one request; `route` is the template of its path, None if there is no such route."""
-        self._requests.labels(method if method in METHODS else OTHER, route or OTHER, str(status)).observe(seconds)
+        key = (method if method in METHODS else OTHER, route or OTHER, str(status))
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = self._requests.labels(*key)
+        series.observe(seconds)
 
     def render(self) -> bytes:
         """Return the text of Prometheus. Asks Postgres: call it in a thread."""

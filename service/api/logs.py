@@ -29,7 +29,10 @@ def stack_of(trace: TracebackType | None, frames: int = 30) -> list[str]:
 
 def hide_secrets(text: str) -> str:
     """Return a text without the secrets of API keys and the passwords in addresses that somebody put into it."""
-    return _PASSWORD.sub(r"\1***@", _KEY_SECRET.sub(r"\1_***", text))
+    # Few texts can hold one at all, and to look for a substring is a hundred times as fast.
+    if PREFIX in text:
+        text = _KEY_SECRET.sub(r"\1_***", text)
+    return _PASSWORD.sub(r"\1***@", text) if "://" in text else text
 
 
 class JsonFormatter(logging.Formatter):
