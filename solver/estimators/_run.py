@@ -117,7 +117,7 @@ class TrainingRun:
         self.kernel = FeatureKernel(
             self.X, kind=kernel.kind, gamma=kernel.gamma, degree=kernel.degree, coef0=kernel.coef0
         )
-        self.low_rank = LowRank(self.kernel, self.limits.solver, self.cache_bytes)
+        self.low_rank = LowRank(self.kernel, self._engine_wish(), self.cache_bytes)
 
     @property
     def labelled(self) -> NDArray[np.intp]:
@@ -264,6 +264,14 @@ class TrainingRun:
             self._note(solution)
             path.append(solution)
         return path
+
+    def _engine_wish(self) -> EngineName:
+        wish = self.limits.solver
+        if self.limits.backend != "cuda":
+            return wish
+        if wish == "lowrank":
+            raise ValueError("solver = 'lowrank' computes on the CPU; use it with device = 'auto' or 'cpu'")
+        return "exact"
 
     def _seconds_left(self) -> float | None:
         limit = self.limits.max_seconds

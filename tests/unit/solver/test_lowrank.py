@@ -306,31 +306,34 @@ def test_bounds_so_narrow_that_all_variables_are_at_them():
 
 
 def test_cancelled_within_a_fifth_of_a_second():
-    """While landmarks are chosen, while the factor is computed, and during the ascent."""
+    """While landmarks are chosen, while the factor is computed, and during the ascent.
+
+    In processor time, which a busy machine does not stretch.
+    """
     X, y = overlapping(40_000, d=10)
     kernel = FeatureKernel(X, gamma=0.1)
     asked: list[float] = []
 
     def cancel_after(seconds):
-        began = time.perf_counter()
+        began = time.process_time()
         asked.clear()
 
         def callback(*_):
-            asked.append(time.perf_counter())
-            return time.perf_counter() - began > seconds
+            asked.append(time.process_time())
+            return asked[-1] - began > seconds
 
         return callback
 
     for seconds in (0.0, 0.3):
         with pytest.raises(Interrupted, match="cancelled"):
             Factor.build(kernel, 512, limits=Limits(10**15, None, cancel_after(seconds)))
-        assert time.perf_counter() - asked[-1] < 0.2
-        assert max(np.diff(asked), default=0) < 1.0  # much less on a machine with nothing else to do
+        assert time.process_time() - asked[-1] < 0.2
+        assert max(np.diff(asked), default=0.0) < 0.4  # two threads at most
     factor = Factor.build(kernel, 128)
     callback = cancel_after(0.1)
     found = solve_lowrank(factor, every(40_000), y, -1.0, 0.0, 1e4, tol=1e-6, callback=callback)
     assert found.status == "cancelled"
-    assert time.perf_counter() - asked[-1] < 0.5
+    assert time.process_time() - asked[-1] < 0.2
     assert abs(y @ found.alpha) < 1e-6
     assert np.isfinite(found.gap)
 
@@ -349,10 +352,14 @@ def test_limits_of_time_and_steps():
 
 
 def test_little_time_means_few_landmarks():
-    X, _ = overlapping(40_000)
-    kernel = FeatureKernel(X, gamma=0.1)
-    factor = Factor.build(kernel, 1024, limits=Limits(10**15, 2.0, None))
-    assert 32 <= factor.rank < 1024
+    kernel = FeatureKernel(overlapping(40_000)[0], gamma=0.1)
+
+    def rank(seconds):
+        return Factor._rank_in_time(kernel, every(1024), Limits(10**15, seconds, None))
+
+    assert rank(None) == rank(1e6) == 1024
+    assert 32 <= rank(0.5) < 1024
+    assert rank(0.0) == 32
 
 
 def test_wrong_input():

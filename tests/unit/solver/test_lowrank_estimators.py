@@ -1,7 +1,6 @@
 """The low-rank engine as the classifiers use it: chosen, reported, stopped."""
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -95,9 +94,7 @@ def test_tuning_uses_it_too():
 
 def test_out_of_time_before_the_first_factor_leaves_a_model():
     X, y = overlapping(20_000)
-    began = time.perf_counter()
     svm = SVM(solver="lowrank", max_seconds=0.05, random_state=0, unlabeled=-1, labeled_split="full").fit(X, y)
-    assert time.perf_counter() - began < 10
     assert svm.status_ == "solver_limit"
     assert svm.report_["solver"]["engine"] == "sample of 2000 rows"
     assert svm.report_["solver"]["lowrank"] is None
@@ -110,6 +107,12 @@ def test_stopped_at_once_leaves_a_model(monkeypatch):
     svm = SVM(solver="lowrank", callback=lambda *_: True, random_state=0, unlabeled=-1, labeled_split="full").fit(X, y)
     assert svm.status_ == "stopped"
     assert np.mean(svm.predict(X) == y) > 0.75
+
+
+def test_a_gpu_that_was_asked_for_is_not_silently_left_out():
+    X, y = overlapping(100)
+    with pytest.raises(ValueError, match="computes on the CPU"):
+        SVM(solver="lowrank", device="cuda", unlabeled=-1).fit(X, y)
 
 
 @pytest.mark.parametrize("name", ["svm", "psvm", "tsvm", "self-training"])
