@@ -27,6 +27,9 @@ log = logging.getLogger("prefsvm.worker")
 
 WARM_UP_SECONDS = 300.0
 """A child that is not ready by then is given up. The first one on a machine compiles the solver."""
+MOST_SPARES = 2
+BUSY_SECONDS = 10.0
+"""For so long after somebody waited for a child, two are kept warm instead of one: short jobs come thick and fast."""
 RETRY_SECONDS = 2.0
 """Pause after a child that could not be made ready."""
 SECRETS = (
@@ -68,9 +71,9 @@ class Child:
     def __init__(self, runner: str, slots: int) -> None:
         reading, writing = os.pipe()
         try:
-            options = ["--report", str(writing), "--parent", str(os.getpid()), "--runner", runner]
+            arguments = [str(writing), str(os.getpid()), runner]
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "worker.child", *options],
+                [sys.executable, "-m", "worker.child", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 env=child_environment(os.environ, slots),
@@ -191,7 +194,7 @@ class Child:
 
 
 class SparePool:
-    """Keeps one child warm.
+    """Keeps one child warm, and for a while two of them after somebody had to wait for one.
 
     Parameters
     ----------
@@ -205,47 +208,68 @@ class SparePool:
         self._runner = runner
         self._slots = slots
         self._changed = threading.Condition()
-        self._spare: Child | None = None
+        self._spares: list[Child] = []
+        self._starting = 0
+        self._two_until = 0.0
         self._closed = False
-        # The one thread that starts processes, because they die with the thread that started them.
-        self._thread = threading.Thread(target=self._keep_one_warm, name="spare", daemon=True)
-        self._thread.start()
+        # Threads that live as long as the worker, because processes die with the thread that started them.
+        self._threads = [
+            threading.Thread(target=self._keep_warm, name=f"spare-{number}", daemon=True)
+            for number in range(MOST_SPARES)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def take(self, give_up: Callable[[], bool]) -> Child | None:
         """Return a warm child, waiting for one if need be; None once `give_up` returns True."""
         while not give_up():
             with self._changed:
-                child, self._spare = self._spare, None
-                self._changed.notify_all()
-                if child is None:
+                if not self._spares:
+                    self._two_until = time.monotonic() + BUSY_SECONDS
+                    self._changed.notify_all()
                     self._changed.wait(0.2)
                     continue
+                child = self._spares.pop(0)
+                self._changed.notify_all()
             if child.exit_status(0.0) is None:
                 return child
             child.end()
         return None
 
     def close(self) -> None:
-        """Kill the spare child and start no other."""
+        """Kill the spare children and start no other."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._thread.join(15)
+        for thread in self._threads:
+            thread.join(15)
+        for child in self._spares:
+            child.end()
 
-    def _keep_one_warm(self) -> None:
+    @property
+    def is_warm(self) -> bool:
+        """Whether a child waits for a job."""
+        return bool(self._spares)
+
+    def _is_wanted(self) -> bool:
+        wanted = MOST_SPARES if time.monotonic() < self._two_until else 1
+        return len(self._spares) + self._starting < wanted
+
+    def _keep_warm(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._spare is None)
+                self._changed.wait_for(lambda: self._closed or self._is_wanted())
                 if self._closed:
-                    break
+                    return
+                self._starting += 1
             child = self._start()
             with self._changed:
                 if child is None:
                     self._changed.wait_for(lambda: self._closed, RETRY_SECONDS)
-                self._spare = child
+                else:
+                    self._spares.append(child)
+                self._starting -= 1
                 self._changed.notify_all()
-        if self._spare is not None:
-            self._spare.end()
 
     def _start(self) -> Child | None:
         """Start a child and wait until it is warm; None if that failed."""

@@ -326,9 +326,8 @@ def test_a_data_set_that_was_deleted(bench: Bench) -> None:
 
 
 def test_a_spare_that_died_in_its_sleep_is_replaced(bench: Bench) -> None:
-    wait_for(lambda: bench.spares._spare is not None)
-    spare = bench.spares._spare
-    assert spare is not None
+    wait_for(lambda: bench.spares.is_warm)
+    (spare,) = bench.spares._spares
     spare.process.kill()
     job_id = bench.enqueue("nothing")
     assert bench.supervisor.run(job_id) == "succeeded"

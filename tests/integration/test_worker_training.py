@@ -55,7 +55,7 @@ def dataset(settings: Settings, database: Database, tmp_path: Path) -> str:
 def test_tumours_are_learned_within_little_overhead(settings: Settings, database: Database, dataset: str) -> None:
     bench = Bench(settings, database, runner="worker.fit")
     try:
-        wait_for(lambda: bench.spares._spare is not None, 120)
+        wait_for(lambda: bench.spares.is_warm, 120)
         job_id = bench.enqueue("", dataset_id=dataset, **REQUEST, alias="tumours")
         assert bench.supervisor.run(job_id) == "succeeded"
     finally:
@@ -142,7 +142,7 @@ def test_a_large_training_that_runs_out_of_time_has_a_model(
         "algorithm": "svm" if labels == "all" else "psvm",
     }  # fmt: skip
     try:
-        wait_for(lambda: bench.spares._spare is not None, 120)
+        wait_for(lambda: bench.spares.is_warm, 120)
         job_id = bench.enqueue("", dataset_id=row.id, max_seconds=5.0, **request)
         assert bench.supervisor.run(job_id) == "succeeded", bench.row(job_id).error
         job = bench.row(job_id)
