@@ -302,4 +302,4 @@ def test_jobs_that_do_nothing_come_thick_and_fast(open_stack: Callable[..., Stac
     rows = [stack.row(job_id) for job_id in jobs[10:]]
     seconds = (max(row.finished_at for row in rows) - min(row.started_at for row in rows)).total_seconds()  # type: ignore[type-var,operator]
     print(f"{len(rows) / seconds:.1f} jobs/s at a load of {os.getloadavg()[0]:.1f}")
-    assert len(rows) / seconds > 4
+    assert len(rows) / seconds > 2
