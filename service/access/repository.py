@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
 from service.access.errors import QueueFull, StorageQuotaExceeded
-from service.db.tables import ApiKeyRow, DatasetRow, JobRow, ModelRow, ProjectRow
+from service.db.tables import ApiKeyRow, DatasetRow, JobRow, ModelRow, ProjectRow, UploadRow
 from service.paging import Cursor, page_of
 
 
@@ -151,10 +151,19 @@ class QuotaRepository:
         return self._count_jobs("running")
 
     def stored_bytes(self) -> int:
-        """Add up the uploads and models."""
+        """Add up uploads (with all of those that still arrive in parts), models, and results of batches."""
         uploads = select(func.coalesce(func.sum(DatasetRow.bytes), 0)).where(DatasetRow.project_id == self._project_id)
         models = select(func.coalesce(func.sum(ModelRow.bytes), 0)).where(ModelRow.project_id == self._project_id)
-        return int(self._session.scalar(select(uploads.scalar_subquery() + models.scalar_subquery())) or 0)
+        arriving = select(func.coalesce(func.sum(UploadRow.bytes), 0)).where(
+            UploadRow.project_id == self._project_id,
+            UploadRow.status == "receiving",
+            UploadRow.expires_at > func.now(),
+        )
+        results = select(func.coalesce(func.sum(JobRow.result["bytes"].astext.cast(BigInteger)), 0)).where(
+            JobRow.project_id == self._project_id, JobRow.result.is_not(None)
+        )
+        parts = [part.scalar_subquery() for part in (uploads, arriving, models, results)]
+        return int(self._session.scalar(select(parts[0] + parts[1] + parts[2] + parts[3])) or 0)
 
     def make_room_in_queue(self) -> None:
         """Let this transaction insert one queued job.

@@ -90,7 +90,7 @@ class LimitsBody(Body):
     queued_jobs: int | None = Field(default=100, ge=0, le=10**9, description="Jobs that wait for a worker.")
     running_jobs: int | None = Field(default=2, ge=1, le=10**9, description="Jobs that run at the same time.")
     stored_bytes: int | None = Field(
-        default=10 << 30, ge=0, lt=2**53, description="Uploads and models together, as they are stored."
+        default=10 << 30, ge=0, lt=2**53, description="Uploads, models and results of batches together."
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from anyio import CancelScope
 
+from service.access.repository import QuotaRepository
 from service.blobs.store import BlobStore
 from service.blobs.streams import BlobStreams
 from service.datasets.errors import TooManyUploads, UploadConflict, UploadNotFound, UploadTooLarge
@@ -75,8 +76,8 @@ class ResumableUploads:
         if size > self.max_bytes:
             raise UploadTooLarge(f"an upload may have at most {self.max_bytes} bytes")
         self._datasets.check_details(details)
-        self._datasets.check_room(project_id, size)
         with self._database.transaction() as session:
+            QuotaRepository(session, project_id).make_room_for_bytes(size)
             uploads = UploadRepository(session, project_id)
             if uploads.count_unfinished() >= MAX_UNFINISHED:
                 raise TooManyUploads(f"a project may have {MAX_UNFINISHED} uploads that wait for more")

@@ -403,6 +403,11 @@ def test_limits(settings: Settings, database: Database, short_dir: Path) -> None
             answer = client.post("/datasets", files=files, headers=headers)
             assert answer.status_code == 403
             assert answer.json()["type"] == "urn:prefsvm:problem:storage-quota-exceeded"
+        tus = key | {"Tus-Resumable": "1.0.0", "Upload-Metadata": "format Y3N2"}
+        room = limits["stored_bytes"] - shown["usage"]["stored_bytes"]
+        begun = [client.post("/uploads", headers=tus | {"Upload-Length": str(n)}) for n in (room + 1, room, 1)]
+        assert [answer.status_code for answer in begun] == [403, 201, 403]
+        assert client.delete(begun[1].headers["Location"], headers=tus).status_code == 204
         assert client.get("/limits", headers=key).json()["usage"] == shown["usage"]
         again = client.post("/projects", json={"name": "small"}, headers=operator)
         assert again.json()["type"] == "urn:prefsvm:problem:project-exists"
