@@ -408,9 +408,10 @@ def ask(port: int, request: bytes, seconds: float) -> bytes:
 def test_proxy_lets_large_uploads_through_and_nothing_else_that_large(proxy: int) -> None:
     head = "POST {} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n"
     large = 34 << 20
-    answer = ask(proxy, head.format("/datasets", large).encode() + bytes(large), 30)
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert answer.endswith(str(large).encode())
+    for path in ("/datasets", "/uploads/up_1"):
+        answer = ask(proxy, head.format(path, large).encode() + bytes(large), 30)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.endswith(str(large).encode())
     assert ask(proxy, head.format("/predict", large).encode(), 30).startswith(b"HTTP/1.1 413 ")
     assert ask(proxy, head.format("/predict", 3).encode() + b"abc", 30).endswith(b"3")
 
