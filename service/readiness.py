@@ -10,6 +10,7 @@ import redis
 from anyio import CapacityLimiter, to_thread
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from sqlalchemy import text
 
 from service.db import migrate
 from service.db.session import Database
@@ -17,6 +18,18 @@ from service.db.session import Database
 CHECK_SECONDS = 2.0
 LISTENING = "brpop"
 """The broker command by which a worker waits for doorbells, and the last one of a worker that is busy."""
+
+PATIENCE_SECONDS = 60.0
+"""A job that waits for longer than this while a worker is idle is a sign of trouble."""
+WAITING = text(
+    """
+    SELECT max(extract(epoch FROM now() - created_at))
+             FILTER (WHERE status = 'queued' AND dispatched_at IS NOT NULL
+                       AND created_at < now() - make_interval(secs => :patience)),
+           count(*) FILTER (WHERE status = 'running')
+      FROM jobs WHERE status IN ('queued', 'running')
+    """
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +51,7 @@ class Check:
 
 
 class Readiness:
-    """Looks at Postgres, the migrations, the broker and the workers, each for two seconds at most."""
+    """Looks at Postgres, the migrations, the broker, the workers and the queue, each for two seconds at most."""
 
     def __init__(self, database: Database, broker_url: str | None) -> None:
         self._database = database
@@ -54,6 +67,7 @@ class Readiness:
             "migrations": (self._migrations_problem, True),
             "broker": (self._broker_problem, True),
             "worker": (self._worker_problem, False),
+            "queue": (self._queue_problem, False),
         }
         checks = await asyncio.gather(*(self._look(look, decides) for look, decides in looks.values()))
         return dict(zip(looks, checks, strict=True))
@@ -87,9 +101,19 @@ class Readiness:
     def _worker_problem(self) -> str:
         if self._broker_url is None:
             return "PREFSVM_BROKER_URL is not set"
-        with broker_client(self._broker_url) as client:
-            listening = any(entry.get("cmd") == LISTENING for entry in client.client_list())
-        return "" if listening else "no worker listens; jobs wait"
+        return "" if self._listening(self._broker_url) else "no worker listens; jobs wait"
+
+    def _queue_problem(self) -> str:
+        with self._database.transaction() as session:
+            waited, running = session.execute(WAITING, {"patience": PATIENCE_SECONDS}).one()
+        if waited is None or self._broker_url is None or self._listening(self._broker_url) <= running:
+            return ""
+        return f"a job has waited for {waited:.0f} s although a worker is idle"
+
+    def _listening(self, broker_url: str) -> int:
+        """Return how many workers hear doorbells, busy ones among them."""
+        with broker_client(broker_url) as client:
+            return sum(entry.get("cmd") == LISTENING for entry in client.client_list())
 
 
 def broker_client(url: str) -> redis.Redis:

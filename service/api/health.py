@@ -50,7 +50,10 @@ def health_router(readiness: Readiness, metrics: Metrics) -> APIRouter:
         responses={503: {"model": Ready, "description": "A part that requests need is away"}},
     )
     async def readyz(response: Response) -> Ready:
-        """Look at Postgres, its migrations, the broker and the workers. A missing worker alone does not unready."""
+        """Look at Postgres, its migrations, the broker, the workers, and whether jobs wait although a worker is idle.
+
+        A missing worker or a queue that stands alone does not unready: requests are served all the same.
+        """
         checks = await readiness.checks()
         ready = all(check.ok for check in checks.values() if check.decides)
         response.status_code = 200 if ready else 503

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from api_support import CSV, api_client, blob_files
+from api_support import CSV, api_client, blob_files, set_status, store_dataset, train_body
 from sqlalchemy import text
 
 from service.readiness import broker_client
@@ -165,6 +166,14 @@ def test_readyz_does_not_wait_for_frozen_servers(settings, database, silent):
         assert not any(check["ok"] for check in ready.json()["checks"].values())
 
 
+def queue(client):
+    return client.get("/readyz").json()["checks"]["queue"]
+
+
+def dataset_of(client, job):
+    return client.get(f"/jobs/{job}").json()["request"]["dataset"]
+
+
 def test_readyz_names_what_is_missing(settings, database):
     with api_client(settings, broker_url="redis://127.0.0.1:1/0") as client:
         ready = client.get("/readyz")
@@ -177,6 +186,19 @@ def test_readyz_names_what_is_missing(settings, database):
         with broker_client(settings.broker_url) as worker:
             worker.brpop("prefsvm", timeout=0.01)
             assert client.get("/readyz").json()["checks"]["worker"] == {"ok": True, "detail": ""}
+            assert queue(client) == {"ok": True, "detail": ""}
+            job = client.post("/train", json=train_body(store_dataset(database))).json()["id"]
+            assert queue(client)["ok"]  # it has only just come
+            with database.transaction() as session:
+                waited = "created_at = now() - interval '2 minutes', dispatched_at = now()"
+                session.execute(text(f"UPDATE jobs SET {waited}"))
+            stuck = queue(client)
+            assert not stuck["ok"]
+            assert re.fullmatch(r"a job has waited for 1[23]\d s although a worker is idle", stuck["detail"])
+            busy = client.post("/train", json=train_body({"id": dataset_of(client, job)})).json()["id"]
+            set_status(database, busy, "running")
+            assert queue(client)["ok"]  # the worker is at work
+            assert client.get("/readyz").status_code == 200
         with database.transaction() as session:
             session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
         ready = client.get("/readyz")
