@@ -45,6 +45,7 @@ from service.jobs.service import JobService
 from service.metrics import Metrics
 from service.models.exports import ExportService
 from service.models.service import AliasService, ModelService
+from service.orphans import OrphanSweeper
 from service.predictions.service import PredictionService
 from service.readiness import Readiness
 from service.retention import Keeper, sweep_forever
@@ -53,8 +54,9 @@ from service.telemetry import telemetry
 from service.webhooks.service import WebhookService
 from solver.parallel import single_threaded_blas
 
-LEFTOVER_SECONDS = 24 * 3600.0
-"""Older unfinished uploads in the blob store belong to processes that were killed."""
+DAY = 24 * 3600.0
+LEFTOVER_SECONDS = DAY
+"""Older unfinished uploads in the blob store, and older blobs without a row, belong to processes that were killed."""
 DESCRIPTION = """Trains classifiers from few labelled and many unlabelled examples, so that they meet a precision or
 recall target or the lowest cost, and serves them. Errors are RFC 9457 problems; lists are paged by cursor; creates take
 an `Idempotency-Key`."""
@@ -86,9 +88,12 @@ def create_app(settings: Settings) -> FastAPI:
         async with create_task_group() as background:
             background.start_soon(sweep_forever, Keeper(settings, database, blobs), settings.retention_seconds)
             background.start_soon(feed.run)
+            background.start_soon(sweep_forever, OrphanSweeper(database, blobs, LEFTOVER_SECONDS), DAY)
             background.start_soon(resumable.read_forever)
+            background.start_soon(predictions.usage.flush_forever)
             yield
             background.cancel_scope.cancel()
+        await to_thread.run_sync(predictions.usage.flush)
         if spans is not None:
             await to_thread.run_sync(spans.close)
         database.close()

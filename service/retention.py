@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from anyio import sleep, to_thread
 from sqlalchemy import CursorResult, text
@@ -110,7 +110,14 @@ class Keeper:
         return deleted
 
 
-async def sweep_forever(keeper: Keeper, seconds: float) -> None:
+class Sweeper(Protocol):
+    """Something that looks for what can go."""
+
+    def sweep(self) -> object:
+        """Look once."""
+
+
+async def sweep_forever(keeper: Sweeper, seconds: float) -> None:
     """Sweep now and every `seconds`, until cancelled."""
     while True:
         try:

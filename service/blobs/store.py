@@ -101,6 +101,10 @@ class BlobStore:
         """Remove a blob; one that is not there is fine."""
         self._backend.delete(_checked(key))
 
+    def keys(self, folder: str) -> Iterator[str]:
+        """Yield the keys that lie directly in a folder, such as ``uploads``, in no order."""
+        return self._backend.keys(_checked(folder))
+
     def local_path(self, key: str) -> AbstractContextManager[Path]:
         """Yield a path on this machine with the bytes of the blob, not to be written to.
 
@@ -204,6 +208,11 @@ class _Folder:
     def delete(self, key: str) -> None:
         (self._root / key).unlink(missing_ok=True)
 
+    def keys(self, folder: str) -> Iterator[str]:
+        with suppress(FileNotFoundError), os.scandir(self._root / folder) as entries:
+            for entry in entries:
+                yield f"{folder}/{entry.name}"
+
     @contextmanager
     def local_path(self, key: str) -> Iterator[Path]:
         self.size(key)
@@ -286,6 +295,11 @@ class _Remote:
     def delete(self, key: str) -> None:
         with suppress(FileNotFoundError):
             self._fs.rm_file(self._path(key))
+
+    def keys(self, folder: str) -> Iterator[str]:
+        with suppress(FileNotFoundError):
+            for path in self._fs.ls(self._path(folder), detail=False):
+                yield f"{folder}/{path.rpartition('/')[2]}"
 
     @contextmanager
     def local_path(self, key: str) -> Iterator[Path]:
