@@ -54,6 +54,7 @@ check: lint types imports test  ## what CI runs
 
 benchmarks: .venv/installed  ## speed and memory of the service on this machine
 	@$(BIN)/python -P benchmarks/main_job.py $(ARGS)
+	@$(BIN)/python -P benchmarks/service.py
 
 gpu-check:  ## test and time the GPU engine; needs a GPU, CuPy and no .venv (make gpu-check PYTHON=... ARGS="--out DIR")
 	@PYTHON=$(PYTHON) scripts/gpu_check.sh $(ARGS)

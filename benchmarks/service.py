@@ -368,10 +368,10 @@ def predict(bench: Bench) -> list[Row]:
     ]
 
 
-def training_body(bench: Bench) -> dict[str, Any]:
-    """Upload rows whose training takes minutes."""
-    X = bench.generator.normal(size=(20_000, 30))
-    noise = bench.generator.normal(size=20_000)
+def training_body(bench: Bench, rows: int) -> dict[str, Any]:
+    """Upload rows and return a training on them: for minutes, if there are many."""
+    X = bench.generator.normal(size=(rows, 30))
+    noise = bench.generator.normal(size=rows)
     label = np.where(X[:, 0] * X[:, 1] + X[:, 2] + noise > 0, "yes", "no")
     table = pa.table({**{f"x{j}": X[:, j] for j in range(30)}, "label": label})
     file = io.BytesIO()
@@ -391,7 +391,7 @@ def under_load(bench: Bench) -> list[Row]:
     request = request_bytes("POST", "/predict", bench.body(1))
     seconds = 5.0 if bench.quick else 60.0
     _, highest = cost(bench.api, bench.host, bench.port, request, 4000)
-    job = bench.answer(bench.client.post("/train", json=training_body(bench)))
+    job = bench.answer(bench.client.post("/train", json=training_body(bench, 100_000)))
     while bench.answer(bench.client.get(f"/jobs/{job['id']}"))["phase"] != "training":
         time.sleep(0.1)
 
@@ -508,7 +508,7 @@ def no_op_jobs(folder: Path, quick: bool) -> list[Row]:
     environment = {"PREFSVM_JOB_RUNNER": "no_op_runner", "PYTHONPATH": path, "PREFSVM_WORKER_SLOTS": "2"}
     with local_stack(folder / "jobs", environment=environment) as stack:
         bench = Bench(stack, folder, quick)
-        body = {**training_body(bench), "max_seconds": 60}
+        body = {**training_body(bench, 100), "max_seconds": 60}
         jobs = [bench.answer(bench.client.post("/train", json=body)) for _ in range(count)]
         for job in jobs:
             last = bench.wait(f"/jobs/{job['id']}")
