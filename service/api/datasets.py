@@ -16,6 +16,11 @@ from service.ingest.options import FORMATS
 from service.schemas import Page
 
 _FORMAT = {"type": "string", "enum": list(FORMATS)}
+_OPTIONS = [
+    '{"delimiter": ";", "decimal": ",", "missing": ["NA", "?"], "encoding": "cp1252"}',
+    '{"columns": {"zip": "category", "note": "text", "ordered": "date"}}',
+    '{"zero_based": true}',
+]
 _UPLOAD: dict[str, Any] = {
     "parameters": [
         {
@@ -28,7 +33,7 @@ _UPLOAD: dict[str, Any] = {
         for name, schema, text in (
             ("name", {"type": "string", "maxLength": 255}, "what to call the data set."),
             ("format", _FORMAT, "the format, where the Content-Type does not say it."),
-            ("options", {"type": "string"}, "options of the format as a JSON object."),
+            ("options", {"type": "string", "examples": _OPTIONS}, "options of the format as a JSON object."),
         )
     ],
     "requestBody": {
@@ -45,8 +50,10 @@ _UPLOAD: dict[str, Any] = {
                         "options": {
                             "type": "string",
                             "contentMediaType": "application/json",
-                            "description": "Options of the format as a JSON object.",
-                            "examples": ['{"delimiter": ";", "missing": ["NA"]}'],
+                            "description": "Options of the format as a JSON object. Tables: `columns` (kinds by name). "
+                            "csv and tsv also: `delimiter`, `decimal`, `header`, `encoding`, `missing`, `trim`. "
+                            "svmlight: `zero_based`.",
+                            "examples": _OPTIONS,
                         },
                     },
                 }
