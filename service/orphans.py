@@ -14,7 +14,7 @@ from service.blobs.store import BlobStore
 from service.db.session import AWAY, Database
 from service.identifiers import is_id
 
-FOLDERS = ("uploads", "columnar", "parts")
+FOLDERS = ("uploads", "columnar", "parts", "batches")
 AT_ONCE = 500
 
 log = logging.getLogger("prefsvm.retention")
@@ -24,6 +24,7 @@ NAMED = text(
     SELECT blob_key FROM datasets WHERE blob_key = ANY(:keys)
      UNION ALL SELECT columnar_key FROM datasets WHERE columnar_key = ANY(:keys)
      UNION ALL SELECT blob_key FROM upload_parts WHERE blob_key = ANY(:keys)
+     UNION ALL SELECT result ->> 'blob_key' FROM jobs WHERE result ->> 'blob_key' = ANY(:keys)
     """
 )
 

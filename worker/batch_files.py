@@ -9,6 +9,7 @@ from pathlib import Path
 
 from service.blobs.store import BlobStore
 from service.db.session import Database
+from service.identifiers import new_id
 from service.jobs.lease import Claim
 from service.models.chunks import stream_chunks
 
@@ -26,17 +27,8 @@ def fetch_model(database: Database, claim: Claim, path: Path) -> None:
             file.write(chunk)
 
 
-def publish(blobs: BlobStore, claim: Claim, path: Path) -> str:
-    """Move the predictions into the blob store and return their key.
-
-    What earlier attempts left there, which were lost between this and the end of the job, is removed.
-    """
-    key = _key(claim.job_id, claim.attempt)
+def publish(blobs: BlobStore, path: Path) -> str:
+    """Move the predictions into the blob store and return their key. If no row comes to name it, it is swept later."""
+    key = f"batches/{new_id('blob')}"
     blobs.put_file(key, path)
-    for earlier in range(1, claim.attempt):
-        blobs.delete(_key(claim.job_id, earlier))
     return key
-
-
-def _key(job_id: str, attempt: int) -> str:
-    return f"batches/{job_id}.{attempt}"

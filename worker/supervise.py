@@ -334,7 +334,7 @@ class _Attempt:
         report = json.loads((self._scratch / RESULT_FILE).read_text())["report"]
         blobs = BlobStore(self._settings.blob_location)
         try:
-            key = publish(blobs, self._claim, self._scratch / PREDICTIONS_FILE)
+            key = publish(blobs, self._scratch / PREDICTIONS_FILE)
         except Exception as error:  # an object store may raise anything
             log.exception("%s: the predictions cannot be stored", self._claim.job_id)
             message = f"the predictions cannot be stored ({type(error).__name__})"

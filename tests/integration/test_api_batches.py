@@ -18,8 +18,11 @@ import pytest
 from api_support import api_client, blob_files, store_dataset, store_model, tiny_model, train_body, upload
 from worker_bench import STANDIN, Bench
 
+from service.blobs.store import BlobStore
 from service.db.session import Database
 from service.db.tables import JobRow
+from service.identifiers import new_id
+from service.orphans import OrphanSweeper
 from service.settings import Settings
 from solver.evaluation import Sigmoid
 from solver.features import Column, Table
@@ -180,13 +183,14 @@ def test_cancel_and_what_a_lost_attempt_left(
     assert bench.supervisor.run(batch["id"]) is None
 
     batch = client.post("/batches", json=body).json()
-    left = Path(settings.blob_location) / "batches" / f"{batch['id']}.1"
-    left.parent.mkdir(exist_ok=True)
-    left.write_bytes(b"of an attempt that was lost before it could say so")
-    with database.transaction() as session:
-        session.get_one(JobRow, batch["id"]).attempt = 1
     assert bench.supervisor.run(batch["id"]) == "succeeded"
-    assert [name for name in blob_files(settings) if name.startswith("batches/")] == [f"batches/{batch['id']}.2"]
+    blobs = BlobStore(settings.blob_location)
+    with blobs.writer(f"batches/{new_id('blob')}") as left:
+        left.write(b"of an attempt that was lost before it could say so")
+    OrphanSweeper(database, blobs, older_than_seconds=-60.0).sweep()
+    (kept,) = [name for name in blob_files(settings) if name.startswith("batches/")]
+    with database.transaction() as session:
+        assert session.get_one(JobRow, batch["id"]).result["blob_key"] == kept
     # A training is no batch.
     job = client.post("/train", json=train_body(store_dataset(database))).json()
     for call in (client.get(f"/batches/{job['id']}"), client.post(f"/batches/{job['id']}/cancel")):
