@@ -289,6 +289,11 @@ def warm_up(arena_bytes: int = 256 << 20) -> None:
         solution = solve(kernel, np.arange(600), y, -1.0, 0.0, 1.0, tol=1e-2)
         solve(kernel, np.arange(600), y, -1.0, 0.0, 2.0, tol=1e-2, alpha0=solution.alpha, grad0=solution.gradient)
     solve(kernels[0], np.arange(50), y[:50], -1.0, 0.0, 1.0)  # the engine for small problems
+    for dtype in (np.float32, np.float64):
+        for writeable in (True, False):  # compiled code is another for features that may not be written to
+            features = X.astype(dtype)
+            features.flags.writeable = writeable
+            FeatureKernel(features, gamma=0.5).pool(np.arange(600), 0)
     # the arena is lent to a kernel until that is gone
     del kernel, kernels
     arena.touch(arena_bytes)

@@ -457,6 +457,24 @@ def test_memory_mapped_kernel_matrix(tmp_path):
     check(solution, K.astype(float), y, -1.0, 0.0, 1.0, 0.0, 1e-3)
 
 
+@pytest.mark.parametrize("layout", ["by rows", "by columns", "every second", "float32 by columns"])
+def test_features_and_kernel_matrices_of_any_layout(layout, tmp_path):
+    """Memory-mapped features are read in place; a matrix of either order is not copied."""
+    X, y = two_classes(700, seed=30)
+    K = kernel_block(X, X, "rbf", gamma=0.4)
+    np.save(tmp_path / "X.npy", np.asfortranarray(X) if "columns" in layout else X)
+    features = np.load(tmp_path / "X.npy", mmap_mode="r")
+    matrix = np.asfortranarray(K) if "columns" in layout else K
+    if layout == "every second":
+        features, matrix = np.repeat(X, 2, axis=0)[::2], np.repeat(K, 2, axis=1)[:, ::2]
+    if "float32" in layout:
+        matrix = matrix.astype(np.float32)
+    for kernel in (FeatureKernel(features, gamma=0.4), PrecomputedKernel(matrix)):
+        check(solve(kernel, np.arange(700), y, -1.0, 0.0, 1.0), K, y, -1.0, 0.0, 1.0, 0.0, 1e-3)
+    if layout != "every second":
+        assert np.shares_memory(PrecomputedKernel(matrix).K, matrix)
+
+
 def test_solve_many_follows_a_path():
     X, y = two_classes(800, seed=19)
     kernel = FeatureKernel(X, gamma=0.4)
