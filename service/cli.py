@@ -6,16 +6,35 @@ Imports are inside the commands: ``prefsvm --help`` must not wait for what it do
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from service.client import Client
-    from service.settings import Settings
+from service.cli_administration import keys_app, projects_app, webhooks_app
+from service.cli_resources import (
+    aliases_app,
+    curve,
+    datasets_app,
+    download_card,
+    download_model,
+    follow,
+    retry,
+    threshold,
+)
+from service.cli_support import (
+    DEFAULT_URL,
+    Url,
+    fail,
+    model_path,
+    open_client,
+    print_table,
+    published,
+    read_settings,
+    wait_for,
+)
 
 app = typer.Typer(
     help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target.",
@@ -24,7 +43,6 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
 Delimiter = Annotated[
     str | None,
     typer.Option(
@@ -34,7 +52,6 @@ Delimiter = Annotated[
 Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
 ALGORITHM_NAMES = ("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training")
 """Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""
-DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 # --- running the product -------------------------------------------------------------------------------------------
@@ -58,19 +75,19 @@ def serve(
     from service.local.supervisor import Supervisor
 
     given = {"data_dir": data_dir, "host": host, "port": port}
-    settings = _settings(**{name: value for name, value in given.items() if value is not None})
+    settings = read_settings(**{name: value for name, value in given.items() if value is not None})
     try:
         Supervisor(settings, say=lambda line: print(line, flush=True)).run()
     except (ServerError, OSError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @app.command()
 def migrate() -> None:
     """Bring the database at PREFSVM_DATABASE_URL to this version."""
-    settings = _settings()
+    settings = read_settings()
     if settings.database_url is None:
-        _fail("set PREFSVM_DATABASE_URL to the address of the database; prefsvm serve migrates its own by itself")
+        fail("set PREFSVM_DATABASE_URL to the address of the database; prefsvm serve migrates its own by itself")
     from service.db.migrate import head, upgrade
 
     upgrade(settings.database_url)
@@ -118,7 +135,7 @@ def reproduce(
     try:
         found = PAPERS[paper](data, quick=quick, seeds=seeds, say=lambda line: print(line, file=sys.stderr, flush=True))
     except DataError as error:
-        _fail(str(error))
+        fail(str(error))
     print(found.to_markdown())
     for path in found.write(out, f"reproduce-{paper}{'-quick' if quick else ''}"):
         print(f"written: {path}")
@@ -134,7 +151,8 @@ def upload(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="The data.")],
     name: Annotated[str | None, typer.Option(help="Name of the data set.", show_default="of the file")] = None,
     format: Annotated[
-        str | None, typer.Option(help="csv, tsv, parquet, svmlight, npz.", show_default="by the file")
+        str | None,
+        typer.Option(help="csv, tsv, jsonl, parquet, arrow, arff, svmlight, npz or mail.", show_default="by the file"),
     ] = None,
     delimiter: Delimiter = None,
     missing: Missing = [],  # noqa: B006
@@ -144,13 +162,19 @@ def upload(
     """Upload a data set and print its id and columns."""
     given = {"delimiter": delimiter, "missing": missing, "encoding": encoding}
     options = {option: value for option, value in given.items() if value}
-    with _client(url) as client:
+    with open_client(url) as client:
         dataset = client.upload(file, name=name, format=format, options=options)
     print(dataset["id"])
-    rows = [(c["name"], c["kind"], c.get("missing", ""), c.get("distinct", "")) for c in dataset["columns"]]
-    _table(f"{dataset['rows']:,} rows", ("column", "kind", "missing", "distinct"), rows)
+    rows = [(c["name"], c["kind"], c["missing"], _distinct(c)) for c in dataset["columns"]]
+    print_table(f"{dataset['rows']:,} rows", ("column", "kind", "missing", "distinct"), rows)
     for warning in dataset["warnings"]:
         print(f"note: {warning}")
+
+
+def _distinct(column: dict[str, Any]) -> str:
+    if column["distinct"] is None:
+        return ""
+    return f">{column['distinct'] - 1}" if column["distinct_capped"] else str(column["distinct"])
 
 
 @app.command()
@@ -221,15 +245,15 @@ def train(
         raise typer.BadParameter(str(error)) from None
     optional = {"positive": positive, "test_fraction": test_fraction, "alias": alias, "max_seconds": max_seconds}
     body |= {name: value for name, value in optional.items() if value is not None}
-    with _client(url) as client:
+    with open_client(url) as client:
         job = client.post("/train", body)
         print(job["id"])
         if not wait:
             return
-        job = _wait_for(client, job)
+        job = wait_for(client, job)
         if job["status"] != "succeeded":
             reason = f": {job['error']['message']}" if job["error"] else ""
-            _fail(f"the job ended as {job['status']}{reason}")
+            fail(f"the job ended as {job['status']}{reason}")
         print(job["model_id"])
         _print_model(client.get(f"/models/{job['model_id']}"))
 
@@ -242,7 +266,7 @@ def jobs(
     url: Url = DEFAULT_URL,
 ) -> None:
     """List the newest jobs, or show or cancel one."""
-    with _client(url) as client:
+    with open_client(url) as client:
         if job is None:
             if cancel:
                 raise typer.BadParameter("--cancel needs the id of a job")
@@ -255,7 +279,7 @@ def jobs(
         (j["id"], j["status"], f"{j['progress']:.0%}", j["phase"] or "", j["created_at"][:19], j["model_id"] or "")
         for j in found
     ]
-    _table("", ("job", "status", "done", "phase", "created", "model"), rows)
+    print_table("", ("job", "status", "done", "phase", "created", "model"), rows)
     for each in found:
         if each["error"] and job:
             print(f"{each['error']['code']}: {each['error']['message']}")
@@ -266,12 +290,19 @@ def models(
     model: Annotated[
         str | None, typer.Argument(help="Id (mdl_…) or alias of one model; without it, the newest models.")
     ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete that model; no alias may point at it.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """List the newest models, or show one."""
-    with _client(url) as client:
+    """List the newest models, or show or delete one."""
+    with open_client(url) as client:
+        if delete:
+            if model is None:
+                raise typer.BadParameter("--delete needs the id of a model")
+            client.delete(model_path(client, model))
+            print(f"{model} is deleted")
+            return
         if model is not None:
-            _print_model(client.get(_model_path(client, model)))
+            _print_model(client.get(model_path(client, model)))
             return
         found = client.get("/models")["items"]
     rows = [
@@ -285,7 +316,7 @@ def models(
         )
         for m in found
     ]
-    _table("", ("model", "algorithm", "objective", "status", "created", "aliases"), rows)
+    print_table("", ("model", "algorithm", "objective", "status", "created", "aliases"), rows)
 
 
 @app.command()
@@ -306,10 +337,10 @@ def predict(
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise typer.BadParameter("--delimiter takes one character other than a quote")
 
-    with _client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
-        columns = client.get(_model_path(client, model))["columns"]
+    with open_client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
+        columns = client.get(model_path(client, model))["columns"]
         kinds = {column["name"]: column["kind"] for column in columns}
-        with nullcontext(sys.stdout) if out is None else _published(out) as sink:
+        with nullcontext(sys.stdout) if out is None else published(out) as sink:
             warnings = predict_csv(client, model, source, sink, kinds=kinds, delimiter=delimiter, missing=missing)
     for warning in warnings:
         print(f"note: {warning}", file=sys.stderr)
@@ -335,270 +366,38 @@ def batch(
     if form is None:
         suffix = "" if out is None else out.suffix.lower().removeprefix(".")
         form = suffix if suffix in ("csv", "parquet", "jsonl") else "csv"
-    with _client(url) as client:
+    with open_client(url) as client:
         made = client.post("/batches", {"model": model, "dataset": dataset, "format": form})
         if out is None:
             print(made["id"])
             return
-        made = _wait_for(client, made, "/batches")
+        made = wait_for(client, made, "/batches")
         if made["status"] != "succeeded":
             reason = f": {made['error']['message']}" if made["error"] else ""
-            _fail(f"the batch ended as {made['status']}{reason}")
-        with _published(out, binary=True) as sink:
+            fail(f"the batch ended as {made['status']}{reason}")
+        with published(out, binary=True) as sink:
             client.download(f"/batches/{made['id']}/result", sink)
     for warning in made["result"]["warnings"]:
         print(f"note: {warning}", file=sys.stderr)
 
 
-# --- keys and projects -----------------------------------------------------------------------------------------------
+# --- in files of their own -------------------------------------------------------------------------------------------
 
-keys_app = typer.Typer(help="API keys of a project; the commands but `new` need one with the scope admin.")
+
+app.command("retry")(retry)
+app.command("follow")(follow)
+app.command("threshold")(threshold)
+app.command("curve")(curve)
+app.command("card")(download_card)
+app.command("export")(download_model)
+app.add_typer(datasets_app, name="datasets", no_args_is_help=True)
+app.add_typer(aliases_app, name="aliases", no_args_is_help=True)
+app.add_typer(webhooks_app, name="webhooks", no_args_is_help=True)
 app.add_typer(keys_app, name="keys", no_args_is_help=True)
-projects_app = typer.Typer(help="Projects and their limits, for admins of the default project.")
 app.add_typer(projects_app, name="projects", no_args_is_help=True)
-
-LimitOption = Annotated[
-    list[str],
-    typer.Option(
-        help="name=number or name=none, of requests_per_second, queued_jobs, running_jobs, stored_bytes; may be "
-        "repeated. What is not named is as usual."
-    ),
-]
-
-
-@keys_app.command("new")
-def keys_new() -> None:
-    """Print a new key for PREFSVM_BOOTSTRAP_KEY, the first key of an installation. Asks no service."""
-    from service.access.keys import ApiKey
-
-    print(ApiKey.new().text)
-
-
-@keys_app.command("create")
-def keys_create(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
-    scope: Annotated[list[str], typer.Option(help="read, write or admin; may be repeated.")] = ["read"],  # noqa: B006
-    days: Annotated[float | None, typer.Option(help="It expires after so many days.", show_default="never")] = None,
-    project: Annotated[str | None, typer.Option(help="Id of its project.", show_default="your own")] = None,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Make a key and print it: it cannot be shown again."""
-    body = {"name": name, "scopes": scope, "expires_in_days": days, "project": project}
-    with _client(url) as client:
-        print(client.post("/keys", body)["key"])
-
-
-@keys_app.command("list")
-def keys_list(url: Url = DEFAULT_URL) -> None:
-    """List the keys of your project."""
-    with _client(url) as client:
-        found = list(_items(client, "/keys"))
-    rows = [
-        (key["id"], key["name"], " ".join(key["scopes"]), *(_time(key[name]) for name in _KEY_TIMES)) for key in found
-    ]
-    _table("", ("key", "name", "scopes", "created", "last used", "expires", "revoked"), rows)
-
-
-_KEY_TIMES = ("created_at", "last_used_at", "expires_at", "revoked_at")
-
-
-@keys_app.command("rotate")
-def keys_rotate(
-    key: Annotated[str, typer.Argument(help="How the key begins: pfs_ and 8 characters.")],
-    grace: Annotated[float, typer.Option(help="Seconds that the old key goes on working.")] = 86400,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Make a key like another one and print it; the other one ends after the grace."""
-    from urllib.parse import quote
-
-    with _client(url) as client:
-        print(client.post(f"/keys/{quote(key, safe='')}/rotate?grace_seconds={grace:g}")["key"])
-
-
-@keys_app.command("revoke")
-def keys_revoke(
-    key: Annotated[str, typer.Argument(help="How the key begins: pfs_ and 8 characters.")], url: Url = DEFAULT_URL
-) -> None:
-    """End a key; it is refused within 5 seconds."""
-    from urllib.parse import quote
-
-    with _client(url) as client:
-        client.delete(f"/keys/{quote(key, safe='')}")
-    print(f"{key} is revoked")
-
-
-@projects_app.command("create")
-def projects_create(
-    name: Annotated[str, typer.Argument(help="Its name.")],
-    limit: LimitOption = [],  # noqa: B006
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Make a project and print its id."""
-    with _client(url) as client:
-        print(client.post("/projects", {"name": name, "limits": _limits(limit)})["id"])
-
-
-@projects_app.command("list")
-def projects_list(url: Url = DEFAULT_URL) -> None:
-    """List projects with their limits."""
-    with _client(url) as client:
-        found = list(_items(client, "/projects"))
-    names = ("requests_per_second", "queued_jobs", "running_jobs", "stored_bytes")
-    rows = [
-        (p["id"], p["name"], _time(p["created_at"]), *("" if p["limits"][n] is None else p["limits"][n] for n in names))
-        for p in found
-    ]
-    _table("", ("project", "name", "created", "requests/s", "queued", "running", "bytes"), rows)
-
-
-@projects_app.command("limit")
-def projects_limit(
-    project: Annotated[str, typer.Argument(help="Id of the project.")], limit: LimitOption, url: Url = DEFAULT_URL
-) -> None:
-    """Replace the limits of a project."""
-    from urllib.parse import quote
-
-    with _client(url) as client:
-        print(client.patch(f"/projects/{quote(project, safe='')}", {"limits": _limits(limit)})["limits"])
-
-
-@projects_app.command("usage")
-def projects_usage(url: Url = DEFAULT_URL) -> None:
-    """Show what your own project uses of what it may."""
-    with _client(url) as client:
-        found = client.get("/limits")
-    rows = [(name, used, found["limits"][name] or "no limit") for name, used in found["usage"].items()]
-    _table(found["project_id"], ("", "used", "limit"), rows)
-
-
-def _items(client: Client, path: str) -> Iterator[dict[str, Any]]:
-    """Yield what a list has, page by page."""
-    from urllib.parse import quote
-
-    cursor: str | None = ""
-    while cursor is not None:
-        page = client.get(f"{path}?limit=100{cursor and f'&cursor={quote(cursor)}'}")
-        yield from page["items"]
-        cursor = page["next_cursor"]
-
-
-def _limits(given: Sequence[str]) -> dict[str, float | int | None]:
-    from service.client import parse_params
-
-    limits = {}
-    try:
-        for name, value in parse_params(list(given)).items():
-            limits[name] = None if value == "none" else value
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    return limits
-
-
-def _time(text: str | None) -> str:
-    return "" if text is None else text[:19]
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
-
-
-def _fail(message: str) -> NoReturn:
-    print(f"prefsvm: {message}", file=sys.stderr)
-    raise typer.Exit(1)
-
-
-def _settings(**given: Any) -> Settings:
-    from pydantic import ValidationError
-
-    from service.settings import Settings
-
-    try:
-        return Settings(**given)
-    except ValidationError as error:
-        # Names and reasons, without the values: one of them may hold a password.
-        _fail("; ".join(f"PREFSVM_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()))
-
-
-@contextmanager
-def _client(url: str) -> Iterator[Client]:
-    """Open a client with the key in PREFSVM_API_KEY, if any, and turn what goes wrong into one line."""
-    import os
-
-    from service.client import Client, ClientError
-
-    try:
-        with Client(url, os.environ.get("PREFSVM_API_KEY")) as client:
-            yield client
-    except ClientError as error:
-        _fail(str(error))
-
-
-@contextmanager
-def _published(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Open a file that appears at `path` only once it is whole: until then what is there stays, and may be read."""
-    import os
-
-    if path.exists() and not path.is_file():  # a pipe or a device, which cannot be replaced; or a folder
-        part = None
-        opened = path
-    else:
-        path = path.resolve()  # a link stays a link
-        opened = part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with opened.open("wb") if binary else opened.open("w", encoding="utf-8", newline="") as sink:
-            yield sink
-        if part is not None:
-            if path.exists():
-                part.chmod(path.stat().st_mode & 0o7777)
-            part.replace(path)
-    except OSError as error:
-        _fail(f"{path} cannot be written: {error.strerror}")
-    finally:
-        if part is not None:
-            part.unlink(missing_ok=True)
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*columns, title=title or None, title_justify="left", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(str, row))
-    # Ids must stay whole where the output goes into a file or a pipe.
-    Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200).print(table)
-
-
-def _wait_for(client: Client, job: dict[str, Any], path: str = "/jobs") -> dict[str, Any]:
-    """Wait for the end of a job or batch behind a progress bar."""
-    import time
-
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    shown = (TextColumn("{task.description:<12}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(*shown, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
-        bar = progress.add_task(job["status"], total=1.0)
-        while job["status"] in ("queued", "running"):
-            time.sleep(0.1)
-            job = client.get(f"{path}/{job['id']}")
-            progress.update(bar, completed=job["progress"], description=job["phase"] or job["status"])
-        done = 1.0 if job["status"] == "succeeded" else job["progress"]
-        progress.update(bar, completed=done, description=job["status"])
-    return job
-
-
-def _model_path(client: Client, name: str) -> str:
-    """Return the path of a model that is named by its id or by an alias."""
-    from urllib.parse import quote
-
-    from service.client import ClientError
-
-    if name.startswith("mdl_"):
-        return f"/models/{quote(name, safe='')}"
-    for alias in _items(client, "/aliases"):
-        if alias["name"] == name:
-            return f"/models/{alias['model_id']}"
-    raise ClientError(f"no alias is named {name!r}, and an id of a model starts with mdl_")
 
 
 def _print_model(model: dict[str, Any]) -> None:
@@ -630,7 +429,7 @@ def _print_model(model: dict[str, Any]) -> None:
     if any(measures.get("cost") is not None for _, measures in known):
         shown["cost"] = "cost of a row"
     rows = [(name, measures["n"], *(interval(measures.get(each)) for each in shown)) for name, measures in known]
-    _table("", ("rows", "n", *shown.values()), rows)
+    print_table("", ("rows", "n", *shown.values()), rows)
     for note in (*_comparison_notes(report), *report["warnings"]):
         print(f"note: {note}")
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,8 @@ LONGEST_CELL = 1 << 24
 """Characters; Python's own limit is too short for texts."""
 PREDICT_ROWS = 1000
 """Rows of one request to ``POST /predict``."""
+EVENT_RETRIES = 10
+"""How often in a row a stream of events is taken up again."""
 
 
 class ClientError(Exception):
@@ -68,10 +71,39 @@ class Client:
         """PATCH with a JSON document and return the JSON answer."""
         return self._call("PATCH", path, json=body)
 
-    def download(self, path: str, sink: IO[bytes]) -> None:
-        """GET a file and write it, piece by piece."""
+    def put(self, path: str, body: dict[str, Any]) -> Any:
+        """PUT a JSON document and return the JSON answer."""
+        return self._call("PUT", path, json=body)
+
+    def events(self, path: str) -> Iterator[Any]:
+        """Yield the events of a stream as they come, until it ends; takes it up again where it was cut off."""
+        last = ""
+        failures = 0
+        while True:
+            headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last} if last else {})
+            try:
+                with self._http.stream("GET", path, headers=headers) as answer:
+                    if answer.is_error:
+                        answer.read()
+                        raise ClientError(_problem(answer))
+                    for line in answer.iter_lines():
+                        name, _, value = line.partition(": ")
+                        if name == "id":
+                            last = value
+                        elif name == "data":
+                            failures = 0
+                            yield json.loads(value)
+                return
+            except httpx.TransportError as error:
+                failures += 1
+                if failures > EVENT_RETRIES:
+                    raise ClientError(f"the events broke off ({str(error) or type(error).__name__})") from None
+                time.sleep(min(5.0, 0.5 * failures))
+
+    def download(self, path: str, sink: IO[bytes], form: str = "*/*") -> None:
+        """GET a file in the media type `form` and write it, piece by piece."""
         try:
-            with self._http.stream("GET", path) as answer:
+            with self._http.stream("GET", path, headers={"Accept": form}) as answer:
                 if answer.is_error:
                     answer.read()
                     raise ClientError(_problem(answer))

@@ -1,0 +1,226 @@
+"""``prefsvm datasets``, ``aliases``, ``threshold``, ``curve``, ``card``, ``export``, ``retry``, ``follow``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from service.cli_support import DEFAULT_URL, Url, all_items, model_path, open_client, print_table, published, short_time
+
+ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
+JobId = Annotated[str, typer.Argument(help="Id of the job.")]
+Out = Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")]
+
+
+class CurveKind(StrEnum):
+    """Curves that a model has."""
+
+    PR = "pr"
+    ROC = "roc"
+    COST = "cost"
+
+
+class ModelFormat(StrEnum):
+    """Forms that a model can be taken away in."""
+
+    SAFETENSORS = "safetensors"
+    ONNX = "onnx"
+    LIBSVM = "libsvm"
+
+
+# --- data sets -------------------------------------------------------------------------------------------------------
+
+datasets_app = typer.Typer(help="Data sets that were uploaded (prefsvm upload).")
+DatasetId = Annotated[str, typer.Argument(help="Id of the data set.")]
+
+
+@datasets_app.command("list")
+def datasets_list(url: Url = DEFAULT_URL) -> None:
+    """List data sets, newest first."""
+    with open_client(url) as client:
+        found = list(all_items(client, "/datasets"))
+    rows = [(d["id"], d["name"], d["format"], d["rows"], d["bytes"], short_time(d["created_at"])) for d in found]
+    print_table("", ("data set", "name", "format", "rows", "bytes", "created"), rows)
+
+
+@datasets_app.command("show")
+def datasets_show(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
+    """Show what each column of a data set is, and what was noticed."""
+    with open_client(url) as client:
+        _print_dataset(client.get(f"/datasets/{quote(dataset, safe='')}"))
+
+
+@datasets_app.command("correct")
+def datasets_correct(
+    dataset: DatasetId,
+    kind: Annotated[list[str], typer.Option(help="column=number, category, text or date; may be repeated.")],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Say what columns are, where the guess was wrong; possible until a job has used the data set."""
+    columns = dict(_pair(each) for each in kind)
+    with open_client(url) as client:
+        _print_dataset(client.patch(f"/datasets/{quote(dataset, safe='')}", {"columns": columns}))
+
+
+@datasets_app.command("delete")
+def datasets_delete(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
+    """Delete a data set; its jobs and models stay."""
+    with open_client(url) as client:
+        client.delete(f"/datasets/{quote(dataset, safe='')}")
+    print(f"{dataset} is deleted")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.rpartition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{text!r} is not column=kind")
+    return name, value
+
+
+def _print_dataset(dataset: dict[str, Any]) -> None:
+    rows = [
+        (c["name"], c["kind"], c["missing"], _shown(c.get("distinct")), _shown(c.get("min")), _shown(c.get("max")))
+        for c in dataset["columns"]
+    ]
+    title = f"{dataset['id']}  {dataset['name']}  {dataset['rows']} rows"
+    print_table(title, ("column", "kind", "missing", "distinct", "min", "max"), rows)
+    for warning in dataset["warnings"]:
+        print(f"note: {warning}")
+
+
+def _shown(value: object) -> object:
+    return "" if value is None else value
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
+
+def retry(job: JobId, url: Url = DEFAULT_URL) -> None:
+    """Queue a job that has ended once more, as a new job, and print its id."""
+    with open_client(url) as client:
+        print(client.post(f"/jobs/{quote(job, safe='')}/retry")["id"])
+
+
+def follow(job: JobId, url: Url = DEFAULT_URL) -> None:
+    """Print the events of a job as they come, until it ends."""
+    with open_client(url) as client:
+        for event in client.events(f"/jobs/{quote(job, safe='')}/events"):
+            told = " ".join(f"{name}={value}" for name, value in event["data"].items())
+            print(f"{short_time(event['created_at'])}  {event['kind']:<10} {told}".rstrip(), flush=True)
+
+
+# --- models ----------------------------------------------------------------------------------------------------------
+
+
+def threshold(
+    model: ModelName,
+    objective: Annotated[
+        str, typer.Option(help="precision=0.99, recall=0.95, f1, f_beta=2 or cost=10:1, as for prefsvm train.")
+    ],
+    confidence: Annotated[
+        float | None, typer.Option(help="Probability with which the target is to hold on new rows.")
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Let the model decide by it from now on.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Choose the threshold for another objective, without training."""
+    from service.client import parse_objective
+
+    try:
+        wanted = parse_objective(objective, confidence)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    with open_client(url) as client:
+        point = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
+    print(f"threshold {point['threshold']:.6g}: {point['status']}" + (", in use now" if apply else ""))
+    if point["status_reason"]:
+        print(point["status_reason"])
+    measured = point["calibration"] or {}
+    named = [(name, measured[name]) for name in ("precision", "recall", "f1") if measured.get(name)]
+    rows = [(name, *(f"{m[part]:.3f}" for part in ("value", "low", "high"))) for name, m in named]
+    if rows:
+        print_table("on the calibration rows", ("", "value", "from", "to"), rows)
+
+
+def curve(
+    model: ModelName,
+    kind: Annotated[CurveKind, typer.Argument(help="Which curve.")] = CurveKind.PR,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; .svg and .png are pictures.", show_default="JSON")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Take the curve of the calibration rows: points as JSON, or a picture with the point in use."""
+    forms = {".svg": "image/svg+xml", ".png": "image/png"}
+    form = forms.get(out.suffix.lower(), "application/json") if out is not None else "application/json"
+    with open_client(url) as client:
+        _write(client, f"{model_path(client, model)}/curves/{kind}", out, form)
+
+
+def download_card(model: ModelName, out: Out = None, url: Url = DEFAULT_URL) -> None:
+    """Take the model card, in Markdown."""
+    with open_client(url) as client:
+        _write(client, f"{model_path(client, model)}/card", out)
+
+
+def download_model(
+    model: ModelName,
+    form: Annotated[ModelFormat, typer.Option("--format", help="Form of the file.")] = ModelFormat.SAFETENSORS,
+    out: Out = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Take a model away, with the threshold in use."""
+    with open_client(url) as client:
+        _write(client, f"{model_path(client, model)}/export?format={form}", out)
+
+
+def _write(client: Any, path: str, out: Path | None, form: str = "*/*") -> None:
+    """Download into a file that appears once it is whole, or to standard output."""
+    if out is None:
+        client.download(path, sys.stdout.buffer, form)
+        sys.stdout.buffer.flush()
+        return
+    with published(out, binary=True) as sink:
+        client.download(path, sink, form)
+
+
+# --- aliases ---------------------------------------------------------------------------------------------------------
+
+aliases_app = typer.Typer(help="Names, such as spam-filter, that move between models.")
+AliasName = Annotated[str, typer.Argument(help="The alias.")]
+
+
+@aliases_app.command("list")
+def aliases_list(url: Url = DEFAULT_URL) -> None:
+    """List aliases by name."""
+    with open_client(url) as client:
+        _print_aliases(list(all_items(client, "/aliases")))
+
+
+@aliases_app.command("set")
+def aliases_set(
+    name: AliasName,
+    model: Annotated[str, typer.Argument(help="Id of the model (mdl_…).")],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Point an alias at a model."""
+    with open_client(url) as client:
+        _print_aliases([client.put(f"/aliases/{quote(name, safe='')}", {"model": model})])
+
+
+@aliases_app.command("rollback")
+def aliases_rollback(name: AliasName, url: Url = DEFAULT_URL) -> None:
+    """Point an alias at the model that it pointed at before."""
+    with open_client(url) as client:
+        _print_aliases([client.post(f"/aliases/{quote(name, safe='')}/rollback")])
+
+
+def _print_aliases(found: Sequence[dict[str, Any]]) -> None:
+    rows = [(alias["name"], alias["model_id"], short_time(alias["updated_at"])) for alias in found]
+    print_table("", ("alias", "model", "since"), rows)

@@ -1,0 +1,140 @@
+"""What the commands of ``prefsvm`` share: the connection, tables, files that appear whole, progress.
+
+Imports are inside: ``prefsvm --help`` must not wait for what it does not need.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from service.client import Client
+    from service.settings import Settings
+
+Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+def fail(message: str) -> NoReturn:
+    """End the command with one line and exit code 1."""
+    print(f"prefsvm: {message}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def read_settings(**given: Any) -> Settings:
+    """Read the settings from the environment, and what is given; says what is wrong with them."""
+    from pydantic import ValidationError
+
+    from service.settings import Settings
+
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        # Names and reasons, without the values: one of them may hold a password.
+        fail("; ".join(f"PREFSVM_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()))
+
+
+@contextmanager
+def open_client(url: str) -> Iterator[Client]:
+    """Open a client with the key in PREFSVM_API_KEY, if any, and turn what goes wrong into one line."""
+    import os
+
+    from service.client import Client, ClientError
+
+    try:
+        with Client(url, os.environ.get("PREFSVM_API_KEY")) as client:
+            yield client
+    except ClientError as error:
+        fail(str(error))
+
+
+@contextmanager
+def published(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """Open a file that appears at `path` only once it is whole: until then what is there stays, and may be read."""
+    import os
+
+    if path.exists() and not path.is_file():  # a pipe or a device, which cannot be replaced; or a folder
+        part = None
+        opened = path
+    else:
+        path = path.resolve()  # a link stays a link
+        opened = part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with opened.open("wb") if binary else opened.open("w", encoding="utf-8", newline="") as sink:
+            yield sink
+        if part is not None:
+            if path.exists():
+                part.chmod(path.stat().st_mode & 0o7777)
+            part.replace(path)
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}")
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under a head."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, title=title or None, title_justify="left", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(str, row))
+    # Ids must stay whole where the output goes into a file or a pipe.
+    Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def wait_for(client: Client, job: dict[str, Any], path: str = "/jobs") -> dict[str, Any]:
+    """Wait for the end of a job or batch behind a progress bar."""
+    import time
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    shown = (TextColumn("{task.description:<12}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*shown, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+        bar = progress.add_task(job["status"], total=1.0)
+        while job["status"] in ("queued", "running"):
+            time.sleep(0.1)
+            job = client.get(f"{path}/{job['id']}")
+            progress.update(bar, completed=job["progress"], description=job["phase"] or job["status"])
+        done = 1.0 if job["status"] == "succeeded" else job["progress"]
+        progress.update(bar, completed=done, description=job["status"])
+    return job
+
+
+def model_path(client: Client, name: str) -> str:
+    """Return the path of a model that is named by its id or by an alias."""
+    from urllib.parse import quote
+
+    from service.client import ClientError
+
+    if name.startswith("mdl_"):
+        return f"/models/{quote(name, safe='')}"
+    for alias in all_items(client, "/aliases"):
+        if alias["name"] == name:
+            return f"/models/{alias['model_id']}"
+    raise ClientError(f"no alias is named {name!r}, and an id of a model starts with mdl_")
+
+
+def all_items(client: Client, path: str) -> Iterator[dict[str, Any]]:
+    """Yield what a list has, page by page."""
+    from urllib.parse import quote
+
+    cursor: str | None = ""
+    while cursor is not None:
+        page = client.get(f"{path}?limit=100{cursor and f'&cursor={quote(cursor)}'}")
+        yield from page["items"]
+        cursor = page["next_cursor"]
+
+
+def short_time(text: str | None) -> str:
+    """A time without its fraction; nothing for none."""
+    return "" if text is None else text[:19]
