@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_nothing_is_lost_in_short(short_dir: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("defect", "first", "says"),
     [
-        ("no fence", [("freeze", "worker 1"), ("freeze", "worker 2")] * 2, "not the last"),
+        ("no fence", [("freeze", "worker 1"), ("freeze", "worker 2")] * 2, "not the last|after the next had started"),
         ("no reconciler", [("kill", "worker 1"), ("kill", "worker 2")] * 2, "not finished"),
         ("no ringing again", [("kill", "redis")] * 6, "not finished"),
     ],
@@ -59,4 +60,4 @@ def test_it_goes_red(
         short_dir, 1, 60, fault_seconds=120, settle_seconds=25, first=first, defect=defect, CHAOS_LONG_EVERY="3"
     )
     show(capsys, chaos)
-    assert any(says in what for what in chaos.wrong), chaos.wrong
+    assert any(re.search(says, what) for what in chaos.wrong), chaos.wrong

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -12,6 +14,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.pool import NullPool
 
+import migrations
 from service.db import migrate
 from service.db.tables import Base
 
@@ -73,6 +76,56 @@ def test_a_kill_in_the_middle_leaves_a_whole_revision(engine, empty_database_url
     assert killed.returncode == 9
     assert set(inspect(engine).get_table_names()) <= {"alembic_version"}
     migrate.upgrade(empty_database_url)
+    with engine.connect() as connection:
+        assert migrate.current(connection) == migrate.head()
+
+
+KILL_AT_STATEMENT = """
+import os, signal, sys
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from service.db import migrate
+left = int(sys.argv[2])
+@event.listens_for(Engine, 'after_cursor_execute')
+def die(connection, cursor, statement, *rest):
+    global left
+    if statement.lstrip().split()[0] in ('CREATE', 'ALTER', 'INSERT', 'UPDATE', 'DROP', 'DELETE'):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+migrate.upgrade(sys.argv[1])
+"""
+
+
+def migrating(url: str, killed_at: int) -> subprocess.Popen[bytes]:
+    """Start a process that migrates and kills itself after so many statements that change something."""
+    return subprocess.Popen([sys.executable, "-c", KILL_AT_STATEMENT, url, str(killed_at)])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_kill_at_any_step_leaves_what_can_be_brought_up(engine, empty_database_url):
+    known = {path.name[:4] for path in Path(migrations.__file__).parent.joinpath("versions").glob("0*.py")}
+    place, kills = 1, 0
+    while migrating(empty_database_url, place).wait(60) != 0:
+        kills += 1
+        with engine.connect() as connection:
+            assert migrate.current(connection) in {None, *known}
+        place += 2
+        migrate.downgrade(empty_database_url, "base")
+    assert kills > 20
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True, "compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+@pytest.mark.slow
+def test_of_three_replicas_one_is_killed_in_the_middle(engine, empty_database_url):
+    replicas = [migrating(empty_database_url, killed_at) for killed_at in (12, 10**9, 10**9)]
+    statuses = [replica.wait(90) for replica in replicas]
+    # The one that is to be killed may have come last and found nothing to do.
+    assert statuses[0] in (-signal.SIGKILL, 0)
+    assert statuses[1:] == [0, 0]
     with engine.connect() as connection:
         assert migrate.current(connection) == migrate.head()
 
