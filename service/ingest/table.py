@@ -195,12 +195,12 @@ class _TableWriter:
         known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
         self._file.add_key_value_metadata({KINDS_KEY: json.dumps(known)})
         self._file.close()
+        profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
         warnings += [
             f"column {column.name!r}: texts begin or end with blanks, which count as part of them"
-            for column in self._columns
-            if column.outer_blanks
+            for column, profile in zip(self._columns, profiles, strict=True)
+            if column.outer_blanks and profile.kind == "category"  # elsewhere they do not matter
         ]
-        profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
         return Columnar("table", rows, profiles, duplicate_rows=self._comparison.duplicates())
 
     def discard(self) -> None:
