@@ -87,10 +87,11 @@ def measure(stack: Stack, send: Callable[[str, int, bool], None], megabytes: int
     stop.set()
     watcher.join()
     waits.sort()
+    grown = (peak - before) / MIB
+    median, late = 1000 * statistics.median(waits), 1000 * waits[int(0.99 * len(waits))]
     print(
-        f"{send.__name__}: {at_once} x {megabytes} MiB in {seconds:.0f} s; API grew by {(peak - before) / MIB:.1f} MiB "
-        f"({(peak - before) / MIB / at_once:.1f} each; bar 16); "
-        f"healthz median {1000 * statistics.median(waits):.0f} ms, p99 {1000 * waits[int(0.99 * len(waits))]:.0f} ms, of {len(waits)}"
+        f"{send.__name__}: {at_once} x {megabytes} MiB in {seconds:.0f} s; API grew by {grown:.1f} MiB "
+        f"({grown / at_once:.1f} each; bar 16); healthz median {median:.0f} ms, p99 {late:.0f} ms, of {len(waits)}"
     )
 
 
