@@ -324,7 +324,7 @@ def test_what_is_due_for_a_doorbell(database: Database, enqueue: Callable[..., s
         JOBS.release(session, found, "why")
         # An old doorbell that is noted late must not silence the new one.
         JOBS.mark_dispatched(session, [Doorbell(first, 0)])
-        assert JOBS.due_for_dispatch(session, 10) == [Doorbell(first, 1), Doorbell(third, 0)]
+        assert JOBS.due_for_dispatch(session, 10) == [Doorbell(first, 1, first=True), Doorbell(third, 0)]
         past = text("now() - interval '15 seconds'")
         session.execute(update(JobRow).where(JobRow.id == second).values(dispatched_at=past))
         assert [bell.job_id for bell in JOBS.due_for_dispatch(session, 10)] == [first, second, third]
