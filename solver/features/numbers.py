@@ -152,7 +152,7 @@ def _fit_column(
     if len(present) == 0:
         warnings.append(f"column {name!r} is left out: it has no number in the training rows")
         return None
-    median = float(np.median(present))
+    median = 2 * float(np.median(present / 2))  # so that the sum of two cannot overflow
     if present.min() == present.max():
         if has_indicator:  # where it is missing is all that it tells
             return median, median, 0.0, True
