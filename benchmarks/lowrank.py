@@ -173,7 +173,7 @@ def report(results):
         )
     for name, runs in results["workloads"].items():
         growing = [r for r in runs if r["rows"] in ROWS and not r["features_mapped"]]
-        if growing:
+        if len({r["rows"] for r in growing}) > 1:
             lines += ["", f"{name}: processor time grows with the rows to the power of {exponent(growing):.2f}."]
     return "\n".join(lines) + "\n"
 
