@@ -70,12 +70,15 @@ class Predictions:
         Of the positive class; None where the model is not calibrated. They never decide.
     warnings : list of str
         What the rows held that training had not seen.
+    unseen : mapping of str to int
+        Column to the number of rows with a category that training had not seen.
     """
 
     labels: list[str]
     scores: NDArray[np.float64]
     probabilities: NDArray[np.float64] | None
     warnings: list[str]
+    unseen: Mapping[str, int] = field(default_factory=dict)
 
 
 def _producer() -> dict[str, str]:
@@ -210,7 +213,7 @@ class Model:
         negative, positive = map(str, self.classes)
         labels = [positive if above else negative for above in (scores > self.decision.threshold).tolist()]
         probabilities = None if self.decision.probability is None else self.decision.probabilities(scores)
-        return Predictions(labels, scores, probabilities, counts.warnings())
+        return Predictions(labels, scores, probabilities, counts.warnings(), counts.unseen)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from service.models.schemas import (
     AliasPage,
     ChooseOperatingPoint,
     Curve,
+    Drift,
     Model,
     ModelSummary,
     OperatingPoint,
@@ -35,6 +36,7 @@ CostParameter = Annotated[
     float | None,
     Query(gt=0, le=1e12, description="Cost for kind `cost`; that of the objective, else 1, where it is not given."),
 ]
+Days = Annotated[int, Query(ge=1, le=366)]
 FormatParameter = Annotated[ExportFormat, Query(alias="format")]
 Accept = Annotated[str, Header(max_length=1000, include_in_schema=False)]
 PICTURES: dict[str, Any] = {
@@ -117,6 +119,11 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
     ) -> Page[OperatingPoint]:
         """List the operating points that were applied to a model, newest first. Without any the trained one decides."""
         return models.applied_points(caller.project_id, model_id, cursor, limit)
+
+    @router.get("/{model_id}/drift", operation_id="getModelDrift", responses=problems(404, 422))
+    def drift(caller: Reader, model_id: str, days: Days = 7) -> Drift:
+        """Show how the rows of the last days of UTC, today among them, differ from those of the training."""
+        return models.drift(caller.project_id, model_id, days)
 
     @router.get(
         "/{model_id}/export",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
+    Double,
     ForeignKey,
     ForeignKeyConstraint,
     Identity,
@@ -320,6 +321,28 @@ class ModelChunkRow(Base):
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
     seq: Mapped[int] = mapped_column(primary_key=True)
     data: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class ModelStatisticsRow(Base):
+    """What a model met and said in ``POST /predict`` and the Open Inference Protocol, on one day of UTC."""
+
+    __tablename__ = "model_statistics"
+
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+    model_id: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    threshold: Mapped[float] = mapped_column(Double, primary_key=True)
+    """By which it decided: shares of positives at different thresholds must not be mixed."""
+    rows: Mapped[int] = mapped_column(BigInteger)
+    outside_range: Mapped[int] = mapped_column(BigInteger)
+    """Rows with a score beyond those of the calibration rows."""
+    positive: Mapped[int] = mapped_column(BigInteger)
+    unseen: Mapped[dict[str, Any]]
+    """Column to the number of rows with a category that training never saw."""
+
+    __table_args__ = (
+        ForeignKeyConstraint(["project_id", "model_id"], ["models.project_id", "models.id"], ondelete="CASCADE"),
+    )
 
 
 class OperatingPointRow(Base):

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, delete, func, select
+from sqlalchemy import ColumnElement, Date, ScalarSelect, Select, and_, delete, func, select, text
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.orm import Session
 
-from service.db.tables import AliasChangeRow, AliasRow, DatasetRow, JobRow, ModelChunkRow, ModelRow, OperatingPointRow
+from service.db.tables import (
+    AliasChangeRow,
+    AliasRow,
+    DatasetRow,
+    JobRow,
+    ModelChunkRow,
+    ModelRow,
+    ModelStatisticsRow,
+    OperatingPointRow,
+)
 from service.identifiers import is_id
 from service.paging import Cursor, page_of
 from service.schemas import is_alias
@@ -54,6 +64,41 @@ class Origin:
     request: dict[str, Any] | None
     dataset_name: str | None
     dataset_sha256: str | None
+
+
+class UsageKey(NamedTuple):
+    """What rows are counted by."""
+
+    project_id: str
+    model_id: str
+    threshold: float
+
+
+@dataclass
+class ModelStatistics:
+    """Counts of predicted rows; see ``model_statistics``."""
+
+    rows: int = 0
+    outside_range: int = 0
+    positive: int = 0
+    unseen: dict[str, int] = field(default_factory=dict)
+
+    def add(self, rows: int, outside_range: int, positive: int, unseen: Mapping[str, int]) -> None:
+        """Count further rows, too."""
+        self.rows += rows
+        self.outside_range += outside_range
+        self.positive += positive
+        for column, count in unseen.items():
+            self.unseen[column] = self.unseen.get(column, 0) + count
+
+
+@dataclass(frozen=True)
+class DayStatistics:
+    """Counts of one day and threshold."""
+
+    day: date
+    threshold: float
+    counts: ModelStatistics
 
 
 class ModelRepository:
@@ -169,6 +214,66 @@ class ModelFileRepository:
             .where(ModelRow.project_id == self._project_id, ModelRow.id == model_id, ModelChunkRow.seq == seq)
         )
         return self._session.scalar(statement)
+
+
+class StatisticsRepository:
+    """Counts of predicted rows of the models of one project, in the transaction of `session`."""
+
+    def __init__(self, session: Session, project_id: str) -> None:
+        self._session = session
+        self._project_id = project_id
+
+    def add(self, key: UsageKey, counts: ModelStatistics) -> None:
+        """Add to the counts of today, unless the model was deleted meanwhile."""
+        values = {
+            "project_id": self._project_id,
+            "model_id": key.model_id,
+            "threshold": key.threshold,
+            "rows": counts.rows,
+            "outside_range": counts.outside_range,
+            "positive": counts.positive,
+            "unseen": json.dumps(counts.unseen),
+        }
+        self._session.execute(_ADD_STATISTICS, values)
+
+    def of_days(self, model_id: str, days: int) -> list[DayStatistics]:
+        """Return the counts of a model of the last `days` days, today among them, oldest first."""
+        first = func.timezone("utc", func.now()).cast(Date) - (days - 1)
+        statement = (
+            select(ModelStatisticsRow)
+            .where(ModelStatisticsRow.project_id == self._project_id, ModelStatisticsRow.model_id == model_id)
+            .where(ModelStatisticsRow.day >= first)
+            .order_by(ModelStatisticsRow.day, ModelStatisticsRow.threshold)
+        )
+        return [
+            DayStatistics(
+                row.day, row.threshold, ModelStatistics(row.rows, row.outside_range, row.positive, row.unseen)
+            )
+            for row in self._session.scalars(statement)
+        ]
+
+
+_ADD_STATISTICS = text(
+    """
+    INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, unseen)
+    SELECT project_id, id, CAST(timezone('utc', now()) AS date), CAST(:threshold AS float8), CAST(:rows AS bigint),
+           CAST(:outside_range AS bigint), CAST(:positive AS bigint), CAST(:unseen AS jsonb)
+      FROM models
+     WHERE project_id = :project_id AND id = :model_id
+       FOR KEY SHARE
+    ON CONFLICT (project_id, model_id, day, threshold) DO UPDATE
+       SET rows = model_statistics.rows + excluded.rows,
+           outside_range = model_statistics.outside_range + excluded.outside_range,
+           positive = model_statistics.positive + excluded.positive,
+           unseen = (
+             SELECT coalesce(jsonb_object_agg(summed.key, summed.value), '{}')
+               FROM (SELECT added.key, sum(added.value::bigint) AS value
+                       FROM (SELECT * FROM jsonb_each_text(model_statistics.unseen)
+                             UNION ALL
+                             SELECT * FROM jsonb_each_text(excluded.unseen)) AS added
+                      GROUP BY added.key) AS summed)
+    """
+)
 
 
 class AliasRepository:

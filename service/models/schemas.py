@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -239,6 +239,74 @@ class CostCurve(BaseCurve):
 
 
 Curve = Annotated[PrecisionRecallCurve | RocCurve | CostCurve, Field(discriminator="kind")]
+
+
+class UnseenColumn(Answer):
+    """A column with categories that training never saw."""
+
+    column: str
+    rows: int
+    share: float = Field(description="Of all rows.")
+
+
+class Prior(Answer):
+    """Share of the positive class: in training, and estimated for the rows that were predicted."""
+
+    training: float | None = Field(description="Among the labelled rows.")
+    estimate: float | None = Field(
+        description="Adjusted count (Forman 2008): (share predicted positive − false positive rate) / (true positive "
+        "rate − false positive rate), cut to 0 … 1, with the rates of the calibration rows at the threshold in use. "
+        "Null where that is undefined. It supposes that rows of a class are still like those of training."
+    )
+
+
+class DriftDay(Answer):
+    """One day of UTC."""
+
+    day: date
+    rows: int
+    outside_range: int
+    positive: int
+
+
+class Drift(Answer):
+    """How the rows that a model decided on differ from those that it was trained on.
+
+    Rows of `POST /predict` and of the Open Inference Protocol are counted, those of batches are not. Figures are a few
+    seconds old.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model_id": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62",
+                    "days": 7,
+                    "rows": 1200,
+                    "outside_range_share": 0.004,
+                    "threshold": 0.31,
+                    "rows_at_threshold": 1000,
+                    "positive_share": 0.35,
+                    "prior": {"training": 0.3, "estimate": 0.338},
+                    "unseen": [{"column": "job", "rows": 24, "share": 0.02}],
+                    "by_day": [{"day": "2026-11-01", "rows": 1200, "outside_range": 5, "positive": 420}],
+                }
+            ]
+        }
+    )
+
+    model_id: str
+    days: int
+    rows: int
+    outside_range_share: float | None = Field(
+        description="Share of rows whose score is beyond those of the calibration rows; null without either."
+    )
+    threshold: float = Field(description="The one in use.")
+    rows_at_threshold: int = Field(description="Rows that were decided by it: those of the next two figures.")
+    positive_share: float | None = Field(description="Share of rows that are predicted positive.")
+    prior: Prior
+    unseen: list[UnseenColumn] = Field(description="Most frequent first.")
+    by_day: list[DriftDay] = Field(description="Oldest first, at whatever threshold; days without rows are left out.")
 
 
 class PutAlias(Body):

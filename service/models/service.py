@@ -17,12 +17,14 @@ from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
 from service.jobs.schemas import Objective
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of
+from service.models.drift import drift_of
 from service.models.errors import AliasNotFound, ModelInUse, ModelNotFound, NoCurve, NothingToRollBack
-from service.models.repository import AliasRepository, ModelRepository, StoredModel
+from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
 from service.models.schemas import (
     Alias,
     AliasPage,
     ChooseOperatingPoint,
+    Drift,
     Measures,
     Model,
     ModelSummary,
@@ -107,6 +109,13 @@ class ModelService:
         if not report.get("curve"):
             raise NoCurve("this model has no operating curve")
         return curve_of(report, kind, applied or _trained(report), costs)
+
+    def drift(self, project_id: str, model_id: str, days: int) -> Drift:
+        """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""
+        with self._database.transaction() as session:
+            report, applied = _report(session, project_id, model_id)
+            counted = StatisticsRepository(session, project_id).of_days(model_id, days)
+        return drift_of(model_id, report, applied or _trained(report), days, counted)
 
     def choose(self, project_id: str, model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
         """Choose the threshold for another objective, and let the model decide by it if that is asked.

@@ -20,6 +20,7 @@ from service.predictions.errors import RowsDoNotFit
 from service.predictions.inputs import InputKind, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
+from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
 from solver.features import FeatureError
 from solver.model_file import Model, Predictions
@@ -49,8 +50,9 @@ class Decisions:
 class ReadyModel:
     """A model in the cache."""
 
-    def __init__(self, model_id: str, model: Model) -> None:
+    def __init__(self, model_id: str, model: Model, usage: ModelUsage) -> None:
         self.model_id = model_id
+        self.usage = usage
         self.model = model
         self.nbytes = model.nbytes + OBJECT_BYTES
         vectors = model.decision.support_vectors
@@ -84,6 +86,7 @@ class PredictionService:
         self._budget = RequestBudget(settings.predict_memory_bytes)
         self.cache: ByteCache[ReadyModel] = ByteCache(settings.model_cache_bytes)
         self._threads = CapacityLimiter(THREADS)
+        self.usage = UsageRecorder(database)
 
     def room(self) -> Room:
         """Return room for the body of one request, which grows as the body does."""
@@ -153,9 +156,11 @@ class PredictionService:
         return await to_thread.run_sync(decide, limiter=self._threads)
 
     async def _load(self, file: ModelFile) -> ReadyModel:
-        return await to_thread.run_sync(
-            lambda: ReadyModel(file.model_id, self._files.read(file)), limiter=self._threads
-        )
+        def load() -> ReadyModel:
+            model = self._files.read(file)
+            return ReadyModel(file.model_id, model, ModelUsage(self.usage, file.project_id, file.model_id, model))
+
+        return await to_thread.run_sync(load, limiter=self._threads)
 
 
 def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "body.rows") -> Decisions:
@@ -170,7 +175,9 @@ def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "b
 
 
 def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Decisions:
-    """Return what is answered; `extra` names columns that the model does not use."""
+    """Count the rows and return what is answered; `extra` names columns that the model does not use."""
+    scores = made.scores.tolist()
+    ready.usage.add(scores, made.labels, made.unseen)
     warnings = list(made.warnings)
     if extra:
         named = ", ".join(name[:100] for name in extra[:20]) + (", …" if len(extra) > 20 else "")
@@ -181,7 +188,7 @@ def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Dec
         threshold=ready.model.decision.threshold,
         predictions=[
             {"label": label, "score": score, "probability": probability}
-            for label, score, probability in zip(made.labels, made.scores.tolist(), probabilities, strict=True)
+            for label, score, probability in zip(made.labels, scores, probabilities, strict=True)
         ],
         warnings=warnings,
     )

@@ -61,6 +61,7 @@ SCOPES = {
         "getModel",
         "getModelCard",
         "getModelCurve",
+        "getModelDrift",
         "getUpload",
         "getUploadOffset",
         "getServerMetadata",

@@ -76,6 +76,7 @@ OPERATIONS = {
     "getModel": "GET /models/{model_id}",
     "getModelCard": "GET /models/{model_id}/card",
     "getModelCurve": "GET /models/{model_id}/curves/{kind}",
+    "getModelDrift": "GET /models/{model_id}/drift",
     "getLimits": "GET /limits",
     "getMetrics": "GET /metrics",
     "getProject": "GET /projects/{project_id}",

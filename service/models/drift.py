@@ -1,0 +1,77 @@
+"""How far what a model meets is from what it was trained on, from counts of predicted rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from service.models.repository import DayStatistics, ModelStatistics
+from service.models.schemas import Drift, DriftDay, Measures, OperatingPoint, Prior, UnseenColumn
+
+
+def drift_of(
+    model_id: str, report: dict[str, Any], point: OperatingPoint, days: int, counted: Sequence[DayStatistics]
+) -> Drift:
+    """Return the figures of a model; `point` is the operating point in use, `counted` has the days in order."""
+    total, decided = ModelStatistics(), ModelStatistics()
+    by_day: dict[Any, ModelStatistics] = {}
+    for part in counted:
+        counts = part.counts
+        sums = [total, by_day.setdefault(part.day, ModelStatistics())]
+        if part.threshold == point.threshold:
+            sums.append(decided)
+        for into in sums:
+            into.add(counts.rows, counts.outside_range, counts.positive, counts.unseen)
+    labelled = report["rows"]["positive"] + report["rows"]["negative"]
+    positive_share = _share(decided.positive, decided.rows)
+    return Drift(
+        model_id=model_id,
+        days=days,
+        rows=total.rows,
+        outside_range_share=_share(total.outside_range, total.rows) if report.get("curve") else None,
+        threshold=point.threshold,
+        rows_at_threshold=decided.rows,
+        positive_share=positive_share,
+        prior=Prior(
+            training=_share(report["rows"]["positive"], labelled),
+            estimate=adjusted_count(positive_share, point.calibration),
+        ),
+        unseen=[
+            UnseenColumn(column=column, rows=rows, share=rows / total.rows)
+            for column, rows in sorted(total.unseen.items(), key=lambda item: (-item[1], item[0]))
+        ],
+        by_day=[
+            DriftDay(day=day, rows=sums.rows, outside_range=sums.outside_range, positive=sums.positive)
+            for day, sums in by_day.items()
+        ],
+    )
+
+
+def adjusted_count(positive_share: float | None, measured: Measures | None) -> float | None:
+    """Return the share of positives that explains how many rows are predicted positive.
+
+    Forman, "Quantifying counts and costs via classification", Data Mining and Knowledge Discovery 17 (2008).
+
+    Parameters
+    ----------
+    positive_share : float or None
+        Share of rows predicted positive.
+    measured : Measures or None
+        What the same threshold gave on rows whose class is known.
+
+    Returns
+    -------
+    float or None
+        None where a rate is unknown, or the true positive rate is not above the false one.
+    """
+    if positive_share is None or measured is None:
+        return None
+    hits = _share(measured.true_positives, measured.true_positives + measured.false_negatives)
+    alarms = _share(measured.false_positives, measured.false_positives + measured.true_negatives)
+    if hits is None or alarms is None or hits <= alarms:
+        return None
+    return min(1.0, max(0.0, (positive_share - alarms) / (hits - alarms)))
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,90 @@
+"""What models met and said while predicting: counted in memory, written to Postgres every few seconds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+
+from anyio import sleep, to_thread
+
+from service.db.session import AWAY, Database
+from service.models.repository import ModelStatistics, StatisticsRepository, UsageKey
+from solver.model_file import Model
+
+FLUSH_SECONDS = 5.0
+MAX_WAITING = 10_000
+"""Models and thresholds whose counts are held at most while Postgres is away."""
+
+log = logging.getLogger("prefsvm.usage")
+
+
+class UsageRecorder:
+    """Counts predicted rows by model and threshold. A process that is killed loses the last few seconds of them.
+
+    Parameters
+    ----------
+    database : Database
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._counts: dict[UsageKey, ModelStatistics] = {}
+
+    def add(self, key: UsageKey, rows: int, outside_range: int, positive: int, unseen: Mapping[str, int]) -> None:
+        """Count rows. May be called from any thread."""
+        with self._lock:
+            known = self._counts.get(key)
+            if known is None:
+                if len(self._counts) >= MAX_WAITING:
+                    return
+                known = self._counts[key] = ModelStatistics()
+            known.add(rows, outside_range, positive, unseen)
+
+    def flush(self) -> None:
+        """Write what was counted since; it is kept for the next time if Postgres is away."""
+        with self._lock:
+            taken, self._counts = self._counts, {}
+        if not taken:
+            return
+        try:
+            with self._database.transaction() as session:
+                # In one order, so that processes that write at once do not wait for each other in a circle.
+                for key in sorted(taken):
+                    StatisticsRepository(session, key.project_id).add(key, taken[key])
+        except AWAY as error:
+            log.warning("the database does not answer (%s)", type(error).__name__)
+            for key, met in taken.items():
+                self.add(key, met.rows, met.outside_range, met.positive, met.unseen)
+
+    async def flush_forever(self) -> None:
+        """Flush every `FLUSH_SECONDS`, until cancelled."""
+        while True:
+            await sleep(FLUSH_SECONDS)
+            try:
+                await to_thread.run_sync(self.flush)
+            except Exception:
+                log.exception("figures of predictions were lost")  # a defect here must not end the API
+
+
+class ModelUsage:
+    """Counts the rows of one model at one threshold."""
+
+    def __init__(self, recorder: UsageRecorder, project_id: str, model_id: str, model: Model) -> None:
+        self._recorder = recorder
+        self._key = UsageKey(project_id, model_id, model.decision.threshold)
+        self._positive = str(model.classes[1])
+        # The thresholds of the curve reach just beyond the scores of the calibration rows.
+        curve = model.curve
+        self._low = float("-inf") if curve is None else float(curve.thresholds[-1])
+        self._high = float("inf") if curve is None else float(curve.thresholds[0])
+
+    def add(self, scores: Sequence[float], labels: Sequence[str], unseen: Mapping[str, int]) -> None:
+        """Count decided rows. May be called from any thread, and must be quick: it is part of every prediction."""
+        low, high = self._low, self._high
+        if len(scores) == 1:
+            outside = 0 if low <= scores[0] <= high else 1
+        else:
+            outside = sum([not low <= score <= high for score in scores])
+        self._recorder.add(self._key, len(scores), outside, labels.count(self._positive), unseen)
