@@ -20,7 +20,10 @@ log = logging.getLogger("prefsvm.usage")
 
 
 class UsageRecorder:
-    """Counts predicted rows by model and threshold. A process that is killed loses the last few seconds of them.
+    """Counts predicted rows by model and threshold.
+
+    Figures, not accounts: a process that is killed loses the last few seconds of them, and those of a transaction whose
+    end nobody heard of are written again.
 
     Parameters
     ----------
@@ -57,15 +60,14 @@ class UsageRecorder:
             log.warning("the database does not answer (%s)", type(error).__name__)
             for key, met in taken.items():
                 self.add(key, met.rows, met.outside_range, met.positive, met.unseen)
+        except Exception:  # a defect here must neither end the API nor keep it from closing
+            log.exception("figures of predictions were lost")
 
     async def flush_forever(self) -> None:
         """Flush every `FLUSH_SECONDS`, until cancelled."""
         while True:
             await sleep(FLUSH_SECONDS)
-            try:
-                await to_thread.run_sync(self.flush)
-            except Exception:
-                log.exception("figures of predictions were lost")  # a defect here must not end the API
+            await to_thread.run_sync(self.flush)
 
 
 class ModelUsage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from service.db.session import Database
 from service.models.drift import adjusted_count
 from service.models.repository import UsageKey
 from service.models.schemas import Measures
+from service.predictions import usage
 from service.predictions.usage import UsageRecorder
 from service.settings import Settings
 from solver.evaluation import OperatingCurve
@@ -79,6 +81,20 @@ def test_predictions_are_counted_and_compared_with_the_training(
 
         client.delete(f"/models/{model_id}").raise_for_status()
         assert client.get(f"/models/{model_id}/drift").status_code == 404
+
+
+def test_figures_come_while_the_service_runs(
+    settings: Settings, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "FLUSH_SECONDS", 0.05)
+    model_id = store_model(database, tmp_path)
+    with api_client(settings) as client:
+        for expected in (len(ROWS), 2 * len(ROWS)):
+            client.post("/predict", json={"model": model_id, "rows": ROWS}).raise_for_status()
+            until = time.monotonic() + 10
+            while client.get(f"/models/{model_id}/drift").json()["rows"] != expected:
+                assert time.monotonic() < until
+                time.sleep(0.02)
 
 
 def test_counts_add_up_whoever_writes_them(database: Database, tmp_path: Path) -> None:
