@@ -165,7 +165,15 @@ class Ascent:
     def _meet_constraint(self) -> None:
         """Move the few variables it takes to meet the equality constraint to rounding."""
         problem = self.problem
-        exact = repair(self.a, problem.y, problem.lo, problem.hi, problem.delta)
+        start = self.a.copy()
+        # The free variable with the most room takes all: one that is moved to a bound, or off it, would violate
+        # optimality by far more than the constraint was missed.
+        room = np.minimum(start - problem.lo, problem.hi - start)
+        widest = int(np.argmax(room))
+        excess = float(problem.y @ start) - problem.delta
+        if room[widest] > abs(excess):
+            start[widest] -= problem.y[widest] * excess
+        exact = repair(start, problem.y, problem.lo, problem.hi, problem.delta)
         moved = np.flatnonzero(exact != self.a)
         self.w += self._weights(moved, exact[moved] - self.a[moved])
         self.a[moved] = exact[moved]

@@ -133,14 +133,13 @@ def trained_by_worker(client, database, settings, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_what_cannot_be_learned_from_ends_as_a_clear_error(trained_by_worker, algorithm):
-    wrong = {
-        "too_few_labelled": table(1, 10, 10),
-        "one_class": table(10, 0, 10),
-    }
+def test_what_cannot_be_learned_from_ends_as_a_clear_error(client, trained_by_worker, algorithm):
+    one_class = train_body(upload(client, table(10, 0, 10)), algorithm=algorithm, params={}, objective=COST)
+    assert refused(client.post("/train", json=one_class)) == ["body.target"]  # the profile tells it
+    wrong = {"too_few_labelled": table(1, 10, 10)}
     if ALGORITHMS[algorithm].uses_unlabelled:
         wrong["no_unlabelled"] = table(10, 10, 0)
-    words = {"too_few_labelled": "1 of 'spam'", "one_class": "'spam'", "no_unlabelled": "unlabelled rows"}
+    words = {"too_few_labelled": "1 of 'spam'", "no_unlabelled": "unlabelled rows"}
     for code, content in wrong.items():
         with pytest.raises(JobError) as caught:
             trained_by_worker(algorithm, content)

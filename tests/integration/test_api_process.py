@@ -129,7 +129,7 @@ def test_without_postgres_503_and_healthz(settings, tmp_path):
         ready = client.get("/readyz")
         assert ready.status_code == 503
         checks = {name: check["ok"] for name, check in ready.json()["checks"].items()}
-        assert checks == {"database": False, "migrations": False, "broker": True, "worker": False}
+        assert checks == {"database": False, "migrations": False, "broker": True, "worker": False, "queue": False}
     assert blob_files(settings) == []
 
 
