@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -46,6 +46,7 @@ class Message:
     attempt: int
     url: str
     secret: bytes
+    project_id: str
 
 
 class Outbox:
@@ -62,22 +63,44 @@ class Outbox:
         self._session = session
         self._lease = timedelta(seconds=lease_seconds)
 
-    def take(self, busy: Collection[str], limit: int) -> list[Message]:
-        """Take messages that are due: the oldest one of each webhook, but none of the `busy` webhooks."""
+    def take(
+        self, busy: Collection[str], limit: int, *, crowded: Collection[str] = (), most_of_project: int | None = None
+    ) -> list[Message]:
+        """Take messages that are due: the oldest one of each webhook, the webhooks that have waited longest first.
+
+        Parameters
+        ----------
+        busy : collection of str
+            Webhooks that are left out.
+        limit : int
+            Messages at most.
+        crowded : collection of str, optional
+            Projects that are left out.
+        most_of_project : int, optional
+            Messages of one project at most, so that those of others do not wait behind addresses that never answer.
+        """
         delivery = WebhookDeliveryRow
         place = func.row_number().over(
             partition_by=delivery.webhook_id, order_by=(delivery.next_attempt_at, delivery.id)
         )
-        due = (
-            select(delivery.id, place.label("place"))
+        first = (
+            select(delivery.id, delivery.next_attempt_at, WebhookRow.project_id, place.label("place"))
+            .join(WebhookRow, WebhookRow.id == delivery.webhook_id)
             .where(
-                delivery.status == "pending", delivery.next_attempt_at <= func.now(), delivery.webhook_id.not_in(busy)
+                delivery.status == "pending",
+                delivery.next_attempt_at <= func.now(),
+                delivery.webhook_id.not_in(busy),
+                WebhookRow.project_id.not_in(crowded),
             )
             .subquery()
         )
+        share = func.row_number().over(partition_by=first.c.project_id, order_by=(first.c.next_attempt_at, first.c.id))
+        due = select(first.c.id, share.label("share")).where(first.c.place == 1).subquery()
+        chosen = select(due.c.id).where(due.c.share <= (limit if most_of_project is None else most_of_project))
         locked = (
             select(delivery.id)
-            .where(delivery.id.in_(select(due.c.id).where(due.c.place == 1)), delivery.next_attempt_at <= func.now())
+            .where(delivery.id.in_(chosen), delivery.next_attempt_at <= func.now())
+            .order_by(delivery.next_attempt_at, delivery.id)
             .limit(limit)
             .with_for_update(skip_locked=True)
         )
@@ -93,10 +116,12 @@ class Outbox:
                 delivery.attempts,
                 WebhookRow.url,
                 WebhookRow.secret,
+                WebhookRow.project_id,
             )
             .execution_options(synchronize_session=False)
         )
-        return [Message(*row) for row in self._session.execute(taken)]
+        rows: Sequence[Any] = self._session.execute(taken).all()
+        return [Message(*row) for row in rows]
 
     def delivered(self, message: Message) -> None:
         """Note that a message has arrived."""

@@ -11,6 +11,7 @@ import random
 import ssl
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from sqlalchemy.exc import DBAPIError
@@ -29,6 +30,9 @@ POLL_SECONDS = 0.5
 LEASE_SECONDS = 60.0
 SLOTS = 8
 """Webhooks that are sent to at the same time; to one of them always one message after the other."""
+PROJECT_SLOTS = 2
+"""Messages of one project that are taken at a time, and under way when none is taken more: others' do not wait long
+behind addresses that never answer."""
 AGAIN_SECONDS = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 36_000.0)
 """Pauses after the failures; after one more the message is given up. As the specification proposes: about 30 hours."""
 SPREAD = 0.1
@@ -70,7 +74,8 @@ class WebhookSender:
         self._lease_seconds = lease_seconds
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._busy: set[str] = set()
+        self._busy: dict[str, str] = {}
+        """Webhooks that are sent to now, with their projects."""
         self._done = threading.Event()
 
     def stop(self) -> None:
@@ -98,13 +103,15 @@ class WebhookSender:
 
     def _take(self) -> list[Message]:
         with self._lock:
-            busy = set(self._busy)
+            busy = dict(self._busy)
         if len(busy) >= SLOTS:
             return []
+        crowded = [project for project, count in Counter(busy.values()).items() if count >= PROJECT_SLOTS]
         with self._database.transaction() as session:
-            taken = Outbox(session, self._lease_seconds).take(busy, SLOTS - len(busy))
+            outbox = Outbox(session, self._lease_seconds)
+            taken = outbox.take(busy, SLOTS - len(busy), crowded=crowded, most_of_project=PROJECT_SLOTS)
         with self._lock:
-            self._busy |= {message.webhook_id for message in taken}
+            self._busy |= {message.webhook_id: message.project_id for message in taken}
         return taken
 
     def _deliver(self, message: Message) -> None:
@@ -119,7 +126,7 @@ class WebhookSender:
             log.exception("%s: unexpected error", message.id)
         finally:
             with self._lock:
-                self._busy.discard(message.webhook_id)
+                self._busy.pop(message.webhook_id, None)
             self._done.set()
 
     def _attempt(self, message: Message) -> tuple[str, bool]:

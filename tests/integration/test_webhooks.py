@@ -34,6 +34,7 @@ from service.settings import Settings
 from service.webhooks import addresses, post
 from service.webhooks.addresses import parse_destination, resolve
 from service.webhooks.errors import AddressRefusedError
+from service.webhooks.outbox import Outbox, announce_end
 from service.webhooks.sender import WebhookSender
 
 JOBS = JobLifecycle(30, 15)
@@ -416,6 +417,23 @@ def test_other_projects_hear_nothing(settings: Settings, database: Database) -> 
     mine, _ = hook(database, "https://example.com/")
     end_job(database)
     assert [row.webhook_id for row in deliveries(database)] == [mine]
+
+
+def test_many_webhooks_of_one_project_leave_room_for_those_of_others(database: Database) -> None:
+    with database.transaction() as session:
+        session.connection().exec_driver_sql("INSERT INTO projects (id, name) VALUES ('prj_other', 'other')")
+        theirs = WebhookRow(id=new_id("wh"), project_id="prj_other", url="https://example.com/", secret=b"1")
+        session.add(theirs)
+    for number in range(6):
+        hook(database, f"https://example.com/{number}")
+    job_id = end_job(database)
+    with database.transaction() as session:
+        announce_end(session, job_id, "failed", "prj_other")
+        first = Outbox(session, 60).take((), 8, most_of_project=2)
+        assert sorted(message.project_id for message in first) == sorted([DEFAULT_PROJECT] * 2 + ["prj_other"])
+        busy = {message.webhook_id for message in first}
+        assert Outbox(session, 60).take(busy, 5, crowded=[DEFAULT_PROJECT], most_of_project=2) == []
+        assert len(Outbox(session, 60).take(busy, 3)) == 3
 
 
 def test_the_dispatcher_sends_them(settings: Settings, database: Database, receive: Callable[..., Receiver]) -> None:
