@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from service.access.schemas import ChangeProject, CreateKey, CreateProject, Key, LimitsAnswer, NewKey, Project
 from service.access.service import KeyService, ProjectService
 from service.api.access import Admin, Reader
 from service.api.json_body import JsonRoute
 from service.api.parameters import CursorText, Limit, problems
+from service.errors import InvalidRequest
 from service.schemas import Page
 
 Grace = Annotated[
@@ -36,8 +37,16 @@ def keys_router(keys: KeyService) -> APIRouter:
         return keys.list(caller.project_id, cursor, limit)
 
     @router.post("/{key_id}/rotate", operation_id="rotateKey", status_code=201, responses=problems(404, 409, 422))
-    def rotate(caller: Admin, key_id: str, grace_seconds: Grace = 86400) -> NewKey:
-        """Make a new key with the name, the scopes and the length of life of this one, which ends after a while."""
+    def rotate(caller: Admin, request: Request, key_id: str, grace_seconds: Grace = 86400) -> NewKey:
+        """Make a new key with the name, the scopes and the length of life of this one, which ends after a while.
+
+        A body, or a parameter that there is not, is refused: a leaked key must not live on because of a slip.
+        """
+        for name in request.query_params:
+            if name != "grace_seconds":
+                raise InvalidRequest("query: the only parameter is grace_seconds")
+        if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+            raise InvalidRequest("body: expected none; say ?grace_seconds=… in the query")
         return keys.rotate(caller.project_id, key_id, grace_seconds)
 
     @router.delete("/{key_id}", operation_id="revokeKey", status_code=204, responses=problems(404, 422))

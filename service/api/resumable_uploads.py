@@ -179,5 +179,7 @@ def _metadata(header: str) -> dict[str, str]:
             raise MalformedRequest("Upload-Metadata: expected pairs of a key and a text in base64") from None
         if not key or key in metadata:
             raise MalformedRequest("Upload-Metadata: expected each key once")
+        if "\0" in value:
+            raise MalformedRequest("Upload-Metadata: expected texts without the character NUL")
         metadata[key] = value
     return metadata

@@ -166,7 +166,8 @@ class JobService:
         if last is None or (last.kind == LAST_KIND and after >= last.id):
             return None
         self._feed.check_room()
-        return self._feed.follow(job_id, after, KEEP_ALIVE_SECONDS)
+        # Whoever names an event that is not there yet would never hear of the end.
+        return self._feed.follow(job_id, min(after, last.id), KEEP_ALIVE_SECONDS)
 
     def cancel(self, project_id: str, job_id: str, keep_best: bool) -> Job:
         """End a queued job at once, or ask the worker of a running one to stop.

@@ -331,7 +331,11 @@ def test_what_is_no_live_key_is_refused(
 def test_rotation(world: World) -> None:
     admin = world.ours.headers("admin")
     old = world.client.post("/keys", json={"name": "mail", "scopes": ["read"], "expires_in_days": 10}, headers=admin)
-    new = world.client.post(f"/keys/{old.json()['id']}/rotate?grace_seconds=1", headers=admin)
+    rotate = f"/keys/{old.json()['id']}/rotate"
+    # A slip must not leave a leaked key alive for the usual day.
+    assert world.client.post(f"{rotate}?grace_hours=0", headers=admin).status_code == 422
+    assert world.client.post(rotate, json={"grace_seconds": 0}, headers=admin).status_code == 422
+    new = world.client.post(f"{rotate}?grace_seconds=1", headers=admin)
     assert new.status_code == 201
     for made in (old, new):
         assert world.client.get("/limits", headers=bearer(made.json()["key"])).status_code == 200

@@ -108,6 +108,17 @@ def test_who_was_cut_off_goes_on_where_it_was(client: httpx.Client, database: Da
     assert (done.status_code, done.content) == (204, b"")
 
 
+def test_who_names_an_event_that_is_not_there_hears_of_the_end_all_the_same(
+    client: httpx.Client, database: Database
+) -> None:
+    job_id = new_job(client, database)
+    claim = claimed(database, job_id)
+    late = {**STREAM, "Last-Event-ID": "9999999999"}
+    with client.stream("GET", f"/jobs/{job_id}/events", headers=late) as response:
+        fail(database, claim)
+        assert [event["event"] for event in parsed(response.iter_lines())][-1] == "finished"
+
+
 def test_what_is_wrong_is_said_before_the_stream_begins(client: httpx.Client, database: Database) -> None:
     job_id = new_job(client, database)
     unknown = client.get(f"/jobs/job_{'0' * 32}/events", headers=STREAM)

@@ -144,6 +144,7 @@ def test_the_rules_of_the_protocol(client, settings, database):
         ({"Upload-Length": str(settings.max_upload_bytes + 1)}, 413),
         ({"Upload-Length": str(10**30)}, 422),
         ({"Upload-Length": "1", "Upload-Metadata": "filename !"}, 400),
+        ({"Upload-Length": "1", "Upload-Metadata": encoded(filename="a\0.csv")}, 400),
         ({"Upload-Length": "1", "Upload-Metadata": encoded(format="xls")}, 422),
         ({"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv", options="[]")}, 422),
         ({"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv", options='{"x": 1}')}, 422),
