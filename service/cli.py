@@ -50,6 +50,7 @@ Delimiter = Annotated[
     ),
 ]
 Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
+Decimal = Annotated[str, typer.Option(help="Decimal sign of the numbers, a point or a comma.", show_default="point")]
 ALGORITHM_NAMES = ("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training")
 """Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""
 
@@ -157,10 +158,16 @@ def upload(
     delimiter: Delimiter = None,
     missing: Missing = [],  # noqa: B006
     encoding: Annotated[str | None, typer.Option(help="Encoding of a csv or tsv file.", show_default="utf-8")] = None,
+    decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns."""
-    given = {"delimiter": delimiter, "missing": missing, "encoding": encoding}
+    given = {
+        "delimiter": delimiter,
+        "missing": missing,
+        "encoding": encoding,
+        "decimal": None if decimal == "." else decimal,
+    }
     options = {option: value for option, value in given.items() if value}
     with open_client(url) as client:
         dataset = client.upload(file, name=name, format=format, options=options)
@@ -326,6 +333,7 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="CSV file to write.", show_default="standard output")] = None,
     delimiter: Delimiter = None,
     missing: Missing = [],  # noqa: B006
+    decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
     """Predict the rows of a CSV file; writes them with columns more: label, score, and probability if there is one."""
@@ -336,12 +344,16 @@ def predict(
     delimiter = "\t" if delimiter == "\\t" else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise typer.BadParameter("--delimiter takes one character other than a quote")
+    if decimal not in (".", ",") or decimal == delimiter:
+        raise typer.BadParameter("--decimal takes . or , and not the delimiter")
 
     with open_client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
         columns = client.get(model_path(client, model))["columns"]
         kinds = {column["name"]: column["kind"] for column in columns}
         with nullcontext(sys.stdout) if out is None else published(out) as sink:
-            warnings = predict_csv(client, model, source, sink, kinds=kinds, delimiter=delimiter, missing=missing)
+            warnings = predict_csv(
+                client, model, source, sink, kinds=kinds, delimiter=delimiter, missing=missing, decimal=decimal
+            )
     for warning in warnings:
         print(f"note: {warning}", file=sys.stderr)
 

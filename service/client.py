@@ -241,6 +241,7 @@ def predict_csv(
     kinds: Mapping[str, str] | None = None,
     delimiter: str = ",",
     missing: Collection[str] = (),
+    decimal: str = ".",
 ) -> list[str]:
     """Predict the rows of a CSV file and write them with the columns ``prefsvm_label`` and ``prefsvm_score``.
 
@@ -263,6 +264,8 @@ def predict_csv(
         One character, of both files.
     missing : collection of str, default ()
         Values that mean "missing", such as ``NA``. The empty one always does.
+    decimal : {".", ","}, default "."
+        Decimal sign of the numbers.
 
     Returns
     -------
@@ -282,7 +285,7 @@ def predict_csv(
         for lines in _pieces(_checked(reader, len(header))):
             rows = [
                 {
-                    name: None if text in missing else cell(text, known.get(name))
+                    name: None if text in missing else cell(text, known.get(name), decimal)
                     for name, text in zip(header, line, strict=True)
                 }
                 for line in lines
@@ -318,13 +321,17 @@ def _pieces(lines: Iterator[list[str]]) -> Iterator[list[list[str]]]:
         yield piece
 
 
-def cell(text: str, kind: str | None = None) -> int | float | str | None:
+def cell(text: str, kind: str | None = None, decimal: str = ".") -> int | float | str | None:
     """Return what a CSV cell is to a model: nothing, a number, or text.
 
-    Where the kind of its column is not known, it is guessed by the rules of uploads: ``01234`` is text.
+    Where the kind of its column is not known, it is guessed by the rules of uploads: ``01234`` is text, and so is
+    ``1.5`` where numbers are written with a comma.
     """
     if text == "":
         return None
+    if decimal == "," and kind in (None, "number"):
+        pointed = text.replace(",", ".") if "." not in text else ""
+        return cell(pointed, kind) if PLAIN_NUMBER.fullmatch(pointed) else text
     if kind not in (None, "number") or not PLAIN_NUMBER.fullmatch(text):
         return text
     # Whole numbers stay whole: a model takes them for a number or for a category, whichever its column is.

@@ -239,7 +239,7 @@ def checked_format(name: str, values: Sequence[str]) -> str:
 
 def _parse(values: Sequence[str | None], date_format: str) -> tuple[NDArray[np.float64], int]:
     """Days since 1970, weekday, month and hour by row, shape (4, rows), NaN without a date; and how many are none."""
-    read = _reader(date_format)
+    read, read_iso = _reader(date_format), _reader(ISO)
     nothing = (math.nan,) * 4
     known: dict[str, tuple[float, float, float, float]] = {}
     unreadable = 0
@@ -248,7 +248,7 @@ def _parse(values: Sequence[str | None], date_format: str) -> tuple[NDArray[np.f
         found = nothing
         if value is not None:
             if value not in known:
-                moment = read(value)
+                moment = read(value) or read_iso(value)  # which can be taken for nothing else
                 known[value] = nothing if moment is None else _parts_of(moment)
             found = known[value]
             unreadable += found is nothing

@@ -93,6 +93,12 @@ def test_cells_of_columns_that_are_no_numbers_stay_texts(kind):
     assert cell("1.50", "number") == 1.5
 
 
+def test_cells_with_a_decimal_comma():
+    given = ("", "1,5", "-2", "1.5", "1,2,3", "x,y", "1,5e2")
+    assert [cell(text, None, ",") for text in given] == [None, 1.5, -2, "1.5", "1,2,3", "x,y", 150.0]
+    assert cell("1,5", "text", ",") == "1,5"
+
+
 def test_numbers_are_what_they_are_to_an_upload():
     assert f"^{client.PLAIN_NUMBER.pattern}$" == numbers.PLAIN_NUMBER
 

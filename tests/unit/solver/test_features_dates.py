@@ -67,6 +67,13 @@ def test_what_is_no_date_counts_as_missing_and_is_said() -> None:
     np.testing.assert_array_equal(np.asarray(X)[1], np.zeros(features.n_features))
 
 
+def test_iso_dates_are_read_whatever_the_fitted_ones_looked_like() -> None:
+    features, _ = features_of(dates("03.10.2024", "14.10.2024", "24.12.2024"))
+    X, counts = features.transform(dates("2024-10-03"))
+    assert counts.unreadable == {}
+    np.testing.assert_array_equal(np.asarray(X), features.transform(dates("03.10.2024"))[0])
+
+
 @pytest.mark.parametrize("date_format", FORMATS)
 def test_every_format_is_recognised_and_gives_the_same_features(date_format: str) -> None:
     moments = [datetime(2026, 1, 3, 5, 7) + timedelta(days=9 * i, hours=5 * i) for i in range(30)]
