@@ -20,6 +20,7 @@ from service.cli_resources import (
     datasets_app,
     download_card,
     download_model,
+    drift,
     follow,
     retry,
     threshold,
@@ -400,6 +401,7 @@ app.command("retry")(retry)
 app.command("follow")(follow)
 app.command("threshold")(threshold)
 app.command("curve")(curve)
+app.command("drift")(drift)
 app.command("card")(download_card)
 app.command("export")(download_model)
 app.add_typer(datasets_app, name="datasets", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""``prefsvm datasets``, ``aliases``, ``threshold``, ``curve``, ``card``, ``export``, ``retry``, ``follow``."""
+"""``prefsvm datasets`` and ``aliases``, and what is done with one job (``retry``) or model (``export``)."""
 
 from __future__ import annotations
 
@@ -161,6 +161,29 @@ def curve(
     form = forms.get(out.suffix.lower(), "application/json") if out is not None else "application/json"
     with open_client(url) as client:
         _write(client, f"{model_path(client, model)}/curves/{kind}", out, form)
+
+
+def drift(
+    model: ModelName,
+    days: Annotated[int, typer.Option(min=1, max=366, help="How far back.")] = 7,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show how the rows that a model met while predicting differ from those that it was trained on."""
+    with open_client(url) as client:
+        found = client.get(f"{model_path(client, model)}/drift?days={days}")
+    rows = [
+        ("rows", found["rows"]),
+        ("score outside those of the calibration", _percent(found["outside_range_share"])),
+        ("predicted positive at the threshold in use", _percent(found["positive_share"])),
+        ("positive by estimate", _percent(found["prior"]["estimate"])),
+        ("positive in training", _percent(found["prior"]["training"])),
+        *((f"unseen values in {column['column']}", _percent(column["share"])) for column in found["unseen"]),
+    ]
+    print_table(f"{found['model_id']}, last {days} days", ("", ""), rows)
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{share:.1%}"
 
 
 def download_card(model: ModelName, out: Out = None, url: Url = DEFAULT_URL) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 from api_support import api_client, store_dataset, store_model, tiny_model, train_body, upload
@@ -65,6 +66,20 @@ def test_models_are_taken_away(prefsvm, client, database, tmp_path):
     assert json.loads(prefsvm("curve", model))["kind"] == "pr"
     assert "no alias is named 'nobody'" in prefsvm("export", "nobody", code=1)
     assert "points at this model" in prefsvm("models", model, "--delete", code=1)
+
+
+def test_drift(prefsvm, client, database, tmp_path):
+    model = store_model(database, tmp_path)
+    assert re.search(r"rows +0 *\n", prefsvm("drift", model))
+    rows = [{"age": 20, "job": "clerk"}, {"age": 50, "job": "pilot"}]
+    assert client.post("/predict", json={"model": model, "rows": rows}).status_code == 200
+    shown = ""
+    for _ in range(150):  # figures are written every few seconds
+        shown = prefsvm("drift", model)
+        if re.search(r"rows +2 *\n", shown):
+            break
+        time.sleep(0.1)
+    assert re.search(r"unseen values in job +50\.0%", shown), shown
 
 
 def test_a_threshold_is_chosen_and_applied(prefsvm, client, database, tmp_path):
