@@ -1,4 +1,4 @@
-"""Deletes what is older than its owner wants to keep. Nothing is deleted unless a setting says so.
+"""Deletes what is older than its owner wants to keep: nothing unless a setting says so, but old idempotency keys.
 
 Every API process runs a `Keeper`; an advisory lock of Postgres lets one of them work at a time.
 """
