@@ -6,9 +6,7 @@ indices; arrays become host arrays only when asked to; kernels take arguments of
 
 import ctypes
 import functools
-import hashlib
 import operator
-import os
 import platform
 import shutil
 import subprocess
@@ -37,19 +35,15 @@ def reason_to_skip() -> str | None:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The kernels as a shared library, compiled once for each state of the sources."""
-    header = HERE / "cuda_shim.h"
-    code = f'#include "{header}"\n#include "{SOURCE}"\n' + "".join(f"EXPORT({name})\n" for name in KERNELS)
-    digest = hashlib.sha256(code.encode() + header.read_bytes() + SOURCE.read_bytes()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"prefsvm-cuda-shim-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    target = folder / f"{digest}.so"
-    if not target.exists():
-        part = folder / f"{digest}.{os.getpid()}.so"
-        options = ["-std=c++17", "-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
-        subprocess.run(["g++", *options, "-o", part, "-x", "c++", "-"], input=code.encode(), check=True)
-        part.replace(target)
-    return ctypes.CDLL(str(target))
+    """The kernels as a shared library, compiled once a process."""
+    code = f'#include "{HERE / "cuda_shim.h"}"\n#include "{SOURCE}"\n'
+    code += "".join(f"EXPORT({name})\n" for name in KERNELS)
+    options = ["-std=c++17", "-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
+    # What is loaded stays loaded when its file goes. A folder that others can foresee must not be loaded from.
+    with tempfile.TemporaryDirectory(prefix="prefsvm-") as folder:
+        target = Path(folder) / "kernels.so"
+        subprocess.run(["g++", *options, "-o", target, "-x", "c++", "-"], input=code.encode(), check=True)
+        return ctypes.CDLL(str(target))
 
 
 class ShimOutOfMemoryError(Exception):
