@@ -28,7 +28,9 @@ def check(chaos: ChaosRun) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_lost(short_dir: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
-    chaos = run(short_dir, seed, JOBS, fault_seconds=60 + JOBS)
+    # However short the run: two workers are frozen with a job in hand, so that late writes are there to be refused.
+    first = [("freeze", "worker 1"), ("freeze", "worker 2")]
+    chaos = run(short_dir, seed, JOBS, fault_seconds=60 + JOBS, first=first)
     show(capsys, chaos)
     check(chaos)
 

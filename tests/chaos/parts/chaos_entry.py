@@ -1,5 +1,8 @@
 """Starts a part of the product as it is, but for a note of each late write that was refused, or with one defect put in.
 
+A worker's clock stands still while it is frozen, as on a machine that was suspended: it does not know by itself that
+its lease is over, so only the fence keeps its late writes out.
+
 ``python -m chaos_entry worker`` or ``dispatcher``; ``CHAOS_NOTES`` names the file for the notes, ``CHAOS_DEFECT`` the
 defect. Only the chaos tests start parts this way, to see that they notice.
 """
@@ -17,6 +20,7 @@ from sqlalchemy import Update, select, update
 
 from service.db.tables import JobRow
 from service.jobs.lease import Claim, JobLifecycle, Reconciled, Signals
+from worker.heartbeat import LeaseKeeper
 
 FENCED = ("heartbeat", "signals", "record_progress", "finish_succeeded", "finish_failed", "attempt_crashed", "release")
 MODULES = {"worker": "worker.main", "dispatcher": "service.dispatcher"}
@@ -39,6 +43,11 @@ def note_refusals(path: str) -> None:
 
     for name in FENCED:
         setattr(JobLifecycle, name, noting(name, getattr(JobLifecycle, name)))
+
+
+def let_the_clock_stand_still() -> None:
+    """Let a worker believe in its lease until the database says that it is lost."""
+    LeaseKeeper.held = property(lambda self: not self._lost)  # type: ignore[assignment,method-assign]
 
 
 def take_out_the_fence() -> None:
@@ -81,4 +90,5 @@ DEFECTS = {
 if __name__ == "__main__":
     DEFECTS[os.environ.get("CHAOS_DEFECT", "")]()
     note_refusals(os.environ["CHAOS_NOTES"])
+    let_the_clock_stand_still()
     raise SystemExit(importlib.import_module(MODULES[sys.argv[1]]).main())
