@@ -204,6 +204,11 @@ class Connection:
         length = head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]
         return await self._reader.readexactly(int(length))
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has closed it."""
+        return self._reader.at_eof()
+
     def close(self) -> None:
         self._writer.close()
 
@@ -232,6 +237,9 @@ async def fixed_rate(host: str, port: int, request: bytes, rate: float, seconds:
 
     async def one(due: float) -> None:
         connection = free.pop()
+        if connection.ended:  # the server closes those on which nothing is asked for five seconds
+            connection.close()
+            connection = await Connection.open(host, port)
         await connection.ask(request)
         latencies.append(time.perf_counter() - due)
         free.append(connection)
