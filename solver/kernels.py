@@ -197,13 +197,18 @@ class KernelColumns:
             raise ValueError(f"unknown kernel {kind!r}: expected one of {', '.join(KINDS)}")
         self._Z = check_matrix("Z", Z)
         self._parameters = (kind, gamma, degree, coef0)
-        self._centre: FloatArray | None = None
-        self._shifted = self._Z
+        self._squares = _squared_norms(self._Z)
+        self._exponents: FloatArray | None = None
         if kind == "rbf" and not sp.issparse(self._Z):
+            m, d = self._Z.shape
             # a common shift leaves distances alone and spares them cancellation
-            self._centre = np.asarray(self._Z, dtype=np.float64).mean(axis=0) if self._Z.shape[0] else np.zeros(1)
-            self._shifted = self._Z - self._centre
-        self._squares = _squared_norms(self._shifted)
+            self._centre = np.asarray(self._Z, dtype=np.float64).mean(axis=0) if m else np.zeros(d)
+            shifted = self._Z - self._centre
+            # times a row (x, |x|², 1) this is -gamma |x-z|²: one product instead of five walks over the block
+            self._exponents = np.empty((d + 2, m))
+            np.multiply(shifted.T, 2 * gamma, out=self._exponents[:d])
+            self._exponents[d] = -gamma
+            self._exponents[d + 1] = -gamma * _squared_norms(shifted)
 
     def block(self, X: Any) -> FloatArray:
         """Kernel values, (n, m) float64, of the rows of an (n, d) array or CSR matrix.
@@ -214,15 +219,18 @@ class KernelColumns:
             If the number of columns is not that of the fixed samples, or a value is not finite.
         """
         X = check_matrix("X", X)
-        if X.shape[1] != self._Z.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} columns but Z has {self._Z.shape[1]}")
-        Z, squares = self._shifted, self._squares
-        if self._centre is not None:
-            if sp.issparse(X):  # would not be sparse any more after the shift
-                Z, squares = self._Z, _squared_norms(self._Z)
-            else:
-                X = X - self._centre
-        return _finish(_dots(X, Z), _squared_norms(X), squares, *self._parameters)
+        n, d = X.shape
+        if d != self._Z.shape[1]:
+            raise ValueError(f"X has {d} columns but Z has {self._Z.shape[1]}")
+        if self._exponents is None or sp.issparse(X):  # which would not be sparse any more after the shift
+            return _finish(_dots(X, self._Z), _squared_norms(X), self._squares, *self._parameters)
+        rows = np.empty((n, d + 2))
+        shifted = np.subtract(X, self._centre, out=rows[:, :d])
+        np.vecdot(shifted, shifted, out=rows[:, d])
+        rows[:, d + 1] = 1.0
+        block: FloatArray = rows @ self._exponents
+        np.minimum(block, 0.0, out=block)
+        return np.exp(block, out=block)
 
 
 class Kernel(Protocol):

@@ -128,8 +128,9 @@ class Model:
         """Bytes of all arrays, with those that predicting adds: what a cache has to reckon with."""
         stored = sum(array.nbytes for array in _tensors(self).values())
         vectors = self.decision.support_vectors
-        # scoring keeps a shifted copy of them, see `solver.kernels.KernelColumns`
-        copied = vectors.nbytes if self.decision.kind == "rbf" and isinstance(vectors, np.ndarray) else 0
+        m, d = vectors.shape
+        # scoring keeps a copy of them as it needs it, see `solver.kernels.KernelColumns`
+        copied = 8 * m * (d + 2) if self.decision.kind == "rbf" and isinstance(vectors, np.ndarray) else 0
         lookup = self.features.lookup_nbytes if isinstance(self.features, TableFeatures) else 0
         return stored + copied + lookup
 

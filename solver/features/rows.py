@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from array import array
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -89,14 +89,15 @@ class RowReader:
         """Values of the number columns, shape (rows, columns), NaN for None."""
         values = list(chain.from_iterable(rows))
         try:
-            # All at once; an array of this type takes no text, which NumPy would read as a number.
+            # All at once, into memory that may be written; this takes no text, which NumPy would read as a number.
             try:
-                block = np.array(array("d", values))
+                block = np.frombuffer(bytearray(struct.pack(f"{len(values)}d", *values)))
                 missing = 0
-            except TypeError:
-                block = np.array(array("d", [math.nan if value is None else value for value in values]))
+            except struct.error:
+                filled = [math.nan if value is None else value for value in values]
+                block = np.frombuffer(bytearray(struct.pack(f"{len(values)}d", *filled)))
                 missing = values.count(None)
-        except (TypeError, OverflowError):
+        except (struct.error, OverflowError):
             pass
         else:
             if np.count_nonzero(np.isfinite(block)) == len(values) - missing:

@@ -22,6 +22,9 @@ from service.json_names import has_repeated_names
         '{"a": 1, "a": "\\u003a"}',
         '{"a": 1, "a": "\\u003A"}',
         '{"a": {}, "a": {"b": 1}}',
+        '{"rows": [{"a": 1, "b": 2}, {"a": 1, "a": 2}]}',
+        '{"rows": [{"a": 1}], "rows": [{"a": 1, "b": 2}, {"a": 1, "b": 2}]}',
+        '{"rows": [{"a": ":", "a": 2}]}',
     ],
 )
 def test_repeated_names_are_refused(raw: str) -> None:
