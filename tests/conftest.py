@@ -17,9 +17,10 @@ import psycopg
 import pytest
 import redis
 
-from service.db import migrate
+from service.db import migrate, roles
 from service.db.session import Database
 from service.local.servers import (
+    ROLE,
     PostgresServer,
     RedisServer,
     postgres_account,
@@ -79,6 +80,8 @@ def postgres_server() -> Iterator[PostgresServer]:
             wait_ready(server)
             with _administrator(server) as connection:
                 connection.execute(f"CREATE DATABASE {TEMPLATE}")  # type: ignore[arg-type]
+            with psycopg.connect(server.url(TEMPLATE, "postgres").replace("+psycopg", "")) as superuser:
+                roles.make(superuser, ROLE)
             migrate.upgrade(server.url(TEMPLATE))
             yield server
         finally:

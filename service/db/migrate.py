@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.pool import NullPool
 
 import migrations
+from service.db import roles
 
 # Any fixed number of our own; `pg_locks` shows it while a migration runs.
 ADVISORY_LOCK = 7_337_786_861
@@ -35,12 +36,14 @@ def _under_lock(url: str, action: str, revision: str) -> None:
         lock.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
         try:
             getattr(command, action)(_config(connection), revision)
+            if action == "upgrade":
+                roles.grant(connection)
         finally:
             lock.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY_LOCK})
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Run the migrations up to `revision`, one process at a time.
+    """Run the migrations up to `revision`, one process at a time, and give `service.db.roles` their rights.
 
     Several replicas may call this at once: one runs, the others wait for the advisory lock (at most two minutes, then
     `sqlalchemy.exc.OperationalError`) and find nothing left to do. A kill leaves the database at a whole revision.

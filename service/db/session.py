@@ -1,12 +1,20 @@
-"""Connections and transactions. The only ``commit`` of the product is in ``Database.transaction``."""
+"""Connections and transactions. The only ``commit`` of the product is in ``Database.transaction``.
+
+Postgres is told in each transaction of the API whose rows it may show (row level security, ``docs/security.md``). What
+it is told comes from the gate that looked at the key, and not from the code that builds the query: two walls, and
+neither leans on the other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
+import psycopg
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
+from psycopg.pq import Escaping, ExecStatus
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Engine, ExceptionContext
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -18,6 +26,17 @@ AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError, PoolTimeo
 ALSO_AWAY = (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
 """psycopg takes these for defects. The first ends a transaction that stood still; the second comes from a replica, or
 while the server's owner lets nobody write."""
+_project: ContextVar[str | None] = ContextVar("project", default=None)
+
+
+@contextmanager
+def acting_for(project_id: str) -> Iterator[None]:
+    """Let the transactions of this block, and of the threads and tasks that it starts, be for one project."""
+    token = _project.set(project_id)
+    try:
+        yield
+    finally:
+        _project.reset(token)
 
 
 class Database:
@@ -34,6 +53,8 @@ class Database:
     idle_transaction_seconds : float, default=30
         The server ends a transaction in which nothing was asked for this long. If this process is frozen or its machine
         lost in the middle of one, the rows that it locked are free again after that.
+    one_project : bool, default=False
+        Every transaction is for the project of `acting_for`, and to begin one outside of that is a defect.
     """
 
     def __init__(
@@ -43,7 +64,9 @@ class Database:
         pool_size: int = 8,
         application_name: str = "prefsvm",
         idle_transaction_seconds: float = 30.0,
+        one_project: bool = False,
     ) -> None:
+        self._one_project = one_project
         self.engine: Engine = create_engine(
             url,
             pool_size=pool_size,
@@ -79,9 +102,20 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Open a session in a transaction: committed at the end of the block, rolled back on any exception."""
+        """Open a session in a transaction: committed at the end of the block, rolled back on any exception.
+
+        Raises
+        ------
+        RuntimeError
+            If transactions are for one project each, and it is not said which.
+        """
+        project_id = _project.get() if self._one_project else None
+        if self._one_project and project_id is None:
+            raise RuntimeError("transactions here are for one project each; say with acting_for() for which")
         with Session(self.engine, expire_on_commit=False) as session:
             try:
+                if project_id is not None:
+                    _name_project(session, project_id)
                 yield session
                 session.commit()
             except BaseException:
@@ -96,3 +130,16 @@ class Database:
     def close(self) -> None:
         """Close all connections of the pool."""
         self.engine.dispose()
+
+
+def _name_project(session: Session, project_id: str) -> None:
+    """Begin the transaction and tell Postgres whose it is, in one message: it costs no further round trip."""
+    connection = session.connection().connection.driver_connection
+    assert isinstance(connection, psycopg.Connection)  # noqa: S101 (for the type checker)
+    server = connection.pgconn
+    project = Escaping(server).escape_literal(project_id.encode())
+    result = server.exec_(b"BEGIN; SELECT set_config('prefsvm.project', " + project + b", true)")
+    if result.status != ExecStatus.TUPLES_OK:
+        error = psycopg.OperationalError(result.get_error_message())
+        session.invalidate()
+        raise OperationalError("BEGIN", None, error, hide_parameters=True)

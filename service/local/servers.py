@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from service.db.roles import ROLES
 from service.local.processes import spawn, stop, wait_until_ended
 
 OLDEST_POSTGRES = 14
@@ -443,7 +444,8 @@ class PostgresServer:
     def _write_authentication(self) -> None:
         """Write who may connect, at each start: the account may have changed."""
         users = sorted({"root", pwd.getpwuid(os.geteuid()).pw_name})
-        ident = "".join(f'prefsvm "{user}" {role}\n' for user in users for role in (ROLE, "postgres"))
+        roles = (ROLE, *ROLES, "postgres")
+        ident = "".join(f'prefsvm "{user}" {role}\n' for user in users for role in roles)
         for name, text in (("pg_hba.conf", "local all all peer map=prefsvm\n"), ("pg_ident.conf", ident)):
             new = self.home / f"{name}.new"
             new.write_text(text)
