@@ -43,6 +43,8 @@ RIGHTS: dict[str, dict[str, str]] = {
     "upload_parts": {API: ALL, SYSTEM: "SELECT, DELETE"},
     "jobs": {API: ALL, SYSTEM: "SELECT, DELETE", DISPATCHER: "SELECT, UPDATE", WORKER: "SELECT, UPDATE"},
     "job_events": {API: ALL, SYSTEM: "SELECT, DELETE", DISPATCHER: "SELECT, INSERT", WORKER: "SELECT, INSERT"},
+    "job_parts": {API: "SELECT", DISPATCHER: "SELECT, UPDATE, DELETE", WORKER: ALL},
+    "workers": {DISPATCHER: "SELECT", WORKER: ALL},
     "webhooks": {API: ALL, DISPATCHER: "SELECT", WORKER: "SELECT (id, project_id)"},
     "webhook_deliveries": {API: ALL, DISPATCHER: "SELECT, INSERT, UPDATE", WORKER: "SELECT, INSERT"},
     "models": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT, INSERT, UPDATE"},

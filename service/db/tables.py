@@ -287,6 +287,59 @@ class JobEventRow(Base):
     __table_args__ = (Index(None, "job_id", "id"),)
 
 
+class WorkerRow(Base):
+    """A worker process that lives, or lived a moment ago: whom the work of one job could be shared with."""
+
+    __tablename__ = "workers"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    slots: Mapped[int]
+    """Jobs or parts that it runs side by side."""
+    numerics: Mapped[str]
+    """Where this is the same, the same computation gives the same bits: libraries, processor, device."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When it last said that it lives."""
+
+
+class JobPartRow(Base):
+    """A piece of one attempt at a job that any worker may compute: a cell of a grid, a fold.
+
+    Status: ``waiting``, ``running`` (a worker holds the lease), ``done``. A part means something only as long as the
+    job runs in the attempt that made it.
+    """
+
+    __tablename__ = "job_parts"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    job_attempt: Mapped[int]
+    """The attempt at the job that this is a part of."""
+    stage: Mapped[str]
+    """What of the training it belongs to, as the solver calls it."""
+    number: Mapped[int]
+    """Which part of the stage, from 0."""
+    numerics: Mapped[str]
+    """Of the worker that runs the job: only its equals may take the part."""
+    status: Mapped[str] = mapped_column(server_default="waiting")
+    attempt: Mapped[int] = mapped_column(server_default="0")
+    """Claims of the part so far; it fences as that of a job does."""
+    worker_id: Mapped[str | None]
+    """Who holds or has computed it."""
+    lease_until: Mapped[datetime | None]
+    dispatched_at: Mapped[datetime | None]
+    """When the dispatcher last rang for it."""
+    result: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """Named arrays, of a part that another worker than the job's own has computed."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (
+        UniqueConstraint("job_id", "job_attempt", "stage", "number"),
+        CheckConstraint("status IN ('waiting', 'running', 'done')", name="status"),
+        CheckConstraint("(status = 'running') = (lease_until IS NOT NULL)", name="lease"),
+    )
+
+
 class ModelRow(Base):
     """A trained model: what people look at. Its arrays are in ``model_chunks``."""
 
