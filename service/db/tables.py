@@ -319,8 +319,12 @@ class JobPartRow(Base):
     """What of the training it belongs to, as the solver calls it."""
     number: Mapped[int]
     """Which part of the stage, from 0."""
+    owner_id: Mapped[str]
+    """The worker that runs the job."""
     numerics: Mapped[str]
-    """Of the worker that runs the job: only its equals may take the part."""
+    """Of that worker: only its equals may take the part."""
+    cache_bytes: Mapped[int] = mapped_column(BigInteger)
+    """What that one has for kernel rows: the order of sums depends on what is kept."""
     status: Mapped[str] = mapped_column(server_default="waiting")
     attempt: Mapped[int] = mapped_column(server_default="0")
     """Claims of the part so far; it fences as that of a job does."""
