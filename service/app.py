@@ -6,7 +6,7 @@ import importlib.metadata
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
@@ -31,6 +31,7 @@ from service.api.keys import keys_router, projects_router
 from service.api.logs import configure_logging
 from service.api.models import aliases_router, models_router
 from service.api.openapi import describe
+from service.api.predict_shortcut import Application, ShortcutRoute
 from service.api.predictions import predictions_router
 from service.api.problem import add_handlers
 from service.api.resumable_uploads import resumable_uploads_router
@@ -98,7 +99,7 @@ def create_app(settings: Settings) -> FastAPI:
             await to_thread.run_sync(spans.close)
         database.close()
 
-    app = FastAPI(
+    app = Application(
         title="prefsvm",
         version=importlib.metadata.version("prefsvm"),
         description=DESCRIPTION,
@@ -115,9 +116,9 @@ def create_app(settings: Settings) -> FastAPI:
     predictions = PredictionService(database, settings)
     readiness = Readiness(database, settings.broker_url)
     metrics = Metrics(database, predictions.cache)
-    # Not included as the others are, and first: FastAPI would spend as much on finding it as it takes to decide.
-    app.router.routes[:0] = predictions_router(predictions).routes
+    predict = predictions_router(predictions, settings.max_body_bytes)
     for router in (
+        predict,
         datasets_router(datasets),
         resumable_uploads_router(resumable),
         keys_router(KeyService(database)),
@@ -134,7 +135,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(router)
     add_handlers(app)
     check_routes(app)
-    app.add_middleware(
+    gate = partial(
         Gate,
         authenticator=Authenticator(
             database, keys_required=settings.keys_are_required, bootstrap_key=read_bootstrap_key(settings)
@@ -142,7 +143,11 @@ def create_app(settings: Settings) -> FastAPI:
         open_paths=OPEN_PATHS,
         allowed_hosts=settings.host_names,
     )
-    app.add_middleware(RequestContext, observe=metrics.observe_request, spans=spans)
+    context = partial(RequestContext, observe=metrics.observe_request, spans=spans)
+    app.add_middleware(gate)
+    app.add_middleware(context)
+    (predict_route,) = predict.routes
+    app.shortcut = context(gate(ShortcutRoute(predict_route)))
 
     @cache
     def openapi() -> dict[str, Any]:

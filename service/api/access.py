@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.dependencies.models import Dependant
@@ -34,7 +34,11 @@ class RequiresScope:
 
     async def __call__(self, request: Request) -> Caller:
         """Return the caller; raises `Forbidden`."""
-        caller: Caller = request.scope[CALLER]
+        return self.admit(request.scope)
+
+    def admit(self, scope: Mapping[str, Any]) -> Caller:
+        """Return the caller that the gate has put into an ASGI scope; raises `Forbidden`."""
+        caller: Caller = scope[CALLER]
         if self.scope not in caller.scopes:
             raise Forbidden(f"this call needs a key with the scope {self.scope}")
         if self.default_project_only and not caller.in_default_project:

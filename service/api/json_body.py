@@ -55,20 +55,20 @@ class _ReadRequest(Request):
         return self._parsed
 
 
-async def read_json(request: Request, received: Callable[[int], None] | None = None) -> Any:
+async def read_json(request: Request, limit: int, received: Callable[[int], None] | None = None) -> Any:
     """Return the JSON value that a request brings, None without a body; for routes that are no `JsonRoute`.
 
     Parameters
     ----------
     request : Request
-    received : callable, optional
+    limit, received
         See `read_limited`.
 
     Raises
     ------
     ContentTooLarge, UnsupportedMediaType, InvalidJson
     """
-    return _parse(request, await read_limited(request, request.app.state.max_body_bytes, received))
+    return _parse(request, await read_limited(request, limit, received))
 
 
 def _parse(request: Request, raw: bytes) -> Any:

@@ -33,8 +33,8 @@ RAW_MAIL = {
 """What the OpenAPI document says of a mail as the body."""
 
 
-def predictions_router(predictions: PredictionService) -> APIRouter:
-    """Return the route of predictions. `service.app` does not include it but takes its route as it is."""
+def predictions_router(predictions: PredictionService, max_body_bytes: int) -> APIRouter:
+    """Return the route of predictions, which needs nothing of FastAPI: see `service.api.predict_shortcut`."""
     may_read = RequiresScope("read")
 
     class PredictRoute(APIRoute):
@@ -46,15 +46,15 @@ def predictions_router(predictions: PredictionService) -> APIRouter:
                 await super().handle(scope, receive, send)
                 return
             request = Request(scope, receive)
-            caller = await may_read(request)
+            caller = may_read.admit(scope)
             response: Response
             with predictions.room() as room:
                 if is_mail(request):
-                    raw = await read_limited(request, request.app.state.max_body_bytes, room.grow)
+                    raw = await read_limited(request, max_body_bytes, room.grow)
                     made = await predictions.predict_mail(caller.project_id, _named_model(request), raw)
                     response = Response(orjson.dumps(made), media_type="application/json")
                 else:
-                    body = _checked(await read_json(request, room.grow))
+                    body = _checked(await read_json(request, max_body_bytes, room.grow))
                     response = await self.endpoint(caller, body)
             await response(scope, receive, send)
 

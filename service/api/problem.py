@@ -132,22 +132,29 @@ def problem_response(problem: Problem) -> Response:
 
 def add_handlers(app: FastAPI) -> None:
     """Make every error of `app` answer with problem+json."""
-    app.add_exception_handler(Problem, _on_problem)
-    app.add_exception_handler(RequestValidationError, _on_validation)
-    app.add_exception_handler(HTTPException, _on_http)
-    app.add_exception_handler(ClientDisconnect, _on_disconnect)
-    for error in AWAY:
-        app.add_exception_handler(error, _on_database_away)
+    for error in (Problem, RequestValidationError, HTTPException, ClientDisconnect, *AWAY):
+        app.add_exception_handler(error, _on_error)
 
 
-def _on_problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)  # noqa: S101 (registered for this type)
-    return problem_response(error)
+def _on_error(_: Request, error: Exception) -> Response:
+    response = error_response(error)
+    assert response is not None  # noqa: S101 (registered for these types)
+    return response
 
 
-def _on_validation(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 (registered for this type)
-    return problem_response(invalid_request(error))
+def error_response(error: Exception) -> Response | None:
+    """Return the answer to a request that ended with an error; None if it is a defect of the service."""
+    match error:
+        case Problem():
+            return problem_response(error)
+        case RequestValidationError():
+            return problem_response(invalid_request(error))
+        case HTTPException():
+            return _http_error(error)
+        case ClientDisconnect():
+            # Nobody is there to read it; the status is for the access log.
+            return Response(status_code=499)
+    return database_away(error) if isinstance(error, AWAY) else None
 
 
 def invalid_request(error: RequestValidationError) -> InvalidRequest:
@@ -159,8 +166,7 @@ def invalid_request(error: RequestValidationError) -> InvalidRequest:
     return InvalidRequest(detail, errors=errors)
 
 
-def _on_http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 (registered for this type)
+def _http_error(error: HTTPException) -> Response:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return problem_response(NoSuchRoute("no call has this path"))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -168,15 +174,6 @@ def _on_http(_: Request, error: Exception) -> Response:
     if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         return problem_response(MalformedRequest("the request could not be read"))
     return problem_response(InternalError("the service failed"))
-
-
-def _on_disconnect(_: Request, __: Exception) -> Response:
-    # Nobody is there to read it; the status is for the access log.
-    return Response(status_code=499)
-
-
-def _on_database_away(_: Request, error: Exception) -> Response:
-    return database_away(error)
 
 
 def database_away(error: Exception) -> Response:
