@@ -211,7 +211,8 @@ def _solution(problem: Problem, outcome: Outcome, limits: Limits, engine: str) -
         b=b,
         b_low=highest if highest > -BIG else -np.inf,
         b_high=lowest if lowest < BIG else np.inf,
-        objective=0.5 * float(alpha @ (problem.p - problem.y * v)),
+        # no BLAS here: its threads would spin on for 0.1 s beside the next solve
+        objective=0.5 * float((alpha * (problem.p - problem.y * v)).sum()),
         gap=outcome.gap,
         iterations=limits.iterations,
         status=outcome.status,

@@ -197,7 +197,7 @@ def repair(
     a = np.clip(np.asarray(alpha0, dtype=np.float64), lower, upper)
     largest = max(abs(delta), float(np.abs(a).max(initial=0.0)))
     for towards_zero, bounded in ((True, False), (True, True), (False, True)):
-        excess = float(signs @ a) - delta
+        excess = float((signs * a).sum()) - delta
         if abs(excess) <= 1e-13 * max(largest, float(np.abs(a).sum())):
             return a
         step = -signs * np.sign(excess)  # direction of each variable that lessens the excess
@@ -211,7 +211,7 @@ def repair(
         move = np.clip(abs(excess) - before, 0.0, room)
         full = (room > 0) & (room - move <= 1e-15 * np.abs(a))
         a = np.where(full, limit, a + step * move) + 0.0  # no negative zeros
-    excess = float(signs @ a) - delta
+    excess = float((signs * a).sum()) - delta
     if abs(excess) > 1e-12 * max(1.0, largest, float(np.abs(a).sum())):
         least = float(np.where(signs > 0, lower, -upper).sum())
         most = float(np.where(signs > 0, upper, -lower).sum())

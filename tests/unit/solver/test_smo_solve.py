@@ -414,6 +414,24 @@ def test_cancel_is_heard_while_the_gradient_is_computed_afresh(monkeypatch):
     assert gap > 1e-7
 
 
+def processor_time_of_other_threads():
+    """Processor seconds that threads other than this one take within 20 ms."""
+    began = time.process_time() - time.thread_time()
+    time.sleep(0.02)
+    return time.process_time() - time.thread_time() - began
+
+
+def test_no_thread_works_on_after_a_solve():
+    """BLAS threads that were used once spin for 0.1 s: they took a core from the engine's own threads."""
+    X, y = two_classes(20_000, seed=31)
+    kernel = FeatureKernel(X, gamma=0.4)
+    deadline = time.monotonic() + 2.0
+    while processor_time_of_other_threads() > 0.002 and time.monotonic() < deadline:
+        pass  # what ran before this test comes to rest
+    solve(kernel, np.arange(20_000), y, -1.0, 0.0, 1.0, max_iter=1000)
+    assert processor_time_of_other_threads() < 0.01
+
+
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 16, 1 << 22])
 def test_little_memory_for_rows_changes_nothing(cache_bytes):
     X, y = two_classes(1500, seed=15)
