@@ -151,13 +151,15 @@ class QuotaRepository:
         return self._count_jobs("running")
 
     def stored_bytes(self) -> int:
-        """Add up uploads (with all of those that still arrive in parts), models, and results of batches."""
+        """Add up data sets, models, results of batches, and uploads in parts: all of each, from its beginning on."""
         uploads = select(func.coalesce(func.sum(DatasetRow.bytes), 0)).where(DatasetRow.project_id == self._project_id)
         models = select(func.coalesce(func.sum(ModelRow.bytes), 0)).where(ModelRow.project_id == self._project_id)
         arriving = select(func.coalesce(func.sum(UploadRow.bytes), 0)).where(
             UploadRow.project_id == self._project_id,
-            UploadRow.status == "receiving",
-            UploadRow.expires_at > func.now(),
+            or_(
+                and_(UploadRow.status == "receiving", UploadRow.expires_at > func.now()),
+                UploadRow.status == "received",
+            ),
         )
         results = select(func.coalesce(func.sum(JobRow.result["bytes"].astext.cast(BigInteger)), 0)).where(
             JobRow.project_id == self._project_id, JobRow.result.is_not(None)
@@ -188,7 +190,8 @@ class QuotaRepository:
         limit = self._locked_limit("stored_bytes")
         if limit is not None and self.stored_bytes() + size > limit:
             raise StorageQuotaExceeded(
-                f"the project may store {limit} bytes, and this would be more; delete data sets or models"
+                f"the project may store {limit} bytes, and this would be more; delete data sets, models or unfinished "
+                "uploads"
             )
 
     def make_room_to_run(self) -> bool:

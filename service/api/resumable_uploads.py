@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Coroutine
 from email.utils import format_datetime
 from typing import Annotated, Any
@@ -13,16 +14,18 @@ from fastapi.routing import APIRoute
 
 from service.api.access import Reader, Writer
 from service.api.json_body import declared_length, parse_json
-from service.api.parameters import problems
+from service.api.parameters import CursorText, Limit, problems
 from service.api.problem import MalformedRequest, UnsupportedMediaType
 from service.datasets.resumable import ResumableUploads, details_of
-from service.datasets.schemas import ResumableUpload
+from service.datasets.schemas import ResumableUpload, UploadStatus
 from service.errors import InvalidRequest, Problem
+from service.schemas import Page
 
 VERSION = "1.0.0"
 EXTENSIONS = "creation,expiration,termination"
 MEDIA_TYPE = "application/offset+octet-stream"
 MAX_METADATA_CHARACTERS = 64 * 1024
+_DIGITS = re.compile(r"[0-9]{1,1000}")
 _TUS_HEADER: dict[str, Any] = {
     "name": "Tus-Resumable",
     "in": "header",
@@ -33,10 +36,10 @@ _TUS: dict[str, Any] = {"parameters": [_TUS_HEADER]}
 _BODY = {"requestBody": {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}, "required": True}}
 
 UploadLength = Annotated[
-    int, Header(alias="Upload-Length", ge=0, le=2**53, description="Bytes of the whole file.", examples=[2147483648])
+    int, Header(alias="Upload-Length", ge=0, description="Bytes of the whole file.", examples=[2147483648])
 ]
 UploadOffset = Annotated[
-    int, Header(alias="Upload-Offset", ge=0, le=2**53, description="Where in the file these bytes begin.", examples=[0])
+    int, Header(alias="Upload-Offset", ge=0, description="Where in the file these bytes begin.", examples=[0])
 ]
 UploadMetadata = Annotated[
     str,
@@ -44,7 +47,7 @@ UploadMetadata = Annotated[
         alias="Upload-Metadata",
         max_length=MAX_METADATA_CHARACTERS,
         description="Pairs `key base64`, separated by commas: `filename`, `filetype` (media type), `name`, `format`, "
-        "`options` (a JSON object), as the fields of `POST /datasets`.",
+        "`options` (a JSON object), as the fields of `POST /datasets`. Other keys are kept and shown again.",
         examples=["filename bWFpbHMuY3N2,options eyJkZWxpbWl0ZXIiOiI7In0="],
     ),
 ]
@@ -59,7 +62,7 @@ class UnsupportedTusVersion(Problem):
 
 
 class _TusRoute(APIRoute):
-    """A route of the protocol: the version is checked, and every answer names it."""
+    """A route of the protocol: version and sizes are checked, and every answer names the version."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -70,6 +73,7 @@ class _TusRoute(APIRoute):
                     raise UnsupportedTusVersion(
                         f"expected the header Tus-Resumable: {VERSION}", headers={"Tus-Version": VERSION}
                     )
+                _check_sizes(request)
                 response = await handle(request)
             except Problem as problem:
                 problem.headers["Tus-Resumable"] = VERSION
@@ -107,7 +111,7 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
         options = parse_json(metadata["options"].encode()) if metadata.get("options") else {}
         if not isinstance(options, dict):
             raise InvalidRequest.of("metadata.options", "should be a JSON object")
-        upload = uploads.create(caller.project_id, upload_length, details_of(metadata, options))
+        upload = uploads.create(caller.project_id, upload_length, details_of(metadata, options), metadata)
         response.headers["Location"] = f"/uploads/{upload.id}"
         _say(response, upload)
         return upload
@@ -124,6 +128,8 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
         upload = uploads.get(caller.project_id, upload_id)
         _say(response, upload)
         response.headers["Upload-Length"] = str(upload.bytes)
+        if upload.metadata:
+            response.headers["Upload-Metadata"] = _metadata_header(upload.metadata)
 
     @tus.patch(
         "/uploads/{upload_id}",
@@ -147,12 +153,19 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
         "/uploads/{upload_id}",
         operation_id="deleteUpload",
         status_code=204,
-        responses=problems(404, 409, 422),
+        responses=problems(404, 422),
         openapi_extra=_TUS,
     )
     def delete(caller: Writer, upload_id: str) -> None:
-        """Throw away what has arrived. A data set that was made of it stays."""
+        """Throw away what has arrived, also while more arrives. A data set that was made of it stays."""
         uploads.delete(caller.project_id, upload_id)
+
+    @router.get("/uploads", operation_id="listUploads", responses=problems(422))
+    def list_(
+        caller: Reader, limit: Limit = 20, cursor: CursorText = None, status: UploadStatus | None = None
+    ) -> Page[ResumableUpload]:
+        """List uploads in parts, newest first: those that wait for more, and those that ended a short while ago."""
+        return uploads.list(caller.project_id, status, cursor, limit)
 
     @router.get("/uploads/{upload_id}", operation_id="getUpload", responses=problems(404, 422))
     def get(caller: Reader, upload_id: str) -> ResumableUpload:
@@ -168,6 +181,20 @@ def _say(response: Response, upload: ResumableUpload) -> None:
     response.headers["Upload-Expires"] = format_datetime(upload.expires_at, usegmt=True)
 
 
+def _check_sizes(request: Request) -> None:
+    """Refuse a size that is not written as the protocol says: digits and nothing else."""
+    if "upload-defer-length" in request.headers:
+        raise MalformedRequest("Upload-Defer-Length is not spoken here: send Upload-Length, the size of the file")
+    for name in ("Upload-Length", "Upload-Offset"):
+        if not _DIGITS.fullmatch(request.headers.get(name, "0")):
+            raise MalformedRequest(f"{name}: expected a number of bytes, digits only")
+
+
+def _metadata_header(metadata: dict[str, str]) -> str:
+    """Write what `_metadata` read."""
+    return ",".join(f"{key} {base64.b64encode(value.encode()).decode()}".strip() for key, value in metadata.items())
+
+
 def _metadata(header: str) -> dict[str, str]:
     """Read ``key base64,key base64``; a key may stand alone."""
     metadata: dict[str, str] = {}
@@ -177,8 +204,8 @@ def _metadata(header: str) -> dict[str, str]:
             value = base64.b64decode(encoded.strip(), validate=True).decode()
         except (binascii.Error, ValueError):
             raise MalformedRequest("Upload-Metadata: expected pairs of a key and a text in base64") from None
-        if not key or key in metadata:
-            raise MalformedRequest("Upload-Metadata: expected each key once")
+        if not key or key in metadata or not key.isascii():
+            raise MalformedRequest("Upload-Metadata: expected each key once, in ASCII")
         if "\0" in value:
             raise MalformedRequest("Upload-Metadata: expected texts without the character NUL")
         metadata[key] = value

@@ -42,6 +42,8 @@ def open_upload(request: Request) -> MultipartUpload | RawUpload:
 class RawUpload:
     """The request body is the file; name, format and options are in the query."""
 
+    counts_as_stored = False
+
     def __init__(self, request: Request, media_type: str | None) -> None:
         self.declared_bytes = declared_length(request)
         self._stream = request.stream()
@@ -62,6 +64,8 @@ class RawUpload:
 
 class MultipartUpload:
     """The part ``file`` is the file; further parts may say its name, format and options, before or after it."""
+
+    counts_as_stored = False
 
     def __init__(self, request: Request, boundary: bytes) -> None:
         if not boundary:

@@ -58,7 +58,7 @@ class UploadConflict(Problem):
 
 
 class TooManyUploads(Problem):
-    """The project has too many uploads that are not complete. Complete or delete one, or wait until one expires."""
+    """The project has too many uploads that are not complete. Complete or delete one (``GET /uploads`` lists them)."""
 
     type = "too-many-uploads"
     title = "Too many unfinished uploads"

@@ -20,14 +20,23 @@ from anyio import CancelScope
 from service.access.repository import QuotaRepository
 from service.blobs.store import BlobStore
 from service.blobs.streams import BlobStreams
-from service.datasets.errors import TooManyUploads, UploadConflict, UploadNotFound, UploadTooLarge
-from service.datasets.schemas import ResumableUpload
+from service.datasets.errors import (
+    DatasetInUse,
+    DatasetNotFound,
+    TooManyUploads,
+    UploadConflict,
+    UploadNotFound,
+    UploadTooLarge,
+)
+from service.datasets.schemas import ResumableUpload, UploadStatus
 from service.datasets.service import DatasetService, UploadDetails
 from service.datasets.upload_repository import UploadQueue, UploadRepository
-from service.db.session import AWAY, Database
+from service.db.session import AWAY, Database, acting_for
 from service.db.tables import UploadRow
 from service.errors import Problem
 from service.identifiers import is_id, new_id
+from service.paging import Cursor, next_cursor
+from service.schemas import Page
 from service.settings import Settings
 
 PART_BYTES = 16 << 20
@@ -48,13 +57,19 @@ class ResumableUploads:
     Parameters
     ----------
     database : Database
+        Shows the project that is acted for.
+    system : Database
+        Shows all projects.
     blobs : BlobStore
     settings : Settings
     datasets : DatasetService
     """
 
-    def __init__(self, database: Database, blobs: BlobStore, settings: Settings, datasets: DatasetService) -> None:
+    def __init__(
+        self, database: Database, system: Database, blobs: BlobStore, settings: Settings, datasets: DatasetService
+    ) -> None:
         self._database = database
+        self._system = system
         self._blobs = blobs
         self._streams = BlobStreams(blobs)
         self._datasets = datasets
@@ -62,8 +77,8 @@ class ResumableUploads:
         self._lifetime = timedelta(seconds=settings.upload_expire_seconds)
         self._arrived = asyncio.Event()
 
-    def create(self, project_id: str, size: int, details: UploadDetails) -> ResumableUpload:
-        """Begin an upload of `size` bytes.
+    def create(self, project_id: str, size: int, details: UploadDetails, metadata: dict[str, str]) -> ResumableUpload:
+        """Begin an upload of `size` bytes; `metadata` is what `details` were read from.
 
         Raises
         ------
@@ -79,10 +94,14 @@ class ResumableUploads:
         with self._database.transaction() as session:
             QuotaRepository(session, project_id).make_room_for_bytes(size)
             uploads = UploadRepository(session, project_id)
-            if uploads.count_unfinished() >= MAX_UNFINISHED:
-                raise TooManyUploads(f"a project may have {MAX_UNFINISHED} uploads that wait for more")
-            row = UploadRow(id=new_id("up"), project_id=project_id, bytes=size, details=asdict(details))
-            made = ResumableUpload.model_validate(uploads.add(row, self._lifetime))
+            if uploads.lock_and_count_unfinished() >= MAX_UNFINISHED:
+                raise TooManyUploads(
+                    f"the project has {MAX_UNFINISHED} uploads that wait for more, as many as it may: see "
+                    "GET /uploads?status=receiving, and go on with one of them, or DELETE what nobody will go on with"
+                )
+            kept = {**asdict(details), "metadata": metadata}
+            row = UploadRow(id=new_id("up"), project_id=project_id, bytes=size, details=kept)
+            made = _upload(uploads.add(row, self._lifetime))
             uploads.complete(row.id)  # one without bytes
         if size == 0:
             self._arrived.set()
@@ -94,7 +113,18 @@ class ResumableUploads:
             row = UploadRepository(session, project_id).get(upload_id) if is_id(upload_id, "up") else None
             if row is None:
                 raise UploadNotFound("no upload has this id; it may have expired")
-            return ResumableUpload.model_validate(row)
+            return _upload(row)
+
+    def list(
+        self, project_id: str, status: UploadStatus | None, cursor: str | None, limit: int
+    ) -> Page[ResumableUpload]:
+        """Return a page of uploads, newest first."""
+        position = Cursor.decode(cursor) if cursor is not None else None
+        with self._database.transaction() as session:
+            rows = UploadRepository(session, project_id).list(status, position, limit)
+        return Page(
+            items=[_upload(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
+        )
 
     async def append(
         self, project_id: str, upload_id: str, offset: int, chunks: AsyncIterator[bytes], declared: int | None
@@ -104,6 +134,7 @@ class ResumableUploads:
         Raises
         ------
         UploadNotFound
+            Also if it is deleted while bytes arrive.
         UploadConflict
             If the upload does not end at `offset`, or somebody else appends to it at the same time.
         UploadTooLarge
@@ -145,7 +176,11 @@ class ResumableUploads:
         try:
             if size:
                 with self._database.transaction() as session:
-                    added = UploadRepository(session, project_id).add_part(upload_id, offset, size, key, self._lifetime)
+                    uploads = UploadRepository(session, project_id)
+                    added = uploads.add_part(upload_id, offset, size, key, self._lifetime)
+                    is_there = added or uploads.get(upload_id) is not None
+                if not is_there:
+                    raise UploadNotFound("the upload was deleted, or has expired, while these bytes arrived")
                 if not added:
                     raise UploadConflict("somebody else appends to this upload; ask for its offset")
         except AWAY:
@@ -164,21 +199,20 @@ class ResumableUploads:
         return upload
 
     def delete(self, project_id: str, upload_id: str) -> None:
-        """Throw an upload away. A data set that was made of it stays.
+        """Throw an upload away, whatever happens to it at the moment. A data set that was made of it stays.
+
+        Bytes that are on their way have nowhere to go then, and one that is being read becomes no data set.
 
         Raises
         ------
         UploadNotFound
-        UploadConflict
-            If it is being read.
         """
         with self._database.transaction() as session:
-            row = UploadRepository(session, project_id).get(upload_id, lock=True) if is_id(upload_id, "up") else None
+            uploads = UploadRepository(session, project_id)
+            row = uploads.get(upload_id, lock=True) if is_id(upload_id, "up") else None
             if row is None:
                 raise UploadNotFound("no upload has this id; it may have expired")
-            if row.status == "received":
-                raise UploadConflict("the upload is complete and about to become a data set")
-            keys = UploadRepository(session, project_id).delete(row.id)
+            keys = uploads.delete(row.id)
         self._discard(keys)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -192,7 +226,8 @@ class ResumableUploads:
                 try:
                     self._discard(await self._streams.run(self._delete_expired))
                     while (row := await self._streams.run(self._claim)) is not None:
-                        task = asyncio.create_task(self._read_claimed(row))
+                        with acting_for(row.project_id):
+                            task = asyncio.create_task(self._read_claimed(row))
                         reading.add(task)
                         task.add_done_callback(reading.discard)
                 except AWAY:
@@ -207,7 +242,7 @@ class ResumableUploads:
             await asyncio.gather(*reading, return_exceptions=True)
 
     def _delete_expired(self) -> Sequence[str]:
-        with self._database.transaction() as session:
+        with self._system.transaction() as session:
             return [
                 key
                 for row in UploadQueue(session).expired()
@@ -215,30 +250,49 @@ class ResumableUploads:
             ]
 
     def _claim(self) -> UploadRow | None:
-        with self._database.transaction() as session:
+        with self._system.transaction() as session:
             row = UploadQueue(session).next_received()
             if row is not None:
                 UploadRepository(session, row.project_id).renew(row.id, LEASE)
             return row
 
     async def _read_claimed(self, row: UploadRow) -> None:
-        renewing = asyncio.create_task(self._renew_forever(row))
+        """Read an upload that this process has claimed, and note how that ended."""
+        reading = asyncio.create_task(self._read(row))
         ended: dict[str, Any] | None = None
         try:
-            keys = await self._streams.run(self._parts, row)
-            source = _Parts(self._streams, keys, row)
-            # The key of the upload makes at most one data set, also if a process dies right after it has made it.
-            dataset = await self._datasets.create(row.project_id, source, row.id, _never)
-            ended = {"status": "ready", "dataset_id": dataset.id}
-        except Problem as problem:
-            if problem.status < 500:  # what is full or away now may be there later
-                ended = {"status": "failed", "error": _as_error(problem)}
-        except Exception:
-            logger.exception("an upload could not be read", extra={"fields": {"upload": row.id}})
+            while not reading.done():
+                await asyncio.wait({reading}, timeout=RENEW_SECONDS)
+                if not reading.done() and not await self._is_still_there(row):
+                    reading.cancel()
+            ended = None if reading.cancelled() else reading.result()
         finally:
-            renewing.cancel()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
             with CancelScope(shield=True), contextlib.suppress(*AWAY):
                 await self._streams.run(self._end, row, ended)
+
+    async def _is_still_there(self, row: UploadRow) -> bool:
+        """Keep an upload to this process for a while more, unless it was deleted."""
+        try:
+            return await self._streams.run(self._renew, row)
+        except AWAY:
+            return True  # nobody knows
+
+    async def _read(self, row: UploadRow) -> dict[str, Any] | None:
+        """Make a data set of an upload, and return how that ended; None: it is to be tried again."""
+        try:
+            keys = await self._streams.run(self._parts, row)
+            # The key of the upload makes at most one data set, also if a process dies right after it has made it.
+            dataset = await self._datasets.create(row.project_id, _Parts(self._streams, keys, row), row.id, _never)
+        except Problem as problem:
+            # What is full or away now may be there later.
+            return {"status": "failed", "error": _as_error(problem)} if problem.status < 500 else None
+        except Exception:
+            if await self._is_still_there(row):  # else its parts went away meanwhile
+                logger.exception("an upload could not be read", extra={"fields": {"upload": row.id}})
+            return None
+        return {"status": "ready", "dataset_id": dataset.id}
 
     def _parts(self, row: UploadRow) -> Sequence[str]:
         with self._database.transaction() as session:
@@ -251,17 +305,15 @@ class ResumableUploads:
                 uploads.renew(row.id, timedelta(0))
                 return
             keys = uploads.finish(row.id, self._lifetime, **ended)
-        self._discard(keys)
+        if keys is not None:
+            self._discard(keys)
+        elif "dataset_id" in ended:  # deleted while it was read; a job that was quicker keeps the data set
+            with contextlib.suppress(DatasetNotFound, DatasetInUse):
+                self._datasets.delete(row.project_id, ended["dataset_id"])
 
-    async def _renew_forever(self, row: UploadRow) -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            with contextlib.suppress(*AWAY):
-                await self._streams.run(self._renew, row)
-
-    def _renew(self, row: UploadRow) -> None:
+    def _renew(self, row: UploadRow) -> bool:
         with self._database.transaction() as session:
-            UploadRepository(session, row.project_id).renew(row.id, LEASE)
+            return UploadRepository(session, row.project_id).renew(row.id, LEASE)
 
     def _discard(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -274,11 +326,13 @@ class ResumableUploads:
 class _Parts:
     """A complete upload, as the data sets want it."""
 
+    counts_as_stored = True
+
     def __init__(self, streams: BlobStreams, keys: Sequence[str], row: UploadRow) -> None:
         self.declared_bytes: int | None = row.bytes
         self._streams = streams
         self._keys = keys
-        self._details = UploadDetails(**row.details)
+        self._details = UploadDetails(**{name: value for name, value in row.details.items() if name != "metadata"})
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the bytes of all parts in order."""
@@ -289,6 +343,11 @@ class _Parts:
     def details(self) -> UploadDetails:
         """Return what was said when the upload began."""
         return self._details
+
+
+def _upload(row: UploadRow) -> ResumableUpload:
+    shown = {name: getattr(row, name) for name in ResumableUpload.model_fields if name != "metadata"}
+    return ResumableUpload(**shown, metadata=row.details.get("metadata", {}))
 
 
 async def _never() -> None:

@@ -90,6 +90,9 @@ class Correction(Body):
     )
 
 
+UploadStatus = Literal["receiving", "received", "ready", "failed"]
+
+
 class ResumableUpload(Answer):
     """A file that arrives in parts."""
 
@@ -101,6 +104,7 @@ class ResumableUpload(Answer):
                     "status": "receiving",
                     "bytes": 2147483648,
                     "received": 16777216,
+                    "metadata": {"filename": "mails.csv"},
                     "created_at": "2026-11-01T11:59:00Z",
                     "expires_at": "2026-11-02T11:59:00Z",
                 }
@@ -109,12 +113,13 @@ class ResumableUpload(Answer):
     )
 
     id: str
-    status: Literal["receiving", "received", "ready", "failed"] = Field(
+    status: UploadStatus = Field(
         description="`receiving` parts; `received` all of it, being read; `ready`: `dataset_id` can be trained on; "
         "`failed`: `error` says why no data set could be made of it."
     )
     bytes: int = Field(description="Of the whole file.")
     received: int = Field(description="Bytes that are safe; the next part begins here.")
+    metadata: dict[str, str] = Field(default_factory=dict, description="What `Upload-Metadata` said.")
     dataset_id: str | None = None
     error: dict[str, Any] | None = Field(
         default=None, description="A problem, as `POST /datasets` would have answered."

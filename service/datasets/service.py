@@ -69,6 +69,8 @@ class Upload(Protocol):
 
     declared_bytes: int | None
     """Length of the request as its header says, with what surrounds the file; None if it does not say."""
+    counts_as_stored: bool
+    """Whether its bytes count among those that the project stores before there is a data set."""
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Yield the bytes of the file."""
@@ -160,7 +162,8 @@ class DatasetService:
                 columnar_key=columnar_key,
             )
             handed_over = True
-            return await self._streams.run(self._save, row, idempotency_key, digest)
+            room = 0 if upload.counts_as_stored else row.bytes
+            return await self._streams.run(self._save, row, idempotency_key, digest, room)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFull("there is no room for this upload", headers={"Retry-After": "60"}) from error
@@ -317,8 +320,8 @@ class DatasetService:
         with self._database.transaction() as session:
             QuotaRepository(session, project_id).make_room_for_bytes(max(size, 0))
 
-    def _save(self, row: DatasetRow, key: str | None, digest: str) -> Dataset:
-        """Insert the row, or return the data set that an equal request has made meanwhile.
+    def _save(self, row: DatasetRow, key: str | None, digest: str, room: int) -> Dataset:
+        """Insert the row, for which the project needs so much room, or return the data set of an equal request.
 
         The blobs of the row are deleted unless it is there. If the answer to the COMMIT is lost, it may be.
         """
@@ -333,7 +336,7 @@ class DatasetService:
                 )
                 if made != row.id:
                     return _existing(datasets.get(made))
-                QuotaRepository(session, row.project_id).make_room_for_bytes(row.bytes)
+                QuotaRepository(session, row.project_id).make_room_for_bytes(room)
                 saved = _dataset(datasets.add(row))
                 inserted = True
             kept = True

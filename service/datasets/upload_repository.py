@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import CursorResult, Update, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, Update, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from service.db.tables import UploadPartRow, UploadRow
+from service.db.tables import ProjectRow, UploadPartRow, UploadRow
+from service.paging import Cursor, page_of
 
 
 class UploadRepository:
@@ -27,24 +28,33 @@ class UploadRepository:
         self._session.refresh(row)
         return row
 
-    def count_unfinished(self) -> int:
-        """Count the uploads that wait for more."""
+    def lock_and_count_unfinished(self) -> int:
+        """Count the uploads that wait for more; nobody else who does can add one before this transaction ends."""
+        project = select(ProjectRow.id).where(ProjectRow.id == self._project_id)
+        self._session.execute(project.with_for_update(key_share=True))
         statement = select(func.count()).where(
-            UploadRow.project_id == self._project_id, UploadRow.status == "receiving", UploadRow.expires_at > func.now()
+            UploadRow.project_id == self._project_id, UploadRow.status == "receiving", _is_kept()
         )
         return self._session.scalar(statement) or 0
+
+    def list(self, status: str | None, cursor: Cursor | None, limit: int) -> Sequence[UploadRow]:
+        """Return up to ``limit + 1`` uploads that have not expired, newest first."""
+        statement = select(UploadRow).where(UploadRow.project_id == self._project_id, _is_kept())
+        if status is not None:
+            statement = statement.where(UploadRow.status == status)
+        return self._session.scalars(page_of(statement, UploadRow.created_at, UploadRow.id, cursor, limit)).all()
 
     def get(self, upload_id: str, *, lock: bool = False) -> UploadRow | None:
         """Return an upload that has not expired."""
         statement = select(UploadRow).where(
-            UploadRow.project_id == self._project_id, UploadRow.id == upload_id, UploadRow.expires_at > func.now()
+            UploadRow.project_id == self._project_id, UploadRow.id == upload_id, _is_kept()
         )
         return self._session.scalar(statement.with_for_update() if lock else statement)
 
     def add_part(self, upload_id: str, position: int, size: int, blob_key: str, lifetime: timedelta) -> bool:
         """Append a part, unless the upload does not end at `position`; tell whether it was appended."""
         end = UploadRow.received + size
-        changed: CursorResult[Any] = self._session.execute(  # type: ignore[assignment]
+        added = self._changes_one(
             self._update(upload_id)
             .where(
                 UploadRow.status == "receiving",
@@ -53,9 +63,9 @@ class UploadRepository:
             )
             .values(received=end, expires_at=func.now() + lifetime)
         )
-        if changed.rowcount == 1:
+        if added:
             self._session.add(UploadPartRow(upload_id=upload_id, position=position, bytes=size, blob_key=blob_key))
-        return changed.rowcount == 1
+        return added
 
     def complete(self, upload_id: str) -> None:
         """Say that the last byte has arrived, if it has."""
@@ -68,21 +78,22 @@ class UploadRepository:
             .values(status="received")
         )
 
-    def renew(self, upload_id: str, lease: timedelta) -> None:
-        """Keep other processes from reading an upload for a while; with a lease of 0, let them have it."""
-        self._session.execute(self._update(upload_id).values(claimed_until=func.now() + lease))
+    def renew(self, upload_id: str, lease: timedelta) -> bool:
+        """Keep other processes from reading an upload for a while; with a lease of 0, let them have it.
+
+        Tells whether the upload is still there.
+        """
+        return self._changes_one(self._update(upload_id).values(claimed_until=func.now() + lease))
 
     def parts(self, upload_id: str) -> Sequence[str]:
         """Return the keys of the parts in order."""
         statement = select(UploadPartRow.blob_key).where(UploadPartRow.upload_id == upload_id)
         return self._session.scalars(statement.order_by(UploadPartRow.position)).all()
 
-    def finish(self, upload_id: str, lifetime: timedelta, **values: Any) -> Sequence[str]:
-        """Note how the reading has ended, and give up the parts; returns their keys."""
-        self._session.execute(
-            self._update(upload_id).values(claimed_until=None, expires_at=func.now() + lifetime, **values)
-        )
-        return self._delete_parts(upload_id)
+    def finish(self, upload_id: str, lifetime: timedelta, **values: Any) -> Sequence[str] | None:
+        """Note how the reading has ended, and give up the parts; returns their keys, or None without an upload."""
+        end = self._update(upload_id).values(claimed_until=None, expires_at=func.now() + lifetime, **values)
+        return self._delete_parts(upload_id) if self._changes_one(end) else None
 
     def delete(self, upload_id: str) -> Sequence[str]:
         """Delete an upload, and return the keys of its parts."""
@@ -91,6 +102,10 @@ class UploadRepository:
             delete(UploadRow).where(UploadRow.project_id == self._project_id, UploadRow.id == upload_id)
         )
         return keys
+
+    def _changes_one(self, statement: Update) -> bool:
+        changed: CursorResult[Any] = self._session.execute(statement)  # type: ignore[assignment]
+        return changed.rowcount == 1
 
     def _update(self, upload_id: str) -> Update:
         return update(UploadRow).where(UploadRow.project_id == self._project_id, UploadRow.id == upload_id)
@@ -127,3 +142,8 @@ class UploadQueue:
             .limit(100)
             .with_for_update(skip_locked=True)
         ).all()
+
+
+def _is_kept() -> ColumnElement[bool]:
+    """Return the condition that an upload has not expired; one that is complete stays until it was read."""
+    return or_(UploadRow.expires_at > func.now(), UploadRow.status == "received")

@@ -76,6 +76,7 @@ SCOPES = {
         "listJobs",
         "listModels",
         "listOperatingPoints",
+        "listUploads",
         "predict",
     },
     "write": {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import io
 import json
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +18,10 @@ from sqlalchemy import text
 from test_api_process import api_process
 from tusclient.client import TusClient
 
+from service.access.repository import ProjectRepository
 from service.datasets import resumable
+from service.datasets import service as datasets_service
+from service.db.tables import DEFAULT_PROJECT
 
 TUS = {"Tus-Resumable": "1.0.0"}
 BYTES = TUS | {"Content-Type": "application/offset+octet-stream"}
@@ -120,8 +125,10 @@ def test_the_rules_of_the_protocol(client, settings, database):
     head = client.head(path, headers=TUS)
     assert (head.status_code, head.headers["upload-offset"], head.headers["upload-length"]) == (200, "0", str(len(CSV)))
     assert head.headers["cache-control"] == "no-store"
+    assert head.headers["upload-metadata"] == encoded(filename="mails.csv")
     assert send(client, path, 5, b"x").status_code == 409
-    assert send(client, path, -1, b"x").status_code == 422
+    assert send(client, path, 10**30, b"x").status_code == 409
+    assert send(client, path, -1, b"x").status_code == 400
     assert client.patch(path, content=b"x", headers=TUS | {"Upload-Offset": "0"}).status_code == 415
     too_much = send(client, path, 0, CSV + b"x")
     assert too_much.status_code == 413
@@ -138,13 +145,19 @@ def test_the_rules_of_the_protocol(client, settings, database):
         assert send(client, gone, 0, b"x").status_code == 404
         assert client.delete(gone, headers=TUS).status_code == 404
     refused = [
-        ({"Upload-Length": "x"}, 422),
+        ({"Upload-Length": "x"}, 400),
         ({}, 422),
-        ({"Upload-Length": "-1"}, 422),
+        ({"Upload-Length": "-1"}, 400),
+        ({"Upload-Length": "+1"}, 400),
+        ({"Upload-Length": "1.0"}, 400),
+        ({"Upload-Length": "1_0"}, 400),
+        ({"Upload-Length": ""}, 400),
+        ({"Upload-Defer-Length": "1"}, 400),
         ({"Upload-Length": str(settings.max_upload_bytes + 1)}, 413),
-        ({"Upload-Length": str(10**30)}, 422),
+        ({"Upload-Length": str(10**30)}, 413),
         ({"Upload-Length": "1", "Upload-Metadata": "filename !"}, 400),
         ({"Upload-Length": "1", "Upload-Metadata": encoded(filename="a\0.csv")}, 400),
+        ({"Upload-Length": "1", "Upload-Metadata": "filename YQ==,filename YQ=="}, 400),
         ({"Upload-Length": "1", "Upload-Metadata": encoded(format="xls")}, 422),
         ({"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv", options="[]")}, 422),
         ({"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv", options='{"x": 1}')}, 422),
@@ -199,12 +212,94 @@ def test_expired_uploads_are_thrown_away(settings, database, monkeypatch):
     assert blob_files(settings) == []
 
 
-def test_unfinished_uploads_are_limited(client, monkeypatch):
-    monkeypatch.setattr(resumable, "MAX_UNFINISHED", 2)
-    begin(client)
-    begin(client)
+def test_unfinished_uploads_are_limited_and_listed(client, database, monkeypatch):
+    monkeypatch.setattr(resumable, "MAX_UNFINISHED", 3)
+    headers = TUS | {"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv", colour="grün")}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: client.post("/uploads", headers=headers), range(16)))
+    assert sorted(answer.status_code for answer in answers) == [201] * 3 + [409] * 13
+    assert counts(database, "uploads") == [3]
+    refused = next(answer.json() for answer in answers if answer.status_code == 409)
+    assert refused["type"].endswith("too-many-uploads")
+    assert "GET /uploads?status=receiving" in refused["detail"]
+
+    first = client.get("/uploads", params={"status": "receiving", "limit": 2}).json()
+    rest = client.get("/uploads", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    found = [*first["items"], *rest["items"]]
+    assert rest["next_cursor"] is None
+    assert sorted(each["id"] for each in found) == sorted(a.json()["id"] for a in answers if a.status_code == 201)
+    assert found[0]["metadata"] == {"filename": "a.csv", "colour": "grün"}
+    assert client.delete(f"/uploads/{found[0]['id']}", headers=TUS).status_code == 204
+    again = client.post("/uploads", headers=headers)
+    assert again.status_code == 201
+    assert client.get("/uploads", params={"limit": 1}).json()["items"] == [again.json()]
+    assert client.get("/uploads", params={"status": "ready"}).json()["items"] == []
+    assert client.get("/uploads", params={"status": "lost"}).status_code == 422
+    assert client.get("/uploads", params={"cursor": "x"}).status_code == 422
+
+
+def test_deleting_wins_over_bytes_that_arrive(client, settings, database):
+    path = begin(client, 40 << 20)
+
+    def pieces():
+        for _ in range(20):  # the first part is there
+            yield b"x" * (1 << 20)
+        assert client.delete(path, headers=TUS).status_code == 204
+        yield b"x" * (1 << 20)
+
+    answer = client.patch(path, content=pieces(), headers=BYTES | {"Upload-Offset": "0"})
+    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (404, "upload-not-found")
+    assert client.head(path, headers=TUS).status_code == 404
+    assert counts(database, "uploads", "upload_parts") == [0, 0]
+    left_with(settings, 0)
+
+
+def test_an_upload_keeps_its_room_until_it_is_a_data_set(client, database, monkeypatch):
+    """Nobody takes it while the file is read, and the last data set may fill the project to the last byte."""
+    with database.transaction() as session:
+        ProjectRepository(session).set_limits(DEFAULT_PROJECT, {"stored_bytes": len(CSV)})
+    begun, go_on = hold_reading(monkeypatch)
+    path = begin(client)
+    assert send(client, path, 0, CSV).status_code == 204
+    assert begun.wait(10)
+    assert client.get("/limits").json()["usage"]["stored_bytes"] == len(CSV)
     headers = TUS | {"Upload-Length": "1", "Upload-Metadata": encoded(filename="a.csv")}
-    assert client.post("/uploads", headers=headers).status_code == 409
+    assert client.post("/uploads", headers=headers).status_code == 403
+    go_on.set()
+    assert ended(client, path)["status"] == "ready"
+    assert client.get("/limits").json()["usage"]["stored_bytes"] == len(CSV)
+
+
+def hold_reading(monkeypatch) -> tuple[threading.Event, threading.Event]:
+    """Let no file be read until the second event is set; the first tells when one is about to be."""
+    begun, go_on = threading.Event(), threading.Event()
+    ingest = datasets_service.ingest
+
+    async def held(*arguments, **options):
+        begun.set()
+        await asyncio.to_thread(go_on.wait, 20)
+        return await ingest(*arguments, **options)
+
+    monkeypatch.setattr(datasets_service, "ingest", held)
+    return begun, go_on
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["while it is read", "when it has been read"])
+def test_deleting_wins_over_reading(client, settings, database, monkeypatch, seen):
+    """No data set comes of it, whether the reader notices in the middle or only at its end."""
+    monkeypatch.setattr(resumable, "RENEW_SECONDS", 0.05 if seen else 60)
+    begun, go_on = hold_reading(monkeypatch)
+    path = begin(client)
+    assert send(client, path, 0, CSV).status_code == 204
+    assert begun.wait(10)
+    assert client.get(path).json()["status"] == "received"
+    assert client.delete(path, headers=TUS).status_code == 204
+    assert client.get(path).status_code == 404
+    if seen:
+        left_with(settings, 0)
+    go_on.set()
+    left_with(settings, 0)
+    assert counts(database, "datasets", "uploads", "upload_parts") == [0, 0, 0]
 
 
 @pytest.mark.slow

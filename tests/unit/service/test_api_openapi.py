@@ -59,6 +59,7 @@ OPERATIONS = {
     "deleteUpload": "DELETE /uploads/{upload_id}",
     "describeUploads": "OPTIONS /uploads",
     "getUpload": "GET /uploads/{upload_id}",
+    "listUploads": "GET /uploads",
     "getUploadOffset": "HEAD /uploads/{upload_id}",
     "createKey": "POST /keys",
     "createProject": "POST /projects",
