@@ -78,18 +78,20 @@ def create_app(settings: Settings) -> FastAPI:
     """
     if settings.database_url is None:
         raise ValueError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` starts a Postgres of its own and sets it")
-    database = Database(settings.database_url, application_name="prefsvm-api")
+    # For callers, and for what is done for nobody in particular.
+    database = Database(settings.database_url, application_name="prefsvm-api", one_project=True)
+    system = Database(settings.system_database_url or settings.database_url, application_name="prefsvm-api")
     blobs = BlobStore(settings.blob_location)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-api")
-    feed = EventFeed(database)
+    feed = EventFeed(system)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await to_thread.run_sync(blobs.sweep, LEFTOVER_SECONDS)
         async with create_task_group() as background:
-            background.start_soon(sweep_forever, Keeper(settings, database, blobs), settings.retention_seconds)
+            background.start_soon(sweep_forever, Keeper(settings, system, blobs), settings.retention_seconds)
             background.start_soon(feed.run)
-            background.start_soon(sweep_forever, OrphanSweeper(database, blobs, LEFTOVER_SECONDS), DAY)
+            background.start_soon(sweep_forever, OrphanSweeper(system, blobs, LEFTOVER_SECONDS), DAY)
             background.start_soon(resumable.read_forever)
             background.start_soon(predictions.usage.flush_forever)
             yield
@@ -98,6 +100,7 @@ def create_app(settings: Settings) -> FastAPI:
         if spans is not None:
             await to_thread.run_sync(spans.close)
         database.close()
+        system.close()
 
     app = Application(
         title="prefsvm",
@@ -112,17 +115,17 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.max_body_bytes = settings.max_body_bytes
     app.state.feed = feed
     datasets = DatasetService(database, blobs, settings)
-    resumable = ResumableUploads(database, blobs, settings, datasets)
+    resumable = ResumableUploads(database, system, blobs, settings, datasets)
     predictions = PredictionService(database, settings)
-    readiness = Readiness(database, settings.broker_url)
-    metrics = Metrics(database, predictions.cache)
+    readiness = Readiness(database, system, settings.broker_url)
+    metrics = Metrics(system, predictions.cache)
     predict = predictions_router(predictions, settings.max_body_bytes)
     for router in (
         predict,
         datasets_router(datasets),
         resumable_uploads_router(resumable),
-        keys_router(KeyService(database)),
-        projects_router(ProjectService(database)),
+        keys_router(KeyService(database, system)),
+        projects_router(ProjectService(database, system)),
         jobs_router(JobService(database, settings, feed)),
         webhooks_router(WebhookService(database, settings)),
         batches_router(BatchService(database, blobs, settings)),
@@ -138,7 +141,7 @@ def create_app(settings: Settings) -> FastAPI:
     gate = partial(
         Gate,
         authenticator=Authenticator(
-            database, keys_required=settings.keys_are_required, bootstrap_key=read_bootstrap_key(settings)
+            system, keys_required=settings.keys_are_required, bootstrap_key=read_bootstrap_key(settings)
         ),
         open_paths=OPEN_PATHS,
         allowed_hosts=settings.host_names,

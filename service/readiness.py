@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from service.db import migrate
 from service.db.session import Database
+from service.db.tables import DEFAULT_PROJECT
 
 CHECK_SECONDS = 2.0
 LISTENING = "brpop"
@@ -21,6 +22,7 @@ LISTENING = "brpop"
 
 PATIENCE_SECONDS = 60.0
 """A job that waits for longer than this while a worker is idle is a sign of trouble."""
+DEFAULT_IS_SEEN = text("SELECT count(*) = 1 FROM projects WHERE id = :id")
 WAITING = text(
     """
     SELECT max(extract(epoch FROM now() - created_at))
@@ -51,10 +53,20 @@ class Check:
 
 
 class Readiness:
-    """Looks at Postgres, the migrations, the broker, the workers and the queue, each for two seconds at most."""
+    """Looks at Postgres, the migrations, the broker, the workers and the queue, each for two seconds at most.
 
-    def __init__(self, database: Database, broker_url: str | None) -> None:
+    Parameters
+    ----------
+    database : Database
+        For callers; it is only asked to answer.
+    system : Database
+        Shows all projects.
+    broker_url : str or None
+    """
+
+    def __init__(self, database: Database, system: Database, broker_url: str | None) -> None:
         self._database = database
+        self._system = system
         self._broker_url = broker_url
         self._head = migrate.head()
         # A frozen server holds its thread until it thaws: these threads are few, and no other call uses them.
@@ -87,9 +99,13 @@ class Readiness:
         return ""
 
     def _migrations_problem(self) -> str:
-        with self._database.engine.connect() as connection:
+        with self._system.engine.connect() as connection:
             found = migrate.current(connection)
-        return "" if found == self._head else f"at revision {found}, expected {self._head}; run `prefsvm migrate`"
+            if found != self._head:
+                return f"at revision {found}, expected {self._head}; run `prefsvm migrate`"
+            if not connection.scalar(DEFAULT_IS_SEEN, {"id": DEFAULT_PROJECT}):
+                return "the role of PREFSVM_SYSTEM_DATABASE_URL must be one that sees all projects: docs/production.md"
+        return ""
 
     def _broker_problem(self) -> str:
         if self._broker_url is None:
@@ -104,7 +120,7 @@ class Readiness:
         return "" if self._listening(self._broker_url) else "no worker listens; jobs wait"
 
     def _queue_problem(self) -> str:
-        with self._database.transaction() as session:
+        with self._system.transaction() as session:
             waited, running = session.execute(WAITING, {"patience": PATIENCE_SECONDS}).one()
         if waited is None or self._broker_url is None or self._listening(self._broker_url) <= running:
             return ""

@@ -6,7 +6,7 @@ import ipaddress
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1 << 20
@@ -25,6 +25,9 @@ class Settings(BaseSettings):
 
     database_url: str | None = None
     """Postgres, as ``postgresql://…``. Unset: ``prefsvm serve`` starts one of its own."""
+    system_database_url: str | None = None
+    """The same Postgres as a role that sees all projects, for what the API does for no single caller. Unset:
+    `database_url`, whose role then sees them all."""
     broker_url: str | None = None
     """Redis protocol server, ``redis://…`` or ``redis+socket://…``. Unset: ``prefsvm serve`` starts one of its own."""
     data_dir: Path = Path("prefsvm-data")
@@ -113,9 +116,9 @@ class Settings(BaseSettings):
     predict_memory_bytes: int = MIB * 256
     """Memory for the bodies of all ``POST /predict`` that one API process serves at a time; beyond it they get 503."""
 
-    @field_validator("database_url")
+    @field_validator("database_url", "system_database_url")
     @classmethod
-    def _name_the_driver(cls, value: str | None) -> str | None:
+    def _name_the_driver(cls, value: str | None, info: ValidationInfo) -> str | None:
         """Say psycopg to SQLAlchemy, which would otherwise look for psycopg2."""
         if value is None:
             return None
@@ -123,7 +126,7 @@ class Settings(BaseSettings):
             if value.startswith(prefix):
                 return "postgresql+psycopg://" + value.removeprefix(prefix)
         if not value.startswith("postgresql+psycopg://"):
-            raise ValueError("PREFSVM_DATABASE_URL must begin with postgresql://")
+            raise ValueError(f"PREFSVM_{str(info.field_name).upper()} must begin with postgresql://")
         return value
 
     @property

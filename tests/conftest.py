@@ -79,9 +79,10 @@ def postgres_server() -> Iterator[PostgresServer]:
             server.start()
             wait_ready(server)
             with _administrator(server) as connection:
-                connection.execute(f"CREATE DATABASE {TEMPLATE}")  # type: ignore[arg-type]
+                connection.execute(f"CREATE DATABASE {TEMPLATE} OWNER {ROLE}")  # type: ignore[arg-type]
             with psycopg.connect(server.url(TEMPLATE, "postgres").replace("+psycopg", "")) as superuser:
                 roles.make(superuser, ROLE)
+                superuser.execute(f"GRANT pg_signal_backend TO {ROLE}")  # tests end connections of others
             migrate.upgrade(server.url(TEMPLATE))
             yield server
         finally:
@@ -89,7 +90,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 def _administrator(server: PostgresServer) -> psycopg.Connection:
-    return psycopg.connect(server.url().replace("+psycopg", ""), autocommit=True)
+    return psycopg.connect(server.url(role="postgres").replace("+psycopg", ""), autocommit=True)
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +104,7 @@ def _new_database(server: PostgresServer, template: str) -> Iterator[str]:
     """Make a database from `template`; drop it at the end whoever is still connected."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     with _administrator(server) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")  # type: ignore[arg-type]
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} OWNER {ROLE}")  # type: ignore[arg-type]
     yield server.url(name)
     with _administrator(server) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]

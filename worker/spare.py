@@ -34,6 +34,7 @@ RETRY_SECONDS = 2.0
 """Pause after a child that could not be made ready."""
 SECRETS = (
     "PREFSVM_DATABASE_URL",
+    "PREFSVM_SYSTEM_DATABASE_URL",
     "PREFSVM_BROKER_URL",
     "PREFSVM_BOOTSTRAP_KEY",
     "PREFSVM_BOOTSTRAP_KEY_FILE",

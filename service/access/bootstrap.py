@@ -62,14 +62,15 @@ def check_reachable(settings: Settings, *, database_is_new: bool = False) -> Non
                 "leave it on, or listen on 127.0.0.1"
             )
         return
-    if bootstrap_key is not None or not (database_is_new or _has_no_admin(settings.database_url)):
+    if bootstrap_key is not None or not (database_is_new or _has_no_admin(settings)):
         return
     where = "every call needs an API key" + ("" if settings.on_loopback else f" on PREFSVM_HOST={settings.host}")
     raise ConfigurationError(f"{where}, but there is no admin key; {HOW}")
 
 
-def _has_no_admin(database_url: str | None) -> bool:
+def _has_no_admin(settings: Settings) -> bool:
     """Tell whether the database surely holds no live key with the scope admin."""
+    database_url = settings.system_database_url or settings.database_url
     if database_url is None:
         return False
     database = Database(database_url, pool_size=1, application_name="prefsvm-api")

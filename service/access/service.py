@@ -28,10 +28,19 @@ from service.schemas import Page
 
 
 class KeyService:
-    """Makes, lists, rotates and revokes keys of the caller's project."""
+    """Makes, lists, rotates and revokes keys of the caller's project.
 
-    def __init__(self, database: Database) -> None:
+    Parameters
+    ----------
+    database : Database
+        Shows the caller's project.
+    system : Database
+        Shows all projects: for callers who run the installation.
+    """
+
+    def __init__(self, database: Database, system: Database) -> None:
         self._database = database
+        self._system = system
 
     def create(self, caller: Caller, body: CreateKey) -> NewKey:
         """Make a key; its text is in this answer and nowhere else.
@@ -45,7 +54,8 @@ class KeyService:
         expires_at = None
         if body.expires_in_days is not None:
             expires_at = datetime.now(UTC) + timedelta(days=body.expires_in_days)
-        with self._database.transaction() as session:
+        database = self._system if caller.runs_installation else self._database
+        with database.transaction() as session:
             known = is_id(project_id, "prj") and ProjectRepository(session).get(project_id) is not None
             if not known or not (caller.runs_installation or project_id == caller.project_id):
                 raise ProjectNotFound("no project has this id")
@@ -95,16 +105,25 @@ class KeyService:
 
 
 class ProjectService:
-    """Shows projects, and lets admins of the default project make and limit them."""
+    """Shows projects, and lets admins of the default project make and limit them.
 
-    def __init__(self, database: Database) -> None:
+    Parameters
+    ----------
+    database : Database
+        Shows the caller's project.
+    system : Database
+        Shows all projects: for callers who run the installation.
+    """
+
+    def __init__(self, database: Database, system: Database) -> None:
         self._database = database
+        self._system = system
 
     def create(self, caller: Caller, body: CreateProject) -> Project:
         """Make a project; raises `Forbidden`, or `ProjectExists` if the name is taken."""
         _require_operator(caller)
         limits = (body.limits or LimitsBody()).model_dump()
-        with self._database.transaction() as session:
+        with self._system.transaction() as session:
             row = ProjectRepository(session).add(new_id("prj"), body.name, limits)
         if row is None:
             raise ProjectExists("another project has this name")
@@ -112,7 +131,8 @@ class ProjectService:
 
     def get(self, caller: Caller, project_id: str) -> Project:
         """Return a project that the caller may see; raises `ProjectNotFound`."""
-        with self._database.transaction() as session:
+        database = self._system if caller.runs_installation else self._database
+        with database.transaction() as session:
             row = ProjectRepository(session).get(project_id) if _may_see(caller, project_id) else None
         if row is None:
             raise ProjectNotFound("no project has this id")
@@ -123,7 +143,7 @@ class ProjectService:
         position = Cursor.decode(cursor) if cursor is not None else None
         if not caller.runs_installation:
             return Page(items=[self.get(caller, caller.project_id)], next_cursor=None)
-        with self._database.transaction() as session:
+        with self._system.transaction() as session:
             rows = ProjectRepository(session).list(position, limit)
         return Page(
             items=[_project(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
@@ -133,7 +153,7 @@ class ProjectService:
         """Replace the limits of a project; raises `Forbidden` or `ProjectNotFound`."""
         _require_operator(caller)
         known = is_id(project_id, "prj")
-        with self._database.transaction() as session:
+        with self._system.transaction() as session:
             row = ProjectRepository(session).set_limits(project_id, limits.model_dump()) if known else None
         if row is None:
             raise ProjectNotFound("no project has this id")

@@ -11,7 +11,7 @@ from service.access.authenticator import Authenticator
 from service.access.caller import Caller
 from service.access.errors import HostNotAllowed, OriginNotAllowed
 from service.api.problem import database_away, problem_response
-from service.db.session import AWAY
+from service.db.session import AWAY, acting_for
 from service.errors import Problem
 
 CALLER = "prefsvm.caller"
@@ -19,7 +19,7 @@ CALLER = "prefsvm.caller"
 
 
 class Gate:
-    """ASGI middleware that puts the `Caller` into the scope, or answers with a problem.
+    """ASGI middleware that puts the `Caller` into the scope and acts for its project, or answers with a problem.
 
     Parameters
     ----------
@@ -57,9 +57,12 @@ class Gate:
         except AWAY as error:
             await database_away(error)(scope, receive, send)
             return
-        if caller is not None:
-            scope[CALLER] = caller
-        await self.app(scope, receive, send)
+        if caller is None:
+            await self.app(scope, receive, send)
+            return
+        scope[CALLER] = caller
+        with acting_for(caller.project_id):
+            await self.app(scope, receive, send)
 
     async def _admit(self, scope: Scope) -> Caller | None:
         authorizations, host, origin = [], b"", b""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from anyio import sleep, to_thread
 
-from service.db.session import AWAY, Database
+from service.db.session import AWAY, Database, acting_for
 from service.models.repository import ModelStatistics, StatisticsRepository, UsageKey
 from solver.model_file import Model
 
@@ -52,10 +53,14 @@ class UsageRecorder:
         if not taken:
             return
         try:
-            with self._database.transaction() as session:
-                # In one order, so that processes that write at once do not wait for each other in a circle.
-                for key in sorted(taken):
-                    StatisticsRepository(session, key.project_id).add(key, taken[key])
+            # In one order, so that processes that write at once do not wait for each other in a circle.
+            for project_id, keys in groupby(sorted(taken), key=lambda key: key.project_id):
+                with acting_for(project_id), self._database.transaction() as session:
+                    written = list(keys)
+                    for key in written:
+                        StatisticsRepository(session, project_id).add(key, taken[key])
+                for key in written:
+                    del taken[key]
         except AWAY as error:
             log.warning("the database does not answer (%s)", type(error).__name__)
             for key, met in taken.items():

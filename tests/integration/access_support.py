@@ -47,14 +47,14 @@ def speak_tus(request: httpx.Request) -> None:
 def make_key(database: Database, project_id: str, *scopes: Scope, **changes: Any) -> str:
     """Return the text of a new key."""
     body = CreateKey(name="test", scopes=list(scopes), project=project_id, **changes)
-    return KeyService(database).create(LOCAL, body).key
+    return KeyService(database, database).create(LOCAL, body).key
 
 
 def make_tenant(database: Database, name: str, project_id: str | None = None) -> Tenant:
     """Make a project without limits (or take one), and keys of it."""
     if project_id is None:
         nothing = {"requests_per_second": None, "queued_jobs": None, "running_jobs": None, "stored_bytes": None}
-        project_id = ProjectService(database).create(LOCAL, CreateProject(name=name, limits=nothing)).id
+        project_id = ProjectService(database, database).create(LOCAL, CreateProject(name=name, limits=nothing)).id
     keys = {scope: make_key(database, project_id, scope) for scope in ("read", "write", "admin")}
     keys["all"] = make_key(database, project_id, "read", "write", "admin")
     return Tenant(project_id, keys)

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import numpy as np
 import uvicorn
+from database_roles import as_api
 from sqlalchemy import text
 
 from service.app import create_app, server_config
@@ -32,7 +33,7 @@ CSV = b"age,job,label\n" + b"".join(
 @contextmanager
 def api_client(settings: Settings, **changes: Any) -> Iterator[httpx.Client]:
     """Serve the application as in production, on a free port of this machine, and yield a client of it."""
-    app = create_app(settings.model_copy(update=changes))
+    app = create_app(settings.model_copy(update=({} if "database_url" in changes else as_api(settings)) | changes))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(server_config(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -463,7 +463,7 @@ def test_many_at_once_get_no_more_than_the_quota(
 ) -> None:
     with api_client(settings, keys_required=True) as client:
         limits = LimitsBody(queued_jobs=quota, requests_per_second=None)
-        project = ProjectService(database).create(LOCAL, CreateProject(name="small", limits=limits)).id
+        project = ProjectService(database, database).create(LOCAL, CreateProject(name="small", limits=limits)).id
         key = bearer(make_key(database, project, "write"))
         body = train_body(store_dataset(database, project_id=project))
         with ThreadPoolExecutor(20) as pool:
@@ -479,7 +479,7 @@ def test_many_at_once_get_no_more_than_the_quota(
 
 def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
     limits = LimitsBody(running_jobs=2)
-    project = ProjectService(database).create(LOCAL, CreateProject(name="small", limits=limits)).id
+    project = ProjectService(database, database).create(LOCAL, CreateProject(name="small", limits=limits)).id
     lifecycle = JobLifecycle(lease_seconds=30, redispatch_seconds=15)
     jobs = {}
     with database.transaction() as session:

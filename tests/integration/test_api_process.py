@@ -19,6 +19,7 @@ import httpx
 import psutil
 import pytest
 from api_support import CSV, api_client, blob_files, set_status, store_dataset, train_body
+from database_roles import as_api
 from sqlalchemy import text
 
 from service.readiness import broker_client
@@ -32,7 +33,7 @@ def api_process(settings, log: Path) -> Iterator[tuple[httpx.Client, subprocess.
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = os.environ | {
-        "PREFSVM_DATABASE_URL": str(settings.database_url),
+        **{f"PREFSVM_{name.upper()}": url for name, url in as_api(settings).items()},
         "PREFSVM_BROKER_URL": str(settings.broker_url),
         "PREFSVM_DATA_DIR": str(settings.data_dir),
         "PREFSVM_PORT": str(port),

@@ -21,10 +21,12 @@ from typing import Any
 
 import pytest
 from api_support import api_client, counts, store_dataset, train_body
+from database_roles import as_role
 from sqlalchemy.orm import Session
 from standardwebhooks import Webhook
 from worker_bench import ROOT, JobTable, wait_for
 
+from service.db import roles
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, WebhookDeliveryRow, WebhookRow
 from service.identifiers import new_id
@@ -345,6 +347,7 @@ def test_a_slow_receiver_holds_up_nobody_else_and_gets_one_message_at_a_time(
 
 SENDER = """
 import sys
+from service.db import roles
 from service.db.session import Database
 from service.webhooks.sender import WebhookSender
 WebhookSender(Database(sys.argv[1], pool_size=2), allow_private=True, lease_seconds=1.5).run()
@@ -443,7 +446,7 @@ def test_the_dispatcher_sends_them(settings: Settings, database: Database, recei
     hook(database, f"{receiver.url}/ok")
     log = (settings.data_dir.parent / "dispatcher.log").open("wb")
     environment = {
-        **os.environ, "PREFSVM_DATABASE_URL": str(settings.database_url).replace("+psycopg", ""),
+        **os.environ, "PREFSVM_DATABASE_URL": as_role(settings.database_url, roles.DISPATCHER),
         "PREFSVM_BROKER_URL": str(settings.broker_url), "PREFSVM_WEBHOOK_PRIVATE": "true",
     }  # fmt: skip
     process = spawn([sys.executable, "-m", "service.dispatcher"], cwd=ROOT, env=environment, log=log)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import redis
+from database_roles import OF_MODULE, as_role
 from sqlalchemy import select
 
 from service.db.session import Database
@@ -128,7 +129,10 @@ class Stack(JobTable):
         log = (self._folder / f"{module}-{len(self._processes)}.log").open("wb")
         self._logs.append(log)
         command = [sys.executable, "-m", module]
-        process = spawn(command, cwd=ROOT, env={**self.environment, **environment}, log=log)
+        own = {**self.environment, **environment}
+        if own["PREFSVM_DATABASE_URL"] == self.environment["PREFSVM_DATABASE_URL"]:
+            own["PREFSVM_DATABASE_URL"] = as_role(own["PREFSVM_DATABASE_URL"], OF_MODULE[module])
+        process = spawn(command, cwd=ROOT, env=own, log=log)
         self._processes.append(process)
         return process
 
