@@ -49,10 +49,13 @@ RIGHTS: dict[str, dict[str, str]] = {
     "webhook_deliveries": {API: ALL, DISPATCHER: "SELECT, INSERT, UPDATE", WORKER: "SELECT, INSERT"},
     "models": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT, INSERT, UPDATE"},
     "model_chunks": {API: "SELECT", WORKER: "SELECT, INSERT"},
-    "model_statistics": {API: ALL},
+    "model_statistics": {API: ALL, WORKER: "SELECT, INSERT, UPDATE"},
     "operating_points": {API: ALL, WORKER: "SELECT"},
     "aliases": {API: ALL, SYSTEM: "SELECT", WORKER: "SELECT, INSERT, UPDATE"},
     "alias_changes": {API: ALL, WORKER: "SELECT, INSERT"},
+    "feedback": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT"},
+    "shadow_statistics": {API: ALL},
+    "shadow_disagreements": {API: ALL},
     "idempotency_keys": {API: ALL, SYSTEM: "SELECT, DELETE"},
 }
 """Table to role to rights. What is deleted along with a row, by a foreign key, needs none."""

@@ -207,6 +207,8 @@ class JobRow(Base):
     """The job whose request this one repeats."""
     estimate: Mapped[dict[str, Any] | None]
     """What the job was thought to need when it was accepted."""
+    feedback_until: Mapped[int | None] = mapped_column(BigInteger)
+    """Feedback of its alias up to this ``seq`` is used, in each attempt; None: none is."""
     result: Mapped[dict[str, Any] | None]
     """Of a batch that succeeded: ``blob_key``, ``bytes``, ``sha256``, ``rows``, ``labels``, ``warnings``."""
 
@@ -429,11 +431,16 @@ class AliasRow(Base):
     project_id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     model_id: Mapped[str]
+    shadow_id: Mapped[str | None]
+    """A model that scores the same rows without a say in the answers."""
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (
         Index(None, "model_id"),
+        Index(None, "shadow_id"),
+        CheckConstraint("shadow_id <> model_id", name="shadow"),
         ForeignKeyConstraint(["project_id", "model_id"], ["models.project_id", "models.id"], ondelete="RESTRICT"),
+        ForeignKeyConstraint(["project_id", "shadow_id"], ["models.project_id", "models.id"], ondelete="RESTRICT"),
     )
 
 
@@ -451,6 +458,86 @@ class AliasChangeRow(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (Index(None, "project_id", "name", "id"),)
+
+
+class FeedbackRow(Base):
+    """Rows with their right labels, sent for an alias: its next training learns them."""
+
+    __tablename__ = "feedback"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    seq: Mapped[int] = mapped_column(BigInteger, Identity())
+    """Order of arrival. That of one alias has no gaps that could still be filled: writers follow each other."""
+    project_id: Mapped[str] = _project()
+    alias: Mapped[str]
+    model_id: Mapped[str]
+    """What the alias pointed at then: the rows were checked against it."""
+    rows: Mapped[int]
+    labels: Mapped[dict[str, Any]]
+    """Label to number of rows."""
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    """``{"rows": […], "labels": […]}`` as JSON without line breaks."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (
+        Index(None, "project_id", "alias", "seq"),
+        Index(None, "project_id", "created_at", "id"),
+        ForeignKeyConstraint(["project_id", "alias"], ["aliases.project_id", "aliases.name"], ondelete="CASCADE"),
+    )
+
+
+class ShadowStatisticsRow(Base):
+    """How the shadow of an alias and the model that answers decided on the same rows."""
+
+    __tablename__ = "shadow_statistics"
+
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+    alias: Mapped[str] = mapped_column(primary_key=True)
+    model_id: Mapped[str] = mapped_column(primary_key=True)
+    shadow_id: Mapped[str] = mapped_column(primary_key=True)
+    pairs: Mapped[dict[str, Any]]
+    """The two labels, with a tab between them, to the number of rows."""
+    dropped: Mapped[int] = mapped_column(BigInteger)
+    """Rows that the shadow did not see because it was behind."""
+    failed: Mapped[int] = mapped_column(BigInteger)
+    """Rows that do not fit the shadow."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (
+        ForeignKeyConstraint(["project_id", "alias"], ["aliases.project_id", "aliases.name"], ondelete="CASCADE"),
+        ForeignKeyConstraint(["project_id", "model_id"], ["models.project_id", "models.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(["project_id", "shadow_id"], ["models.project_id", "models.id"], ondelete="CASCADE"),
+    )
+
+
+class ShadowDisagreementRow(Base):
+    """A row on which the shadow of an alias decided otherwise, without the row itself; only the last ones are kept."""
+
+    __tablename__ = "shadow_disagreements"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    project_id: Mapped[str]
+    alias: Mapped[str]
+    model_id: Mapped[str]
+    shadow_id: Mapped[str]
+    row_sha256: Mapped[bytes] = mapped_column(LargeBinary)
+    label: Mapped[str]
+    shadow_label: Mapped[str]
+    score: Mapped[float] = mapped_column(Double)
+    shadow_score: Mapped[float] = mapped_column(Double)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (
+        Index(None, "project_id", "alias", "id"),
+        ForeignKeyConstraint(
+            ["project_id", "alias", "model_id", "shadow_id"],
+            [f"shadow_statistics.{name}" for name in ("project_id", "alias", "model_id", "shadow_id")],
+            name="fk_shadow_disagreements_shadow_statistics",
+            ondelete="CASCADE",
+        ),
+    )
 
 
 class IdempotencyKeyRow(Base):

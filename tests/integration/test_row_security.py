@@ -57,7 +57,7 @@ def fill(owner: psycopg.Connection) -> None:
             for column, kind in required:
                 if column == "project_id" or (table.name, column) == ("projects", "id"):
                     given[column] = f"'{project}'"
-                elif column == "id" or table.columns[column].foreign_keys or table.columns[column].unique:
+                elif column in ("id", "name") or table.columns[column].foreign_keys:
                     given[column] = f"'{name}'"
                 else:
                     given[column] = CHOICES.get((table.name, column), VALUES[kind])
