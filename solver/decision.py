@@ -59,14 +59,18 @@ class DecisionState:
         -------
         float64 array of shape (n,)
         """
+        n = X.shape[0]
+        step = max(1, _BLOCK_ELEMENTS // max(1, len(self.dual_coef)))
         if self.kind == "linear":
             scores = np.asarray(X @ self._weights, dtype=np.float64)
+        elif n <= step:
+            scores = self._columns.block(X) @ self.dual_coef
         else:
-            scores = np.empty(X.shape[0])
-            step = max(1, _BLOCK_ELEMENTS // max(1, len(self.dual_coef)))
-            for start in range(0, X.shape[0], step):
+            scores = np.empty(n)
+            for start in range(0, n, step):
                 scores[start : start + step] = self._columns.block(X[start : start + step]) @ self.dual_coef
-        return self.sign * (scores + self.intercept)
+        scores += self.intercept
+        return scores if self.sign == 1 else self.sign * scores
 
     @cached_property
     def _weights(self) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ lives on it and has its result checked with the former.
 
 import copy
 import functools
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
@@ -58,6 +59,9 @@ _BLOCK_ELEMENTS = 1 << 19
 _COLUMNS_A_BLOCK = 512
 
 
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
 def _float_type(of: np.dtype[Any]) -> type[np.floating[Any]]:
     """The float type that holds all values of a type: float32 for what has at most 16 bits."""
     return np.float32 if of.kind in "biuf" and of.itemsize <= 2 else np.float64
@@ -78,7 +82,7 @@ def check_matrix(name: str, X: Any) -> Matrix:
     sparse = sp.issparse(X)
     if sparse:
         X = X.tocsr()
-        if X.data.dtype not in (np.float32, np.float64):
+        if X.data.dtype not in _FLOATS:
             X = X.astype(_float_type(X.dtype))
         if not X.has_canonical_format:
             X = X.copy()
@@ -86,13 +90,13 @@ def check_matrix(name: str, X: Any) -> Matrix:
         values, row_ends = X.data, X.indptr
     else:
         X = np.asarray(X)
-        if X.dtype not in (np.float32, np.float64):
+        if X.dtype not in _FLOATS:
             X = X.astype(_float_type(X.dtype))
         if X.ndim != 2:
             raise ValueError(f"{name} must be two-dimensional; got shape {X.shape}")
         values = X
     # a finite sum spares the look at every value; an infinite one may be mere overflow
-    if not np.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
+    if not math.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
         where = int(np.flatnonzero(~np.isfinite(values.reshape(-1)))[0])
         bad = where // X.shape[1] if row_ends is None else int(np.searchsorted(row_ends, where, side="right")) - 1
         raise ValueError(f"{name} holds NaN or infinity (first in row {bad}); expected finite numbers")

@@ -60,7 +60,7 @@ class RequestContext:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Serve one request; returns the status of the answer."""
-        given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         token = request_id.set(given if _GIVEN_ID.fullmatch(given) else urandom(16).hex())
         started = time.perf_counter()
         status = 0
@@ -72,7 +72,7 @@ class RequestContext:
                 headers = message.setdefault("headers", [])
                 headers.append((b"x-request-id", request_id.get().encode()))
                 headers.append((b"x-content-type-options", b"nosniff"))
-                if not any(name == b"cache-control" for name, _ in headers):
+                if b"cache-control" not in dict(headers):
                     headers.append((b"cache-control", b"no-store"))
             await send(message)
 

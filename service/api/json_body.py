@@ -45,7 +45,7 @@ class _ReadRequest(Request):
     async def of(cls, request: Request) -> _ReadRequest:
         read = cls(request.scope, request.receive)
         read._raw = await read_limited(request, request.app.state.max_body_bytes)
-        read._parsed = _parse(request, read._raw)
+        read._parsed = parse_body(read._raw, request.headers.get("content-type", ""))
         return read
 
     async def body(self) -> bytes:
@@ -55,26 +55,11 @@ class _ReadRequest(Request):
         return self._parsed
 
 
-async def read_json(request: Request, limit: int, received: Callable[[int], None] | None = None) -> Any:
-    """Return the JSON value that a request brings, None without a body; for routes that are no `JsonRoute`.
-
-    Parameters
-    ----------
-    request : Request
-    limit, received
-        See `read_limited`.
-
-    Raises
-    ------
-    ContentTooLarge, UnsupportedMediaType, InvalidJson
-    """
-    return _parse(request, await read_limited(request, limit, received))
-
-
-def _parse(request: Request, raw: bytes) -> Any:
+def parse_body(raw: bytes, content_type: str) -> Any:
+    """Return the JSON value of a body, None if it is empty; raises `UnsupportedMediaType`, `InvalidJson`."""
     if not raw:
         return None
-    if not is_json(request.headers.get("content-type", "")):
+    if not is_json(content_type):
         raise UnsupportedMediaType("this call takes Content-Type: application/json")
     return parse_json(raw)
 

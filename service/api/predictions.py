@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from service.api.access import Reader, RequiresScope
-from service.api.json_body import read_json, read_limited
+from service.api.json_body import parse_body, read_limited
 from service.api.parameters import problems
 from service.errors import InvalidRequest
-from service.predictions.schemas import MAX_NAME, PredictAnswer, PredictRequest
-from service.predictions.service import PredictionService
+from service.predictions.schemas import MAX_NAME, PredictAnswer, PredictRequest, model_and_rows
+from service.predictions.service import Decisions, PredictionService
 
 RAW_MAIL = {
     "parameters": [
@@ -47,15 +47,19 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
                 return
             request = Request(scope, receive)
             caller = may_read.admit(scope)
-            response: Response
+            content_type = request.headers.get("content-type", "")
             with predictions.room() as room:
-                if is_mail(request):
-                    raw = await read_limited(request, max_body_bytes, room.grow)
+                raw = await read_limited(request, max_body_bytes, room.grow)
+                if is_mail(content_type):
                     made = await predictions.predict_mail(caller.project_id, _named_model(request), raw)
-                    response = Response(orjson.dumps(made), media_type="application/json")
+                    response = _answer(made)
                 else:
-                    body = _checked(await read_json(request, max_body_bytes, room.grow))
-                    response = await self.endpoint(caller, body)
+                    value = parse_body(raw, content_type)
+                    plain = model_and_rows(value)
+                    if plain is not None:
+                        response = _answer(await predictions.predict_rows(caller.project_id, *plain))
+                    else:
+                        response = await self.endpoint(caller, _checked(value))
             await response(scope, receive, send)
 
     router = APIRouter(tags=["predictions"], route_class=PredictRoute)
@@ -76,14 +80,18 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
         A moved alias, another operating point or a deleted model takes effect at once in the process that did it, and
         within half a second in every other one.
         """
-        return Response(orjson.dumps(await predictions.predict(caller.project_id, body)), media_type="application/json")
+        return _answer(await predictions.predict(caller.project_id, body))
 
     return router
 
 
-def is_mail(request: Request) -> bool:
-    """Tell whether the body is a mail message."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "message/rfc822"
+def is_mail(content_type: str) -> bool:
+    """Tell whether a Content-Type is that of a mail message."""
+    return content_type.partition(";")[0].strip().lower() == "message/rfc822"
+
+
+def _answer(made: Decisions) -> Response:
+    return Response(orjson.dumps(made), media_type="application/json")
 
 
 def _named_model(request: Request) -> str:
@@ -97,7 +105,7 @@ def _named_model(request: Request) -> str:
 
 def _checked(value: Any) -> PredictRequest:
     try:
-        return PredictRequest.of(value)
+        return PredictRequest.model_validate(value)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         raise RequestValidationError([{**item, "loc": ("body", *item["loc"])} for item in errors]) from None

@@ -45,8 +45,7 @@ class StoredModel:
     """The newest of ``operating_points``; None while the threshold of the training decides."""
 
 
-@dataclass(frozen=True)
-class ModelFile:
+class ModelFile(NamedTuple):
     """Which bytes a model consists of, and by which threshold it decides."""
 
     project_id: str

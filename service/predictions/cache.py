@@ -44,12 +44,19 @@ class ByteCache(Generic[Value]):
     def __len__(self) -> int:
         return len(self._values)
 
-    async def get(self, key: Hashable, load: Callable[[], Awaitable[Value]]) -> Value:
-        """Return the value of `key`, loading it if need be. An error of `load` goes to all who wait; it is not kept."""
-        if key in self._values:
+    def recall(self, key: Hashable) -> Value | None:
+        """Return the value of `key` if it is ready."""
+        value = self._values.get(key)
+        if value is not None:
             self._values.move_to_end(key)
             self.hits += 1
-            return self._values[key]
+        return value
+
+    async def get(self, key: Hashable, load: Callable[[], Awaitable[Value]]) -> Value:
+        """Return the value of `key`, loading it if need be. An error of `load` goes to all who wait; it is not kept."""
+        value = self.recall(key)
+        if value is not None:
+            return value
         self.misses += 1
         task = self._loading.get(key)
         if task is None:

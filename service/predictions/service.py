@@ -97,7 +97,21 @@ class PredictionService:
         self._lookup.forget()
 
     async def predict(self, project_id: str, body: PredictRequest) -> Decisions:
-        """Decide on rows.
+        """Decide on rows, texts or mails.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is not one kind of them.
+        ModelNotFound, RowsDoNotFit, DamagedModel
+            As `predict_rows`.
+        """
+        if body.rows is None or body.texts is not None or body.messages is not None:
+            return await self._predict_inputs(project_id, body)
+        return await self.predict_rows(project_id, body.model, body.rows)
+
+    async def predict_rows(self, project_id: str, name: str, rows: Sequence[Mapping[str, Any]]) -> Decisions:
+        """Decide on rows by the model of an id or alias.
 
         Raises
         ------
@@ -108,11 +122,8 @@ class PredictionService:
         DamagedModel
             If the stored bytes are not those that were written.
         """
-        rows = body.rows
-        if rows is None or body.texts is not None or body.messages is not None:
-            return await self._predict_inputs(project_id, body)
         self.check_rows(len(rows), "body.rows")
-        ready = await self.ready(project_id, body.model)
+        ready = await self.ready(project_id, name)
         return await self.run(ready, len(rows), lambda: decide(ready, rows))
 
     def check_rows(self, count: int, where: str) -> None:
@@ -147,7 +158,7 @@ class PredictionService:
         """Return a model by its id or an alias; raises `ModelNotFound`, `DamagedModel`."""
         file = self._lookup.recall(project_id, name) or await self._lookup.find(project_id, name)
         # All of it is the key: a model with another threshold is another one.
-        return await self.cache.get((project_id, file), lambda: self._load(file))
+        return self.cache.recall(file) or await self.cache.get(file, lambda: self._load(file))
 
     async def run(self, ready: ReadyModel, n_rows: int, decide: Callable[[], Decisions]) -> Decisions:
         """Decide here and now if that is quick, else in a thread."""

@@ -97,6 +97,8 @@ class FeatureCounts:
 
     def warnings(self) -> list[str]:
         """The same as sentences for the user."""
+        if not (self.missing or self.unseen or self.unreadable or self.wordless or self.extra):
+            return []
         said = [
             f"column {name!r}: {n} row(s) have no value; training had none missing, its median or mean is used"
             for name, n in self.missing.items()
