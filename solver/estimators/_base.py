@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -171,7 +171,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     n_iter_: int
     _tuning: Tuning | None
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
+    ) -> Any:
         """Train, then choose the threshold for the objective.
 
         Parameters
@@ -183,6 +185,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             -1, as in scikit-learn; with the labels -1 and +1 set `unlabeled`).
         sample_weight : float array of shape (n,), optional
             Factors on C, at least 0. Rows of weight 0 are left out.
+        unmeasured : bool array of shape (n,), optional
+            Labelled rows to learn from that no parameter, threshold, probability or figure is to rest on, because they
+            are not drawn like the others: chosen for being difficult, for one. 2 others of each class are needed.
 
         Returns
         -------
@@ -196,9 +201,10 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         objective = self._objective()
         rule = self._effective_rule(objective)
-        run = self._start(X, y, sample_weight)
+        run, extra = self._start(X, y, sample_weight, unmeasured)
         seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        truth = run.y[run.labelled]
+        labelled = np.setdiff1d(run.labelled, extra, assume_unique=True)
+        truth = run.y[labelled]
         smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
         warnings: list[str] = []
         if smaller < _WARN_BELOW:
@@ -206,26 +212,26 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         halves = None
         if rule == "fixed-sequence" and smaller >= 2 * _FEWEST_OF_A_CLASS:
             first, second = stratified_halves(truth, seed)
-            halves = run.labelled[first], run.labelled[second]
+            halves = labelled[first], labelled[second]
         # a certificate's rows must not have a say in C and gamma either
-        run = self._tune(run, run.labelled if halves is None else halves[0], objective, seed)
+        run = self._tune(run, labelled if halves is None else halves[0], objective, seed)
         if halves is not None:
-            fitted = self._fit_certified(run, objective, seed, *halves)
+            fitted = self._fit_certified(run, objective, seed, *halves, extra)
         else:
-            fitted = self._fit_calibrated(run, objective, rule, seed, warnings)
+            plan = make_plan(run.y, labelled, self.labeled_split, seed).with_unmeasured(extra)
+            fitted = self._fit_calibrated(run, plan, objective, rule, warnings)
         self._finish(run, objective, rule, fitted, warnings)
         return self
 
     def _fit_calibrated(
         self,
         run: TrainingRun,
+        plan: CalibrationPlan,
         objective: Objective,
         rule: ThresholdRule,
-        seed: np.random.Generator,
         warnings: list[str],
     ) -> Fitted:
         """Learn, and choose the threshold on the calibration scores."""
-        plan = make_plan(run.y, run.labelled, self.labeled_split, seed)
         if plan.split != self.labeled_split:
             warnings.append("Too few labelled rows of a class for two halves: cross-fitted scores are used instead.")
         if plan.split == "full" and rule != "zero":
@@ -263,7 +269,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             warnings.append("Training was stopped before the unlabelled rows had a part in it.")
         else:
             scores = run.scores_in_time(best, plan.rows)
-            plan = CalibrationPlan("full", plan.training_rows, plan.rows)
+            plan = replace(plan, split="full", folds=())
             warnings.append(
                 "Training was stopped before any left-out row was scored: the threshold was chosen on rows that "
                 "trained the model, so its measures are optimistic."
@@ -288,10 +294,11 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         seed: np.random.Generator,
         training_rows: NDArray[np.intp],
         held_out: NDArray[np.intp],
+        extra: NDArray[np.intp],
     ) -> Fitted:
         """Learn on one half of the labelled rows; certify the result on the other half, which nothing has seen."""
-        plan = CalibrationPlan("part", training_rows, held_out)
-        inner = plan if self._supervised else make_plan(run.y, plan.training_rows, "xfit", seed)
+        plan = CalibrationPlan("part", training_rows, held_out).with_unmeasured(extra)
+        inner = plan if self._supervised else make_plan(run.y, training_rows, "xfit", seed).with_unmeasured(extra)
         uncertified = replace(objective, confidence=None)
         learned = self._learn(run, inner, uncertified, "f1max")
         comparison = None
@@ -304,7 +311,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             comparison = self._compare(run, inner, learned, points, uncertified)
             if comparison is not None and comparison.returned == "no_unlabelled":
                 model = learned.supervised
-        positive_share = float(np.mean(run.y[plan.training_rows] > 0))
+        positive_share = float(np.mean(run.y[training_rows] > 0))
 
         def certify(candidate: Expansion) -> tuple[NDArray[np.float64], OperatingPoint]:
             scores = run.scores_in_time(candidate, plan.rows)
@@ -424,8 +431,10 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         check_rule(rule, objective)
         return rule
 
-    def _start(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingRun:
-        """Check the input and set up the run on it."""
+    def _start(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, unmeasured: ArrayLike | None = None
+    ) -> tuple[TrainingRun, NDArray[np.intp]]:
+        """Check the input and set up the run on it; also return its labelled rows that are only learned from."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
@@ -435,13 +444,17 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         weight = np.ones(len(labels.y))
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        only_trained = np.zeros(len(labels.y), dtype=bool)
+        if unmeasured is not None:
+            only_trained = column_or_1d(unmeasured).astype(bool)
+            check_consistent_length(labels.y, only_trained)
         keep = weight > 0
         if self._supervised:
             keep &= labels.y != 0
         if not keep.all():
             X, weight = X[keep], weight[keep]
-        encoded = labels.y[keep]
-        counts = {int(sign): int(np.count_nonzero(encoded == sign)) for sign in (-1, 1)}
+        encoded, only_trained = labels.y[keep], only_trained[keep]
+        counts = {int(sign): int(np.count_nonzero(encoded[~only_trained] == sign)) for sign in (-1, 1)}
         if min(counts.values()) < _FEWEST_OF_A_CLASS:
             raise ValueError(
                 f"need at least {_FEWEST_OF_A_CLASS} labelled of each class, got {counts[1]} of the positive class "
@@ -449,7 +462,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             )
         self.classes_ = labels.classes
         cost = weight * self._class_factors(encoded)
-        return TrainingRun(
+        run = TrainingRun(
             X=X,
             y=encoded,
             cost=cost,
@@ -464,6 +477,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             ),
             callback=self.callback,
         )
+        return run, np.flatnonzero(only_trained & (encoded != 0))
 
     def _class_factors(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
         """Class weight of each row; 1 for unlabelled rows."""
@@ -526,8 +540,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         # the two halves score each other
         other = self._train_svm(run, plan.rows)
         model = self._train_svm(run, run.labelled)
-        scores = np.concatenate([run.scores(learned.supervised, plan.rows), run.scores(other, plan.training_rows)])
-        truth = np.concatenate([run.y[plan.rows], run.y[plan.training_rows]])
+        others = np.setdiff1d(plan.training_rows, plan.unmeasured)
+        scores = np.concatenate([run.scores(learned.supervised, plan.rows), run.scores(other, others)])
+        truth = np.concatenate([run.y[plan.rows], run.y[others]])
         return Control(model, 0.0, confusion(truth, scores > 0))
 
     def _add_controls(self, run: TrainingRun, objective: Objective, fitted: Fitted, warnings: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -35,12 +35,22 @@ class CalibrationPlan:
         Calibration rows.
     folds : tuple of (training rows, held-out rows)
         For `xfit`; empty when the final model itself scores the calibration rows.
+    unmeasured : int array
+        Those of the training rows that nothing is ever measured on.
     """
 
     split: LabeledSplit
     training_rows: NDArray[np.intp]
     rows: NDArray[np.intp]
     folds: tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...] = ()
+    unmeasured: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+    def with_unmeasured(self, rows: NDArray[np.intp]) -> CalibrationPlan:
+        """The same plan with further rows to train on, which calibrate nothing."""
+        if len(rows) == 0:
+            return self
+        folds = tuple((np.union1d(training_rows, rows), held_out) for training_rows, held_out in self.folds)
+        return CalibrationPlan(self.split, np.union1d(self.training_rows, rows), self.rows, folds, rows)
 
 
 def make_plan(

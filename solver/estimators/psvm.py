@@ -310,7 +310,7 @@ class PSVM(ThresholdClassifier):
             return positive, ~positive, theta_plus
         truth = run.y[plan.rows]
         if self.negative_rule == "ratio":
-            labels = run.y[np.union1d(plan.training_rows, plan.rows)]
+            labels = run.y[np.setdiff1d(np.union1d(plan.training_rows, plan.rows), plan.unmeasured)]
             ratio = np.count_nonzero(labels < 0) / np.count_nonzero(labels > 0)
             wanted = min(round(np.count_nonzero(positive) * ratio), int(np.count_nonzero(~positive)))
             negative = np.zeros(len(positive), dtype=bool)

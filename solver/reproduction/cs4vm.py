@@ -293,7 +293,7 @@ def _measure(source: DataSet, method: str, sample: Sample, seed: int, table: int
 
 def _training_seconds(classifier: SemiSupervisedClassifier, sample: Sample) -> float:
     """Seconds of the method's training alone: `fit` on few rows spends most of its time on controls and the report."""
-    run = classifier._start(sample.X, sample.y, None)
+    run, _ = classifier._start(sample.X, sample.y, None)
     plan = CalibrationPlan("full", run.labelled, run.labelled)
     start = time.perf_counter()
     classifier._train(run, run.labelled, plan)
