@@ -1,25 +1,28 @@
 """Wait for the database, bring it to this version, and see that somebody has a key where one is needed.
 
-This is the step of the local stack before its own processes start.
+This is the step of the local stack before its own processes start. Given the address of a superuser, it also makes the
+roles that they work as; who brings a database of his own gives none.
 
 It is a process of its own, so that its imports run while Postgres starts, and so that the supervisor stays small.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 import psycopg
 
 from service.access.bootstrap import check_reachable
 from service.access.errors import ConfigurationError
-from service.db import migrate
+from service.db import migrate, roles
+from service.local.servers import ROLE
 from service.settings import Settings
 
 PATIENCE_SECONDS = 30.0
 
 
-def main() -> None:
+def main(superuser: str | None) -> None:
     """Migrate the configured database as soon as it takes connections."""
     settings = Settings()
     url = settings.database_url
@@ -28,12 +31,15 @@ def main() -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            psycopg.connect(url.replace("postgresql+psycopg://", "postgresql://"), connect_timeout=10).close()
+            psycopg.connect(_address(url), connect_timeout=10).close()
             break
         except psycopg.OperationalError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
+    if superuser is not None:
+        with psycopg.connect(_address(superuser)) as connection:
+            roles.make(connection, ROLE)
     migrate.upgrade(url)
     try:
         check_reachable(settings)
@@ -41,5 +47,10 @@ def main() -> None:
         raise SystemExit(f"prefsvm: {error}") from None
 
 
+def _address(url: str) -> str:
+    """Return an address of SQLAlchemy as psycopg takes it."""
+    return url.replace("postgresql+psycopg://", "postgresql://")
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

@@ -17,17 +17,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, Self
 
 import service
 from service.access.bootstrap import check_reachable
 from service.access.errors import ConfigurationError
+from service.db import roles
 from service.local.folder import DataFolder
 from service.local.processes import process_table, spawn, stop
-from service.local.servers import PostgresServer, RedisServer, ServerError, postgres_account, tail
+from service.local.servers import ROLE, PostgresServer, RedisServer, ServerError, postgres_account, tail
 from service.settings import MIB, Settings
 
 READY_SECONDS = 60.0
@@ -39,7 +41,13 @@ BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 SETTLED_SECONDS = 30.0
 """A part that ran for this long begins at the shortest pause again."""
 PR_SET_CHILD_SUBREAPER = 36
-BOOTSTRAP_VARIABLES = ("PREFSVM_BOOTSTRAP_KEY", "PREFSVM_BOOTSTRAP_KEY_FILE", "PREFSVM_API_KEY")
+OF_THE_API = (
+    "PREFSVM_BOOTSTRAP_KEY",
+    "PREFSVM_BOOTSTRAP_KEY_FILE",
+    "PREFSVM_API_KEY",
+    "PREFSVM_SYSTEM_DATABASE_URL",
+)
+"""Variables that whoever runs jobs has no business with."""
 
 
 class Part(Protocol):
@@ -68,6 +76,8 @@ class PythonPart:
         For messages and the log file.
     module : str
         Module that is run.
+    arguments : sequence of str, optional
+        What it is given.
     log : Path
         Log file, appended to.
     environment : mapping of str to str
@@ -76,17 +86,27 @@ class PythonPart:
         Seconds that it may take to end after SIGTERM.
     """
 
-    def __init__(self, name: str, module: str, *, log: Path, environment: Mapping[str, str], patience: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str] = (),
+        *,
+        log: Path,
+        environment: Mapping[str, str],
+        patience: float,
+    ) -> None:
         self.name = name
         self.log = log
         self.process: subprocess.Popen[bytes] | None = None
         self._module = module
+        self._arguments = arguments
         self._environment = environment
         self._patience = patience
 
     def start(self) -> None:
         """Start the process; does not wait."""
-        command = [sys.executable, "-m", self._module]
+        command = [sys.executable, "-m", self._module, *self._arguments]
         with self.log.open("ab") as log:
             self.process = spawn(command, cwd=Path.cwd(), env=self._environment, log=log)
 
@@ -119,6 +139,38 @@ class ApiPart(PythonPart):
             return False
         finally:
             connection.close()
+
+
+@dataclass(frozen=True)
+class _AddressesOfDatabase:
+    """What each process is told of Postgres: variables of its environment."""
+
+    owner: dict[str, str]
+    api: dict[str, str]
+    dispatcher: dict[str, str]
+    worker: dict[str, str]
+    superuser: Sequence[str] = ()
+    """Address for making the roles, if they are ours to make."""
+
+    @classmethod
+    def of(cls, server: PostgresServer) -> Self:
+        """Give each process the role for its work in a server of our own."""
+
+        def as_role(role: str) -> dict[str, str]:
+            return {"PREFSVM_DATABASE_URL": server.url(role=role)}
+
+        api = as_role(roles.API) | {"PREFSVM_SYSTEM_DATABASE_URL": server.url(role=roles.SYSTEM)}
+        superuser = [server.url(role="postgres")]
+        return cls(as_role(ROLE), api, as_role(roles.DISPATCHER), as_role(roles.WORKER), superuser)
+
+    @classmethod
+    def given(cls, settings: Settings) -> Self | None:
+        """Give each process what the user has said, if anything: to prepare the tables is for their owner."""
+        if settings.database_url is None:
+            return None
+        said = {"PREFSVM_DATABASE_URL": settings.database_url}
+        system = {"PREFSVM_SYSTEM_DATABASE_URL": settings.system_database_url} if settings.system_database_url else {}
+        return cls(said, said | system, said, said)
 
 
 class StopRequested(Exception):  # noqa: N818 (nothing went wrong)
@@ -200,8 +252,8 @@ class Supervisor:
             redis = RedisServer(folder.sockets, log=folder.logs / "redis.log")
             servers.append(redis)
             broker_url = redis.url
-        database_url = self._settings.database_url
-        if database_url is None:
+        addresses = _AddressesOfDatabase.given(self._settings)
+        if addresses is None:
             postgres = PostgresServer(
                 folder.path / "postgres",
                 folder.sockets / "postgres",
@@ -209,21 +261,25 @@ class Supervisor:
                 account=postgres_account(),
             )
             servers.append(postgres)
-            database_url = postgres.url()
-        environment |= {"PREFSVM_BROKER_URL": broker_url, "PREFSVM_DATABASE_URL": database_url}
+            addresses = _AddressesOfDatabase.of(postgres)
+        environment["PREFSVM_BROKER_URL"] = broker_url
+        beside_the_api = {name: value for name, value in environment.items() if name not in OF_THE_API}
 
-        # Whoever runs jobs needs no key of the API.
-        without_key = {name: value for name, value in environment.items() if name not in BOOTSTRAP_VARIABLES}
-
-        def part(name: str, module: str, patience: float = 10.0) -> PythonPart:
-            return PythonPart(name, module, log=folder.logs / f"{name}.log", environment=without_key, patience=patience)
+        def part(name: str, module: str, database: dict[str, str], patience: float = 10.0) -> PythonPart:
+            own = beside_the_api | database
+            return PythonPart(name, module, log=folder.logs / f"{name}.log", environment=own, patience=patience)
 
         # Before the servers, because importing takes these two longer than the servers take to start. The API may well
         # come up before its database: GET /readyz is not 200 before the database is there and up to date.
         prepare = PythonPart(
-            "prepare", "service.local.prepare", log=folder.logs / "prepare.log", environment=environment, patience=10.0
+            "prepare",
+            "service.local.prepare",
+            addresses.superuser,
+            log=folder.logs / "prepare.log",
+            environment=environment | addresses.owner,
+            patience=10.0,
         )
-        api = ApiPart(host, port, log=folder.logs / "api.log", environment=environment)
+        api = ApiPart(host, port, log=folder.logs / "api.log", environment=environment | addresses.api)
         for first in (prepare, api, *servers):
             self._parts.append(first)
             first.start()
@@ -237,7 +293,10 @@ class Supervisor:
         self._parts.remove(prepare)
 
         # The worker hands its running job back to the queue before it ends, which takes it a moment.
-        own: list[Part] = [part("dispatcher", "service.dispatcher"), part("worker", "worker.main", 20.0)]
+        own: list[Part] = [
+            part("dispatcher", "service.dispatcher", addresses.dispatcher),
+            part("worker", "worker.main", addresses.worker, 20.0),
+        ]
         for each in own:
             self._parts.append(each)
             each.start()

@@ -21,6 +21,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import psutil
+import psycopg
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -184,6 +185,28 @@ def test_the_main_job_from_the_command_line(prefsvm, tmp_path):
     assert prefsvm("batch", "tumours", dataset).stdout.startswith("job_")
     unknown = prefsvm("batch", "nobody", dataset, "--out", result)
     assert (unknown.exit_code, "model: no model has this id" in unknown.stderr) == (1, True)
+
+
+def test_every_part_works_in_postgres_as_its_own_role(stack):
+    works_as = {
+        ("prefsvm-api", "prefsvm_api"),
+        ("prefsvm-api", "prefsvm_system"),
+        ("prefsvm-dispatcher", "prefsvm_dispatcher"),
+        ("prefsvm-webhooks", "prefsvm_dispatcher"),
+        ("prefsvm-worker", "prefsvm_worker"),
+    }
+    address = f"postgresql://postgres@/prefsvm?host={read_holder(stack.data_dir).sockets}/postgres&port=5432"
+    httpx.get(f"{stack.url}/models").raise_for_status()
+    with psycopg.connect(address, autocommit=True) as superuser:
+
+        def connected() -> set[tuple[str, str]]:
+            found = superuser.execute(
+                "SELECT application_name, usename FROM pg_stat_activity WHERE usename <> 'postgres'"
+            )
+            return set(found.fetchall())
+
+        eventually(lambda: works_as <= connected())  # a worker when it has heard of a job
+        assert connected() == works_as
 
 
 def test_refusals_are_said_in_the_words_of_the_service(prefsvm, tmp_path):
