@@ -5,7 +5,7 @@ A pool numbers the samples it has seen 0, 1, 2 …; these are its columns. A ker
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from solver import kernel_tiles as tiles
 from solver.parallel import for_ranges, scratch
 from solver.row_cache import RowCache
+from solver.simd import LANES
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "ExactPool",
     "LinearPool",
     "MatrixPool",
+    "MostlyZeroPool",
+    "Nonzeros",
     "Pool",
     "SparseLinearPool",
     "SparsePool",
@@ -89,6 +92,28 @@ class Pool:
         raise NotImplementedError
 
 
+class Destination(NamedTuple):
+    """Where computed rows go.
+
+    Attributes
+    ----------
+    F : (n,) float64
+        Coefficients times rows are added to it, from column ``begin`` on.
+    begin : int
+    stored : int
+        So many of the rows, the first ones, are kept as well.
+    starts : (stored,) uint64
+        Where column 0 of each of these lies in the cache.
+    cache : flat float32
+    """
+
+    F: FloatArray
+    begin: int
+    stored: int
+    starts: npt.NDArray[np.uint64]
+    cache: FloatArray
+
+
 class CachedPool(Pool):
     """A pool that computes rows by tiles and keeps them in a row cache."""
 
@@ -108,22 +133,20 @@ class CachedPool(Pool):
         self._cache.grow(self.samples.size, self.n_samples)
         self._solves += 1
 
-    def _rows(
-        self,
-        columns: IndexArray,
-        coef: FloatArray,
-        F: FloatArray,
-        begin: int,
-        stored: int,
-        starts: Any,
-        cache: FloatArray,
-    ) -> None:
-        """Compute rows over columns ``begin …``, fold them into F and store the first ``stored`` of them."""
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+        """Compute the kernel rows of some columns."""
+        raise NotImplementedError
+
+    def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
+        """Compute the kernel values among some columns into ``out``."""
         raise NotImplementedError
 
     def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
         """Compute the kernel values among some columns, (q, q) float32, in ``out`` if that is given."""
-        raise NotImplementedError
+        if out is None:
+            out = np.empty((len(columns), len(columns)), np.float32)
+        self._fill_block(columns, out)
+        return out
 
     def block(self, columns: IndexArray) -> FloatArray:
         """Kernel values among some columns, (q, q) float32; taken from cached rows where that is cheaper."""
@@ -170,7 +193,8 @@ class CachedPool(Pool):
             wanted = np.zeros_like(keep) if begin else keep | keep_all
             missing = missing[np.argsort(~wanted[missing], kind="stable")]
             new = cache.assign(columns[missing[: np.count_nonzero(wanted[missing])]], m)
-            self._rows(columns[missing], coef[missing], F, begin, len(new), cache.starts(new), cache.buffer)
+            to = Destination(F, begin, len(new), cache.starts(new), cache.buffer)
+            self._rows(columns[missing], coef[missing], to)
             self.rows_computed += missing.size
 
     def _complete(self, cache: RowCache, columns: IndexArray, slots: IndexArray) -> None:
@@ -182,11 +206,8 @@ class CachedPool(Pool):
         for length in np.unique(filled[filled < m]):
             part = filled == length
             count = int(np.count_nonzero(part))
-            nothing = np.zeros(m)
-            self._rows(
-                columns[part], np.zeros(count, np.float32), nothing, int(length), count, cache.starts(slots[part]),
-                cache.buffer,
-            )  # fmt: skip
+            to = Destination(np.zeros(m), int(length), count, cache.starts(slots[part]), cache.buffer)
+            self._rows(columns[part], np.zeros(count, np.float32), to)
             cache.filled[slots[part]] = m
 
 
@@ -278,11 +299,8 @@ class DensePool(CachedPool):
             W[:, d + 1] = self._coef0
         return W
 
-    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
-        """Compute the kernel values among some columns."""
+    def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
         q = len(columns)
-        if out is None:
-            out = np.empty((q, q), np.float32)
         W, X = self._left(columns), self._right.view[columns]
         if self._width > _SYMMETRY_PAYS:
             for_ranges(
@@ -298,24 +316,125 @@ class DensePool(CachedPool):
             )  # fmt: skip
         if self._rbf:
             np.fill_diagonal(out, 1.0)
-        return out
 
-    def _rows(
-        self,
-        columns: IndexArray,
-        coef: FloatArray,
-        F: FloatArray,
-        begin: int,
-        stored: int,
-        starts: Any,
-        cache: FloatArray,
-    ) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
         W, X = self._left(columns), self._right.view
         k, m = len(columns), self.samples.size
         width = _tile_width(k)
         for_ranges(
             lambda s, e: tiles.dense_rows(
-                W, X, coef, F, begin + s, begin + e, self._form, self._degree, stored, starts, cache, width,
+                W, X, coef, to.F, to.begin + s, to.begin + e, self._form, self._degree, to.stored, to.starts, to.cache,
+                width, scratch(k * width),
+            ),
+            m - to.begin, width, work=self._seconds_an_element * k * (m - to.begin),
+        )  # fmt: skip
+
+
+class Nonzeros:
+    """What dense features hold besides 0, row by row, without the features that are the same in all rows.
+
+    Parameters
+    ----------
+    X : (n, d) float array
+    used : (features,) int64
+        The features to be taken.
+    counts : (n,) int64
+        At least as many as each row has values besides 0.
+    """
+
+    def __init__(self, X: FloatArray, used: IndexArray, counts: IndexArray) -> None:
+        n = X.shape[0]
+        self.n_features = used.size
+        self.begins: IndexArray = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+        self.ends = self.begins.copy()
+        self.indices: npt.NDArray[np.uint32] = np.empty(int(counts.sum()), np.uint32)
+        self.values: FloatArray = np.empty(self.indices.size, np.float32)
+        self.squares: FloatArray = np.empty(n)
+
+        def fill(s: int, e: int) -> None:
+            tiles.nonzeros_of(X, used, s, e, self.ends, self.indices, self.values, self.squares)
+
+        for_ranges(fill, n, 256, work=1e-9 * n * used.size)
+
+    @property
+    def parts(self) -> tuple[IndexArray, IndexArray, npt.NDArray[np.uint32], FloatArray]:
+        """Where rows begin and end, indices, values."""
+        return self.begins, self.ends, self.indices, self.values
+
+
+class MostlyZeroPool(CachedPool):
+    """Rows of dense features most of which are 0: a row gives what it has besides 0, columns are laid out by feature.
+
+    Products of what is 0 are left out, others come in the same order as in a dense product; the sums of 64 columns
+    stay in registers (`solver.simd.sparse_dots`).
+    """
+
+    costly = True
+
+    def __init__(self, nonzeros: Nonzeros, kind: str, gamma: float, degree: int, coef0: float) -> None:
+        super().__init__(nonzeros.begins.size)
+        self._nonzeros = nonzeros
+        self._rbf = kind == "rbf"
+        self._form = _FORMS[kind]
+        self._degree = degree
+        scale = gamma * LOG2_E if self._rbf else gamma
+        self._factor = np.float32(2 * scale if self._rbf else scale)
+        # of every sample, as a row and as a column
+        if self._rbf:
+            self._row_terms = self._column_terms = (-scale * nonzeros.squares).astype(np.float32)
+        else:
+            self._row_terms = np.full(self.n_samples, coef0, np.float32)
+            self._column_terms = np.zeros(self.n_samples, np.float32)
+        self._dense = _Growing(-(-self.n_samples // LANES), nonzeros.n_features * LANES, np.float32)
+        self._seconds_an_element = 5e-11 * nonzeros.values.size / max(1, self.n_samples) + 1e-9
+
+    def _append(self, new: IndexArray) -> None:
+        before = self.samples.size - new.size
+        self._dense.extend(-(-self.samples.size // LANES) - self._dense.size)
+        dense = self._columns_by_feature
+
+        def fill(s: int, e: int) -> None:
+            # whole tiles, but for columns that the first of them had already
+            fresh = s if s * LANES >= before else s + 1
+            dense[fresh:e] = 0
+            begin, end = max(before, s * LANES), min(self.samples.size, e * LANES)
+            tiles.spread(*self._nonzeros.parts, new[begin - before : end - before], begin, dense)
+
+        first = before // LANES
+        for_ranges(lambda s, e: fill(first + s, first + e), len(dense) - first, 1, work=2e-10 * dense[first:].size)
+
+    @property
+    def _columns_by_feature(self) -> FloatArray:
+        return self._dense.view.reshape(-1, self._nonzeros.n_features, LANES)
+
+    def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
+        samples = self.samples[columns]
+        q, d = samples.size, self._nonzeros.n_features
+        rows, terms = self._row_terms[samples], self._column_terms[samples]
+
+        def fill(begin: int, end: int) -> None:
+            space = scratch((d + q) * LANES)
+            dense, products = space[: d * LANES].reshape(1, d, LANES), space[d * LANES :]
+            for s in range(begin, end, LANES):
+                tiles.mostly_zero_block(
+                    *self._nonzeros.parts, samples, self._factor, rows, terms, out, s, min(end, s + LANES), self._form,
+                    self._degree, dense, products,
+                )  # fmt: skip
+
+        for_ranges(fill, q, LANES, work=self._seconds_an_element * q * q)
+        if self._rbf:
+            np.fill_diagonal(out, 1.0)
+
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+        samples = self.samples[columns]
+        k, m = samples.size, self.samples.size
+        width = max(LANES, _tile_width(k) // LANES * LANES)
+        rows, terms, dense = self._row_terms[samples], self._column_terms[self.samples], self._columns_by_feature
+        begin = to.begin // LANES * LANES
+        for_ranges(
+            lambda s, e: tiles.mostly_zero_rows(
+                *self._nonzeros.parts, samples, self._factor, rows, dense, terms, coef, to.F,
+                max(to.begin, begin + s), begin + e, self._form, self._degree, to.stored, to.starts, to.cache, width,
                 scratch(k * width),
             ),
             m - begin, width, work=self._seconds_an_element * k * (m - begin),
@@ -344,11 +463,8 @@ class BinaryPool(CachedPool):
         self._by_word = np.ascontiguousarray(self._words.view.T)
         self._column_ones = np.bitwise_count(self._words.view).sum(axis=1).astype(np.float32)
 
-    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
-        """Compute the kernel values among some columns."""
+    def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
         q = len(columns)
-        if out is None:
-            out = np.empty((q, q), np.float32)
         W = self._words.view[columns]
         Wt = np.ascontiguousarray(W.T)
         ones = self._column_ones[columns]
@@ -356,27 +472,17 @@ class BinaryPool(CachedPool):
             lambda s, e: tiles.binary_block(W, Wt, ones, self._scale, out, s, e),
             q, 16, work=3e-10 * q * q * W.shape[1],
         )  # fmt: skip
-        return out
 
-    def _rows(
-        self,
-        columns: IndexArray,
-        coef: FloatArray,
-        F: FloatArray,
-        begin: int,
-        stored: int,
-        starts: Any,
-        cache: FloatArray,
-    ) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
         W, ones = self._words.view[columns], self._column_ones[columns]
         k, m = len(columns), self.samples.size
         width = _tile_width(k)
         for_ranges(
             lambda s, e: tiles.binary_rows(
-                W, ones, self._by_word, self._column_ones, self._scale, coef, F, begin + s, begin + e, stored, starts,
-                cache, width, scratch(k * width),
+                W, ones, self._by_word, self._column_ones, self._scale, coef, to.F, to.begin + s, to.begin + e,
+                to.stored, to.starts, to.cache, width, scratch(k * width),
             ),
-            m - begin, width, work=3e-10 * k * (m - begin) * W.shape[1],
+            m - to.begin, width, work=3e-10 * k * (m - to.begin) * W.shape[1],
         )  # fmt: skip
 
 
@@ -420,11 +526,8 @@ class SparsePool(CachedPool):
     def _seconds(self, elements: float) -> float:
         return elements * (2e-10 * self._per_row + 5e-10)
 
-    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
-        """Compute the kernel values among some columns."""
+    def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
         q = len(columns)
-        if out is None:
-            out = np.empty((q, q), np.float32)
         rows, terms = self.samples[columns], self._column_terms()[columns]
         for r in range(0, q, self._batch):
             # rows r … of the batch's columns, and by symmetry its rows
@@ -445,25 +548,15 @@ class SparsePool(CachedPool):
             out[r : r + k, r:] = part.T
         if self._rbf:
             np.fill_diagonal(out, 1.0)
-        return out
 
-    def _rows(
-        self,
-        columns: IndexArray,
-        coef: FloatArray,
-        F: FloatArray,
-        begin: int,
-        stored: int,
-        starts: Any,
-        cache: FloatArray,
-    ) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
         m = self.samples.size
         column_terms = self._column_terms()
         for r in range(0, len(columns), self._batch):
             Wt, lookup, row_terms = self._left(columns[r : r + self._batch])
             k = row_terms.size
             width = _tile_width(k)
-            kept = max(0, min(k, stored - r))
+            kept = max(0, min(k, to.stored - r))
 
             def fill(
                 s: int, e: int, r: int = r, k: int = k, Wt: Any = Wt, lookup: Any = lookup, own: Any = row_terms,
@@ -471,11 +564,11 @@ class SparsePool(CachedPool):
             ) -> None:  # fmt: skip
                 tiles.sparse_rows(
                     Wt, lookup, k, self._indptr, self._indices, self._data, self.samples, own, column_terms,
-                    coef[r : r + k], F, begin + s, begin + e, self._form, self._degree, kept, starts[r : r + k], cache,
-                    width, scratch(k * width),
+                    coef[r : r + k], to.F, to.begin + s, to.begin + e, self._form, self._degree, kept,
+                    to.starts[r : r + k], to.cache, width, scratch(k * width),
                 )  # fmt: skip
 
-            for_ranges(fill, m - begin, width, work=self._seconds(k * (m - begin)))
+            for_ranges(fill, m - to.begin, width, work=self._seconds(k * (m - to.begin)))
 
 
 class ExactPool(CachedPool):
@@ -493,32 +586,19 @@ class ExactPool(CachedPool):
         self._matrix = matrix
         self.costly = True
 
-    def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
-        """Compute the kernel values among some columns."""
+    def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
         samples = self.samples[columns]
-        if out is None:
-            out = np.empty((samples.size, samples.size), np.float32)
         for s in range(0, samples.size, 512):
             out[s : s + 512] = self._matrix(samples[s : s + 512], samples)
-        return out
 
-    def _rows(
-        self,
-        columns: IndexArray,
-        coef: FloatArray,
-        F: FloatArray,
-        begin: int,
-        stored: int,
-        starts: Any,
-        cache: FloatArray,
-    ) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
         samples = self.samples[columns]
-        for s in range(begin, self.samples.size, 1024):
+        for s in range(to.begin, self.samples.size, 1024):
             part = self._matrix(samples, self.samples[s : s + 1024])
-            F[s : s + 1024] += coef.astype(np.float64) @ part
-            for r in range(stored):
-                start = int(starts[r]) + s
-                cache[start : start + part.shape[1]] = part[r]
+            to.F[s : s + 1024] += coef.astype(np.float64) @ part
+            for r in range(to.stored):
+                start = int(to.starts[r]) + s
+                to.cache[start : start + part.shape[1]] = part[r]
 
 
 class MatrixPool(Pool):

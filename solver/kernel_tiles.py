@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from solver.simd import exp2_nonpositive, exp2_nonpositive_double, popcount
+from solver.simd import LANES, exp2_nonpositive, exp2_nonpositive_double, popcount, sparse_dots
 
 __all__ = [
     "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "centred_rows",
     "centred_squares", "count_not_below",
-    "dense_block", "dense_rows", "exact_sums", "gather_rows", "sparse_block", "sparse_rows", "symmetric_block",
+    "dense_block", "dense_rows", "exact_sums", "gather_rows", "look_at_features", "mostly_zero_block",
+    "mostly_zero_rows", "nonzeros_of", "sparse_block", "sparse_rows", "spread", "symmetric_block",
 ]  # fmt: skip
 
 # what turns the tile's matrix product into kernel values
@@ -293,6 +294,144 @@ def sparse_block(
         for r in range(k):
             block[t, r] = products[r] + row_terms[r] + column_terms[t]
     _transform(block[begin:end].reshape(-1), form, degree)
+
+
+_LANES = np.uint64(LANES)
+
+
+@njit(cache=True, nogil=True)
+def look_at_features(X: Any, begin: int, end: int, differs: Any, filled: Any) -> None:
+    """Note which features are not the same in rows begin … end as in row 0, and how many of each row are not 0."""
+    for i in range(begin, end):
+        count = 0
+        for j in range(X.shape[1]):
+            if X[i, j] != 0:
+                count += 1
+            if X[i, j] != X[0, j]:
+                differs[j] = 1
+        filled[i] = count
+
+
+@njit(cache=True, nogil=True)
+def nonzeros_of(X: Any, used: Any, begin: int, end: int, ends: Any, indices: Any, values: Any, squares: Any) -> None:
+    """Write what rows begin … end hold besides 0 in the features ``used``, and their squared norms in float64.
+
+    Row i goes to ``indices[ends[i]:]`` and ``values[ends[i]:]``; ``ends[i]`` becomes the end of what was written.
+    """
+    for i in range(begin, end):
+        z = ends[i]
+        total = 0.0
+        for j in range(used.size):
+            x = X[i, used[j]]
+            if x != 0:
+                indices[z] = j
+                values[z] = x
+                total += np.float64(x) * np.float64(x)
+                z += 1
+        ends[i] = z
+        squares[i] = total
+
+
+@njit(cache=True, nogil=True)
+def spread(begins: Any, ends: Any, indices: Any, values: Any, samples: Any, first: int, dense: Any) -> None:
+    """Lay samples out by feature, ``LANES`` side by side: as columns first, first + 1, … of a flat zeroed array."""
+    d = np.uint64(dense.shape[1])
+    flat = dense.reshape(-1)
+    for i in range(samples.size):
+        column = np.uint64(first + i)
+        place = (column // _LANES * d) * _LANES + column % _LANES
+        for z in range(begins[samples[i]], ends[samples[i]]):
+            flat[place + np.uint64(indices[z]) * _LANES] = values[z]
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def _finish_products(
+    tile: Any, k: Any, stride: Any, offset: Any, width: Any, factor: Any, row_terms: Any, column_terms: Any, first: Any
+) -> None:
+    """tile[r, t] = factor · tile[r, offset + t] + terms, with rows of ``stride`` before and of ``width`` after."""
+    for r in range(_0, k):
+        own, o = row_terms[r], r * width
+        if stride == width:
+            for t in range(_0, width):
+                tile[o + t] = factor * tile[o + t] + (own + column_terms[first + t])
+        else:
+            a = r * stride + offset
+            for t in range(_0, width):
+                tile[o + t] = factor * tile[a + t] + (own + column_terms[first + t])
+
+
+@njit(cache=True, nogil=True)
+def mostly_zero_rows(
+    begins: Any, ends: Any, indices: Any, values: Any, samples: Any, factor: Any, row_terms: Any, dense: Any,
+    column_terms: Any, coef: Any, F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any,
+    cache: Any, tile_width: int, tile: Any,
+) -> None:  # fmt: skip
+    """As ``dense_rows`` for rows of which only what is not 0 is given.
+
+    Parameters
+    ----------
+    begins, ends : int64
+        Where each sample begins and ends in ``indices`` and ``values``.
+    samples : (k,) int64
+        The rows.
+    factor, row_terms, column_terms : float32
+        ``factor · products + row_terms + column_terms`` is what the form is applied to.
+    dense : (tiles, features, LANES) float32
+        The columns, as ``spread`` lays them out.
+    tile_width : int
+        A multiple of ``LANES``.
+    tile : flat float32
+        Work space of at least ``k * tile_width``.
+    """
+    k = samples.size
+    flat = dense.reshape(-1)
+    lines = np.uint64(dense.shape[1]) * _LANES
+    s = begin
+    while s < end:
+        first = s // LANES
+        e = min(end, first * LANES + tile_width)
+        last = (e + LANES - 1) // LANES
+        stride = np.uint64(last - first) * _LANES
+        for b in range(first, last):
+            base, o = np.uint64(b) * lines, np.uint64(b - first) * _LANES
+            for r in range(k):
+                row = samples[r]
+                sparse_dots(
+                    indices, values, np.uint64(begins[row]), np.uint64(ends[row]), flat, base, tile,
+                    np.uint64(r) * stride + o,
+                )  # fmt: skip
+        width = np.uint64(e - s)
+        _finish_products(
+            tile, np.uint64(k), stride, np.uint64(s - first * LANES), width, factor, row_terms, column_terms,
+            np.uint64(s),
+        )  # fmt: skip
+        _finish_tile(tile, np.uint64(k), width, coef, F, np.uint64(s), form, degree, np.uint64(stored), starts, cache)
+        s = e
+
+
+@njit(cache=True, nogil=True)
+def mostly_zero_block(
+    begins: Any, ends: Any, indices: Any, values: Any, samples: Any, factor: Any, terms: Any, column_terms: Any,
+    block: Any, begin: int, end: int, form: int, degree: int, dense: Any, products: Any,
+) -> None:  # fmt: skip
+    """Fill columns begin … end, at most ``LANES``, of the (q, q) kernel block of some samples.
+
+    ``dense`` of (1, features, LANES) and ``products`` of at least ``q * LANES`` are work space.
+    """
+    dense[:] = 0
+    spread(begins, ends, indices, values, samples[begin:end], 0, dense)
+    flat = dense.reshape(-1)
+    width, first = np.uint64(end - begin), np.uint64(begin)
+    q = np.uint64(samples.size)
+    out = block.reshape(-1)
+    for r in range(_0, q):
+        row = samples[r]
+        sparse_dots(indices, values, np.uint64(begins[row]), np.uint64(ends[row]), flat, _0, products, r * _LANES)
+    _finish_products(products, q, _LANES, _0, width, factor, terms, column_terms, first)
+    _transform(products[: q * width], form, degree)
+    for r in range(_0, q):
+        for t in range(_0, width):
+            out[r * q + first + t] = products[r * width + t]
 
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # Numba gives these functions their types; the checker sees neither its intrinsics nor its unsigned arithmetic.
-"""Scalar building blocks that LLVM turns into vector instructions: 2**x, popcount, branch-free minimum and maximum."""
+"""Building blocks for compiled loops: 2**x, popcount, branch-free minimum and maximum, sparse times dense products."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["exp2_nonpositive", "exp2_nonpositive_double", "fast_max", "fast_min", "popcount"]
+__all__ = ["LANES", "exp2_nonpositive", "exp2_nonpositive_double", "fast_max", "fast_min", "popcount", "sparse_dots"]
 
 CONTRACT = {"contract", "nnan", "ninf", "nsz"}
 
@@ -102,6 +102,71 @@ def fast_max(context: Any, a: Any, b: Any) -> Any:
 def fast_min(context: Any, a: Any, b: Any) -> Any:
     """Smaller of two floats of one type, NaN not considered."""
     return _select("<")(context, a, b)
+
+
+# columns that `sparse_dots` computes at once: four of the widest registers, whose sums stay in them
+LANES = 64
+_REGISTERS = 4
+
+
+@intrinsic
+def sparse_dots(
+    _context: Any, indices: Any, values: Any, begin: Any, end: Any, dense: Any, base: Any, out: Any, place: Any
+) -> Any:
+    """out[place + t] = sum of values[z] * dense[base + LANES * indices[z] + t] over z = begin … end, for all lanes t.
+
+    All arrays are flat, ``values``, ``dense`` and ``out`` float32, the numbers uint64. LLVM is given whole vectors to
+    work on: it does not find out by itself that the sums of a loop over ``z`` could stay in registers.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64 = ir.IntType(32), ir.IntType(64)
+        vector = ir.VectorType(ir.FloatType(), LANES // _REGISTERS)
+        nothing = ir.Constant(vector, [0.0] * vector.count)
+
+        def data(k: int) -> Any:
+            return context.make_array(signature.args[k])(context, builder, args[k]).data
+
+        first, last, start = args[2], args[3], builder.gep(data(4), [args[5]])
+        target = builder.bitcast(builder.gep(data(6), [args[7]]), vector.as_pointer())
+        indices_at, values_at = data(0), data(1)
+        entry = builder.block
+        loop, done = builder.append_basic_block("product"), builder.append_basic_block("sums")
+        builder.cbranch(builder.icmp_unsigned("<", first, last), loop, done)
+
+        builder.position_at_end(loop)
+        z = builder.phi(i64)
+        z.add_incoming(first, entry)
+        sums = [builder.phi(vector) for _ in range(_REGISTERS)]
+        feature = builder.zext(builder.load(builder.gep(indices_at, [z])), i64)
+        value = builder.load(builder.gep(values_at, [z]))
+        repeated = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(i32, 0))
+        repeated = builder.shuffle_vector(repeated, repeated, ir.Constant(ir.VectorType(i32, vector.count), None))
+        line = builder.gep(start, [builder.mul(feature, ir.Constant(i64, LANES))])
+        line = builder.bitcast(line, vector.as_pointer())
+        following = []
+        for k, total in enumerate(sums):
+            lanes = builder.load(builder.gep(line, [ir.Constant(i64, k)]))
+            lanes.align = 4
+            product = builder.fmul(repeated, lanes, flags=("contract",))
+            following.append(builder.fadd(total, product, flags=("contract",)))
+        after = builder.add(z, ir.Constant(i64, 1))
+        z.add_incoming(after, loop)
+        for total, new in zip(sums, following, strict=True):
+            total.add_incoming(nothing, entry)
+            total.add_incoming(new, loop)
+        builder.cbranch(builder.icmp_unsigned("<", after, last), loop, done)
+
+        builder.position_at_end(done)
+        results = [builder.phi(vector) for _ in range(_REGISTERS)]
+        for k, result in enumerate(results):
+            result.add_incoming(nothing, entry)
+            result.add_incoming(following[k], loop)
+        for k, result in enumerate(results):
+            builder.store(result, builder.gep(target, [ir.Constant(i64, k)])).align = 4
+        return context.get_dummy_value()
+
+    return types.void(indices, values, begin, end, dense, base, out, place), generate
 
 
 # Taylor coefficients ln(2)^k / k!; on [-1/2, 1/2] the remainder is below half a unit in the last place of float32

@@ -282,6 +282,7 @@ def warm_up(arena_bytes: int = 256 << 20) -> None:
         FeatureKernel(sp.csr_array(X), gamma=0.5),
         FeatureKernel(binary, gamma=0.5),
         FeatureKernel(random.normal(size=(600, 300)), gamma=0.01),
+        FeatureKernel(random.normal(size=(600, 64)) * (random.random((600, 64)) < 0.2), gamma=0.1),
         FeatureKernel(X, "linear"),
         FeatureKernel(X, "poly", gamma=0.5, degree=2),
     ]

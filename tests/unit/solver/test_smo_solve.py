@@ -13,6 +13,7 @@ from sklearn.svm import SVC
 
 from solver import parallel
 from solver.arrays import BackendUnavailableError
+from solver.kernel_pools import DensePool, MostlyZeroPool
 from solver.kernels import AugmentedKernel, FeatureKernel, PrecomputedKernel, kernel_block
 from solver.smo import InfeasibleError, UnboundedError, engines, repair, solve, solve_many
 
@@ -456,6 +457,49 @@ def test_binary_features():
     for data in (X, sp.csr_array(X), sp.csr_matrix(X.astype(np.uint8)), X.astype(np.float32)):
         solution = solve(FeatureKernel(data, gamma=0.1), np.arange(1200), y, -1.0, 0.0, 1.0)
         check(solution, K, y, -1.0, 0.0, 1.0, 0.0, 1e-3)
+
+
+def mostly_zero(n, d=80, seed=19):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d)).astype(np.float32).astype(np.float64) * (rng.random((n, d)) < 0.2)
+    X[:, 3], X[:, 7], X[n // 2] = 1.0, 0.0, 0.0  # features that say nothing, a row of nothing else than 0
+    return X, np.where(X[:, 10:40].sum(1) + rng.normal(scale=0.5, size=n) > 3, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("kind", ["rbf", "poly", "sigmoid"])
+def test_features_most_of_which_are_zero(kind):
+    """Products with 0 are left out; rows and blocks are those of the definition, to the precision of float32."""
+    X, y = mostly_zero(1100)
+    K = kernel_block(X, X, kind, **KINDS[kind])
+    for data in (X, X.astype(np.float32), np.asfortranarray(X)):
+        kernel = FeatureKernel(data, kind, **KINDS[kind])
+        # columns in an order of their own, their numbers no multiple of anything
+        columns = np.random.default_rng(0).permutation(1100)[:1003]
+        pool = kernel.pool(columns[:610], 1 << 22)
+        assert isinstance(pool, MostlyZeroPool)
+        pool = kernel.pool(columns, 1 << 22)
+        rows = np.arange(50, 57)
+        for begin in (0, 64, 700, 1002):
+            F, coefficients = np.zeros(1003), np.linspace(-1, 1, 7)
+            pool.update(rows, coefficients, F, np.ones(7, np.bool_), begin)
+            expected = coefficients @ K[np.ix_(columns[rows], columns)]
+            np.testing.assert_allclose(F[begin:], expected[begin:], atol=2e-6 * np.abs(K).max())
+            assert not F[:begin].any()
+        block = pool.block(rows)
+        np.testing.assert_allclose(block, K[np.ix_(columns[rows], columns[rows])], rtol=2e-6, atol=1e-6)
+        np.testing.assert_array_equal(block, block.T)
+        solution = solve(FeatureKernel(data, kind, **KINDS[kind]), np.arange(1100), y, -1.0, 0.0, 1.0)
+        check(solution, K, y, -1.0, 0.0, 1.0, 0.0, 1e-3)
+
+
+def test_far_features_most_of_which_are_zero_are_centred():
+    """Squared norms that cancel only after the mean is subtracted: the dense product it is."""
+    X, _ = mostly_zero(600)
+    X[:, 20:40] = 1000.0 + np.arange(600)[:, None] % 2
+    pool = FeatureKernel(X, gamma=0.4).pool(np.arange(600), 0)
+    assert isinstance(pool, DensePool)
+    expected = kernel_block(X, X, "rbf", gamma=0.4)
+    np.testing.assert_allclose(pool.block(np.arange(600)), expected, atol=1e-5)
 
 
 def test_csr_with_long_indices_and_no_entries():
