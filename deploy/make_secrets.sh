@@ -23,7 +23,7 @@ api_key() {
   done
   printf %s "$1$checksum"
 }
-superuser=$(random) owner=$(random) app=$(random) redis=$(random)
+superuser=$(random) owner=$(random) redis=$(random)
 
 # The folder keeps everyone else out. The files in it must be readable: a container sees them as they are, under the
 # uid of its own process.
@@ -31,18 +31,24 @@ install --directory --mode 0700 "$folder"
 umask 022
 printf %s "$superuser" > "$folder/postgres_password"
 printf %s "$owner" > "$folder/owner_password"
-printf %s "$app" > "$folder/app_password"
 api_key > "$folder/bootstrap_key"
 # Celery's client may work on its own keys and run the Lua script of its lock; no administration.
 cat > "$folder/redis_users" <<EOF
 user default on nopass resetkeys resetchannels -@all +ping
-user prefsvm on #$(printf %s "$redis" | sha256sum | cut -d ' ' -f 1) ~prefsvm* ~_kombu* ~unacked* resetchannels &prefsvm* -@all +@read +@write +@pubsub +@transaction +@connection +@scripting -@dangerous +info
+user prefsvm on #$(printf %s "$redis" | sha256sum | cut -d ' ' -f 1) ~prefsvm* ~_kombu* ~unacked* resetchannels &prefsvm* -@all +@read +@write +@pubsub +@transaction +@connection +@scripting -@dangerous +info +client|list
 EOF
 cat > "$folder/migrate.env" <<EOF
 PREFSVM_DATABASE_URL=postgresql://prefsvm_owner:$owner@postgres:5432/prefsvm
 EOF
-cat > "$folder/app.env" <<EOF
-PREFSVM_DATABASE_URL=postgresql://prefsvm_app:$app@postgres:5432/prefsvm
-PREFSVM_BROKER_URL=redis://prefsvm:$redis@redis:6379/0
-EOF
+# Each process knows the password of its own role of Postgres and no other; the API of two.
+for role in api system dispatcher worker; do
+  password=$(random)
+  printf %s "$password" > "$folder/${role}_password"
+  address=postgresql://prefsvm_$role:$password@postgres:5432/prefsvm
+  if [ "$role" = system ]; then
+    echo "PREFSVM_SYSTEM_DATABASE_URL=$address" >> "$folder/api.env"
+  else
+    printf '%s\n' "PREFSVM_DATABASE_URL=$address" "PREFSVM_BROKER_URL=redis://prefsvm:$redis@redis:6379/0" > "$folder/$role.env"
+  fi
+done
 echo "wrote $folder"

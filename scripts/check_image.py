@@ -176,12 +176,12 @@ def check(image: Image, servers: Path, logs: Path) -> None:
     print("ok  Postgres with its roles, Redis with its users")
     secrets = servers / "run/secrets"
     print("ok  " + (image.run(COMMANDS["migrate"], read_environment(secrets / "migrate.env")) or "migrated"))
-    environment = read_environment(secrets / "app.env")
     key = (secrets / "bootstrap_key").read_text()
+    environments = {name: read_environment(secrets / f"{name}.env") for name in COMMANDS if name != "migrate"}
+    environments["api"]["PREFSVM_BOOTSTRAP_KEY"] = key
     processes = {
-        name: image.start(words, {**environment, "PREFSVM_BOOTSTRAP_KEY": key}, logs / f"{name}.log")
-        for name, words in COMMANDS.items()
-        if name != "migrate"
+        name: image.start(COMMANDS[name], environment, logs / f"{name}.log")
+        for name, environment in environments.items()
     }
     try:
         healthcheck = image.command(image.config["healthcheck"])
@@ -191,7 +191,7 @@ def check(image: Image, servers: Path, logs: Path) -> None:
         wait(
             "health check of the dispatcher",
             60,
-            lambda: succeeds(dispatcher, {**image.config["environment"], **environment}),
+            lambda: succeeds(dispatcher, {**image.config["environment"], **environments["dispatcher"]}),
         )
         print("ok  dispatcher healthy")
         for attempt in ("first", "second"):

@@ -23,14 +23,18 @@ from typing import Any
 
 import jsonschema
 import kombu
+import psycopg
 import pytest
 import redis
 import yaml
 
 from service.access.keys import ApiKey
+from service.db import migrate
+from service.db.roles import API, ROLES, SYSTEM
 from service.dispatcher import Doorbells
 from service.jobs.doorbell import QUEUE
-from service.local.servers import find_redis
+from service.local.servers import PostgresServer, find_redis
+from service.readiness import broker_client
 from service.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -125,11 +129,10 @@ def test_no_secret_is_written_in_the_compose_file() -> None:
     assert all(secret["file"].startswith("deploy/secrets/") for secret in COMPOSE["secrets"].values())
     assert "/deploy/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
     patterns = run_dockerfile.read_ignore((ROOT / ".dockerignore").read_text())
-    assert run_dockerfile.ignored("deploy/secrets/app.env", patterns)
-    # The schema is changed by the migrations' own role only.
-    assert SERVICES["migrate"]["env_file"] == ["deploy/secrets/migrate.env"]
-    for name in OURS - {"migrate"}:
-        assert SERVICES[name]["env_file"] == ["deploy/secrets/app.env"]
+    assert run_dockerfile.ignored("deploy/secrets/api.env", patterns)
+    # Each process has a role of Postgres of its own; the schema is changed by that of the migrations only.
+    for name in OURS:
+        assert SERVICES[name]["env_file"] == [f"deploy/secrets/{name.removesuffix('-gpu')}.env"]
     # Whoever runs jobs needs no key of the API.
     assert [name for name in SERVICES if "bootstrap_key" in SERVICES[name].get("secrets", [])] == ["api"]
 
@@ -255,11 +258,15 @@ def test_secrets_are_what_the_compose_file_asks_for(secrets: Path) -> None:
     asked |= {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
     assert {file.name for file in secrets.iterdir()} == asked
     assert secrets.stat().st_mode & 0o777 == 0o700
-    passwords = [secrets.joinpath(f"{role}_password").read_text() for role in ("postgres", "owner", "app")]
-    assert len(set(passwords)) == 3
-    assert all(re.fullmatch("[0-9a-f]{48}", password) for password in passwords)
-    assert passwords[2] in (secrets / "app.env").read_text()
-    assert passwords[1] in (secrets / "migrate.env").read_text()
+    passwords = {file.name.partition("_")[0]: file.read_text() for file in secrets.glob("*_password")}
+    assert len(set(passwords.values())) == 6
+    assert all(re.fullmatch("[0-9a-f]{48}", password) for password in passwords.values())
+    holders = {"migrate": {"owner"}, "api": {"api", "system"}, "dispatcher": {"dispatcher"}, "worker": {"worker"}}
+    for name, roles in holders.items():
+        text = (secrets / f"{name}.env").read_text()
+        assert {role for role, password in passwords.items() if password in text} == roles
+        assert {role for role in passwords if f"//prefsvm_{role}:" in text} == roles
+        assert ("PREFSVM_BROKER_URL=" in text) == (name != "migrate")
     assert ApiKey.parse((secrets / "bootstrap_key").read_text()) is not None
 
 
@@ -269,6 +276,34 @@ def test_secrets_are_never_replaced(secrets: Path) -> None:
     assert again.returncode == 1
     assert "is there already" in again.stderr
     assert {file.name: file.read_text() for file in secrets.iterdir()} == before
+
+
+def test_roles_of_postgres(
+    secrets: Path, postgres_server: PostgresServer, empty_database_url: str, tmp_path: Path
+) -> None:
+    name = empty_database_url.partition("?")[0].rpartition("/")[2]
+    assert postgres_server.binaries is not None
+    environment = {
+        "PATH": f"{postgres_server.binaries.folder}:/usr/bin:/bin",
+        "PGHOST": str(postgres_server.run),
+        "POSTGRES_USER": "postgres",
+        "POSTGRES_DB": name,
+        "PREFSVM_SECRETS": str(secrets),
+    }
+    for _ in range(2):  # the second time, as for an installation that is there already
+        subprocess.run([ROOT / "deploy/postgres/10-roles.sh"], env=environment, check=True)
+    superuser = postgres_server.url(name, "postgres")
+    migrate.upgrade(f"{superuser}&options=-crole%3Dprefsvm_owner")
+    with psycopg.connect(superuser.replace("+psycopg", "")) as connection:
+        found = connection.execute("SELECT rolname FROM pg_authid WHERE rolcanlogin AND rolpassword IS NOT NULL")
+        assert {role for (role,) in found} == {"prefsvm_owner", *ROLES}
+        found = connection.execute("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'public'")
+        assert found.fetchall() == [("prefsvm_owner",)]
+    for role, projects in ((API, 0), (SYSTEM, 1)):
+        with psycopg.connect(postgres_server.url(name, role).replace("+psycopg", "")) as connection:
+            assert connection.execute("SELECT count(*) FROM projects").fetchone() == (projects,)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("CREATE TEMPORARY TABLE new (id int)")
 
 
 def free_port() -> int:
@@ -290,12 +325,12 @@ def wait_for_port(port: int, server: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="module")
 def production_redis(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real server with the production configuration, on a port of its own; yields the address that app.env holds."""
+    """A real server with the production configuration, on a port of its own; yields the address of worker.env."""
     folder = tmp_path_factory.mktemp("redis")
     port = free_port()
     changes = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--aclfile", f"{secrets}/redis_users"]
     server = subprocess.Popen([find_redis().program, ROOT / "deploy/redis.conf", *changes], stdout=subprocess.DEVNULL)
-    address = re.search("PREFSVM_BROKER_URL=(.*)", (secrets / "app.env").read_text())[1]  # type: ignore[index]
+    address = re.search("PREFSVM_BROKER_URL=(.*)", (secrets / "worker.env").read_text())[1]  # type: ignore[index]
     address = address.replace("@redis:6379", f"@127.0.0.1:{port}")
     try:
         wait_for_port(port, server)
@@ -327,6 +362,11 @@ def test_dispatcher_and_worker_may_do_their_work_on_the_broker(production_redis:
         queue.close()
     assert bells.outstanding() == 0
     bells.reset()
+
+
+def test_the_api_sees_who_listens_on_the_broker(production_redis: str) -> None:
+    with broker_client(production_redis) as client:
+        assert any(entry["cmd"] == "client|list" for entry in client.client_list())
 
 
 @pytest.mark.parametrize("command", ["CONFIG GET *", "FLUSHALL", "SHUTDOWN", "KEYS *", "GET other", "ACL LIST"])
