@@ -345,8 +345,8 @@ def predict(
     delimiter = "\t" if delimiter == "\\t" else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise typer.BadParameter("--delimiter takes one character other than a quote")
-    if decimal not in (".", ",") or decimal == delimiter:
-        raise typer.BadParameter("--decimal takes . or , and not the delimiter")
+    if decimal not in (".", ","):
+        raise typer.BadParameter("--decimal takes . or ,")
 
     with open_client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
         columns = client.get(model_path(client, model))["columns"]

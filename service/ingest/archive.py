@@ -105,7 +105,7 @@ def tar_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
     IngestError
         ``malformed``, also for a name that leads out of the archive; ``truncated``, ``expands_too_much``.
     """
-    source = _Source(unpacked(path, limits, bzip2=True))
+    source = _Source(unpacked(path, limits))
     long_name: str | None = None
     while block := source.read(BLOCK_BYTES):
         if len(block) < BLOCK_BYTES:
@@ -142,7 +142,7 @@ def tar_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
 
 def is_tar(path: Path, limits: Limits) -> bool:
     """Tell whether a file begins as a tar archive does, maybe packed."""
-    block = _Source(unpacked(path, limits, bzip2=True)).read(BLOCK_BYTES)
+    block = _Source(unpacked(path, limits)).read(BLOCK_BYTES)
     try:
         tarfile.TarInfo.frombuf(block, "utf-8", "replace")
     except (tarfile.HeaderError, ValueError, OverflowError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow.csv as pa_csv
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
-from service.ingest.numbers import any_numbers, are_plain, plain_numbers
+from service.ingest.numbers import PLAIN_NUMBER, any_numbers, are_plain, plain_numbers, written_otherwise
 from service.ingest.options import DelimitedOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines, with_last_line_ended
@@ -24,8 +25,13 @@ from service.ingest.table import check_columns, forced_kinds, store_table, store
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
 BLOCK_BYTES_A_COLUMN = 2 << 10
-OTHER_DELIMITERS = ";|,"
-"""Looked for in a header of one name. A tab is refused there as a control character."""
+OTHER_DELIMITERS = ";\t|"
+"""Looked for in a first line without a comma, where no delimiter was said."""
+START_BYTES = 1 << 16
+"""Of the text that are looked at for the delimiter."""
+_SAID_BY_EXCEL = re.compile(rb'"?sep=([ -~\t])"?(?:\r\n|\n|\r)', re.IGNORECASE)
+_QUOTED = re.compile('"[^"]*"')
+_PLAIN_NUMBER = re.compile(PLAIN_NUMBER)
 MIXED_SHARE = 0.5
 """A text column is worth a word when at least this share of its first rows would have been numbers."""
 
@@ -38,6 +44,9 @@ def read_delimited(
     Values are read as text first. A column is a number column if and only if all values that are there are plain
     numbers (`service.ingest.numbers.PLAIN_NUMBER`), so ``01234`` stays text. Quoted values may hold delimiters, line
     breaks and doubled quotes; empty ones are missing, quoted or not. Empty lines are skipped.
+
+    Where the options name no delimiter it is what a first line ``sep=;`` says, as Excel writes it; else a comma, or if
+    the first line has none, whichever of semicolon, tab and bar it has most of.
 
     Raises
     ------
@@ -53,6 +62,9 @@ class _Reader:
         self._limits = limits
         self._warnings = warnings
         self._block_bytes = max(BLOCK_BYTES, 2 * limits.max_line_bytes)
+        self._skipped = b""  # a first line that says no more than the delimiter
+        self._guessed = False
+        self._delimiter = self._find_delimiter()
         self._names = self._read_names()
         # The cost of a block grows with the number of its columns, so that of many columns is worth more rows.
         self._block_bytes = max(self._block_bytes, BLOCK_BYTES_A_COLUMN * len(self._names))
@@ -78,15 +90,40 @@ class _Reader:
         """Open the checked text as UTF-8."""
         chunks = recoded(unpacked(self._path, self._limits), self._options.encoding)
         lines = with_last_line_ended(with_bounded_lines(chunks, self._limits.max_line_bytes))
-        return io.BufferedReader(ChunkReader(lines), 1 << 20)
+        file: io.BufferedReader = io.BufferedReader(ChunkReader(lines), 1 << 20)
+        file.read(len(self._skipped))
+        return file
+
+    def _find_delimiter(self) -> str:
+        given = self._options.delimiter
+        start = self._file().read(START_BYTES)
+        said = _SAID_BY_EXCEL.match(start)
+        if said is not None and given in (None, said[1].decode()):
+            self._skipped = said[0]
+            return said[1].decode()
+        if given is not None:
+            return given
+        first_line = _QUOTED.sub("", next(iter(start.decode(errors="replace").lstrip("\r\n").splitlines()), ""))
+        found = {each: first_line.count(each) for each in OTHER_DELIMITERS if each in first_line}
+        if "," in first_line or not found:
+            return ","
+        self._guessed = True
+        most = max(found, key=found.__getitem__)
+        self._warnings.append(
+            f"read with {_shown(most)} as delimiter, because the first line has some and no comma; option delimiter "
+            "says otherwise"
+        )
+        return most
 
     def _records(self) -> Iterator[_Record]:
         """Yield the records that are not empty, from the beginning; slow, so for the header and for errors only."""
-        lines = _BoundedLines(io.TextIOWrapper(self._file(), encoding="utf-8", newline=""), self._block_bytes)
+        skipped = int(bool(self._skipped))
+        text = io.TextIOWrapper(self._file(), encoding="utf-8", newline="")
+        lines = _BoundedLines(text, self._block_bytes, skipped)
         # csv has one limit for the whole process; this process reads one file.
         csv.field_size_limit(self._block_bytes)
-        reader = csv.reader(lines, delimiter=self._options.delimiter)
-        line = 1
+        reader = csv.reader(lines, delimiter=self._delimiter)
+        line = 1 + skipped
         while True:
             lines.begin_record()
             try:
@@ -97,25 +134,34 @@ class _Reader:
                 return
             if values:
                 yield _Record(line, values, closed=not lines.ended)
-            line = reader.line_num + 1
+            line = reader.line_num + 1 + skipped
 
     def _read_names(self) -> list[str]:
         for record in self._records():
             check_columns(len(record.values), self._limits, line=record.line)
             if self._options.header:
-                self._remark_on_delimiter(record.values)
-                return checked_names(record.values, self._warnings, line=record.line)
+                return self._checked_names(record)
             return [f"f{position}" for position in range(len(record.values))]
         raise IngestError("empty", "the file is empty; expected column names and rows")
 
-    def _remark_on_delimiter(self, header: list[str]) -> None:
-        """Say so if a header of one name looks like several names with another delimiter, as spreadsheets write it."""
-        found = [each for each in OTHER_DELIMITERS if each in header[0]] if len(header) == 1 else []
+    def _checked_names(self, header: _Record) -> list[str]:
+        """Return the names of the columns; says so where the first line looks as if it were no header."""
+        found = [each for each in f"{OTHER_DELIMITERS}," if each in header.values[0]] if len(header.values) == 1 else []
         if found:
             self._warnings.append(
-                f"the header is a single column whose name holds {found[0]!r}; if that separates columns, upload again "
-                "with option delimiter"
+                f"the header is a single column whose name holds {_shown(found[0])}; if that separates columns, upload "
+                "again with option delimiter"
             )
+        with_numbers = any(_PLAIN_NUMBER.match(name.strip()) for name in header.values)
+        advice = "if the first line is no header, upload again with option header false"
+        try:
+            names = checked_names(header.values, self._warnings, line=header.line)
+        except IngestError as error:
+            message = f"{error.message}; {advice}" if with_numbers else error.message
+            raise IngestError(error.code, message, line=error.line, column=error.column) from None
+        if with_numbers:
+            self._warnings.append(f"names of columns are numbers; {advice}")
+        return names
 
     def _batches(self) -> Iterator[list[pa.Array]]:
         count = len(self._names)
@@ -125,7 +171,7 @@ class _Reader:
                 self._file(),
                 # Made-up names, so that Arrow counts the header as a row and compares the others with it.
                 read_options=pa_csv.ReadOptions(autogenerate_column_names=True, block_size=self._block_bytes),
-                parse_options=pa_csv.ParseOptions(delimiter=self._options.delimiter, newlines_in_values=True),
+                parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
                     column_types={f"f{position}": pa.string() for position in range(count)},
                     null_values=["", *self._options.missing],
@@ -152,6 +198,10 @@ class _Reader:
         for record in self._records():  # raises for a row that is too long
             if len(record.values) != expected:
                 source = "as in the header" if self._options.header else "as in the first row"
+                if self._guessed:
+                    source += f", by the delimiter {_shown(self._delimiter)}; option delimiter says otherwise"
+                elif expected == 1:
+                    source += "; is there a line before the names of the columns?"
                 return IngestError(
                     "ragged", f"a row of {len(record.values)} values; expected {expected} {source}", line=record.line
                 )
@@ -180,11 +230,16 @@ class _Reader:
         return pc.if_else(pc.is_in(trimmed, value_set=missing), None, trimmed)
 
     def _number(self, position: int, texts: pa.StringArray, first_row: int) -> pa.DoubleArray | None:
-        texts = self._with_points(self._text(position, texts, first_row))
+        raw = self._text(position, texts, first_row)
+        texts = self._with_points(raw)
         if position not in self._forced:
             numbers = plain_numbers(texts)
             if numbers is None:
-                self._remark_on_mixed(position, texts, first_row)
+                other = written_otherwise(raw, self._options.decimal) if first_row == 0 else None
+                if other is not None:
+                    self._warnings.append(f"column {self._names[position]!r} is text, but {other}")
+                else:
+                    self._remark_on_mixed(position, texts, first_row)
             return numbers
         numbers = any_numbers(texts)
         bad = pc.index(pc.and_(numbers.is_null(), texts.is_valid()), True).as_py()
@@ -221,6 +276,10 @@ class _Reader:
         self._warnings.append(f"column {name!r} is text although most of it looks like numbers: {why}")
 
 
+def _shown(delimiter: str) -> str:
+    return "a tab" if delimiter == "\t" else repr(delimiter)
+
+
 @dataclass(frozen=True)
 class _Record:
     line: int
@@ -236,11 +295,11 @@ class _BoundedLines:
     The text ends with a line break, so a record that only the end of the file ends has a quote open.
     """
 
-    def __init__(self, lines: Iterator[str], max_characters: int) -> None:
+    def __init__(self, lines: Iterator[str], max_characters: int, skipped: int) -> None:
         self._lines = lines
         self._max = max_characters
         self._open = 0
-        self._line = 0
+        self._line = skipped
         self.ended = False
 
     def begin_record(self) -> None:

@@ -60,6 +60,10 @@ def read_mailbox(path: Path, options: TableOptions, limits: Limits, output: Path
     columnar = store_arrays(output, COLUMNS, storage, reader.batches, limits, warnings, kinds)
     if reader.skipped:
         warnings.append(f"{reader.skipped} files of the archive are no mails and were left out")
+    warnings.append(
+        "column 'date' takes part in a training only if features.include or features.kinds names it: it tells when a "
+        "mail came, not what it is"
+    )
     if reader.cut:
         warnings.append(f"{reader.cut} mails are larger or deeper than what is kept of one; the rest was left out")
     return replace(columnar, dropped_rows=reader.skipped)
@@ -109,7 +113,7 @@ class _Reader:
 
     def _mbox(self) -> Iterator[_Message]:
         """Yield the messages of an mbox file: each begins with a line ``From …`` after an empty line."""
-        lines = io.BufferedReader(ChunkReader(unpacked(self._path, self._limits, bzip2=True)), 1 << 20)
+        lines = io.BufferedReader(ChunkReader(unpacked(self._path, self._limits)), 1 << 20)
         first = lines.readline(1 << 16)
         if not first.startswith(_FROM_LINE):
             raise IngestError(

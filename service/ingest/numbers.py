@@ -15,6 +15,15 @@ PLAIN_NUMBER = r"^-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]
 """A decimal number, maybe with an exponent: no leading zeros or ``+``, no ``nan`` or ``inf``, no hex, no separators.
 Such texts are often not meant as numbers, and the caller can still say that they are."""
 
+_DECIMAL_COMMA = "^[+-]?[0-9]*,[0-9]+$"
+_THOUSANDS = "^[+-]?[1-9][0-9]{0,2}(?:[.,'\u2019 \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?$"
+_SIGNS = "()\u2212\u00a0\u202f$\u20ac\u00a3\u00a5%"
+_WITH_SIGNS = f"^[{_SIGNS} +-]*[0-9][0-9.,]*[{_SIGNS} ]*$"
+SEEN_TEXTS = 1000
+"""Texts that are looked at for another way of writing numbers."""
+SEEN_SHARE = 0.9
+"""How many of them have to be written in it."""
+
 _IN_NUMBERS = np.zeros(256, dtype=bool)
 _IN_NUMBERS[np.frombuffer(b"0123456789+-.eE", dtype=np.uint8)] = True
 _ZERO, _NINE, _PLUS, _MINUS = b"09+-"
@@ -74,6 +83,35 @@ def any_numbers(texts: pa.StringArray) -> pa.DoubleArray:
 def are_plain(texts: pa.StringArray) -> pa.BooleanArray:
     """Tell for each text by itself whether it is a plain number; null where it is missing."""
     return pc.match_substring_regex(pc.utf8_trim(texts, _BLANKS), PLAIN_NUMBER)
+
+
+def written_otherwise(texts: pa.StringArray, decimal: str) -> str | None:
+    """Say what to do about texts that seem to be numbers in a way that is not read; None if they do not seem so."""
+    texts = texts.drop_null()[:SEEN_TEXTS]
+    trimmed = pc.utf8_trim(texts, _BLANKS)
+    plain = pc.match_substring_regex(trimmed, PLAIN_NUMBER)
+
+    def seem(such: pa.BooleanArray) -> bool:
+        others = pc.any(pc.and_not(such, plain)).as_py()
+        return bool(others and pc.mean(pc.or_(such, plain)).as_py() >= SEEN_SHARE)
+
+    with_comma = pc.match_substring_regex(trimmed, _DECIMAL_COMMA)
+    with_thousands = pc.match_substring_regex(trimmed, _THOUSANDS)
+    if decimal != "," and seem(with_comma):
+        if pc.any(pc.and_not(with_comma, with_thousands)).as_py():
+            return 'looks like numbers with decimal commas; if they are, upload again with option decimal ","'
+        return (
+            'looks like numbers with commas; if these are decimal, upload again with option decimal ","; if they '
+            "separate thousands, leave them out"
+        )
+    if seem(with_thousands):
+        return "looks like numbers with separators of thousands, which are not read; leave them out"
+    if seem(pc.and_(pc.match_substring_regex(texts, _WITH_SIGNS), pc.match_substring_regex(texts, f"[{_SIGNS}]"))):
+        return (
+            "looks like numbers with signs (of currency or percent, parentheses, a blank or minus of typesetters) that "
+            "are not read; leave them out"
+        )
+    return None
 
 
 def _has_sign_or_zero_in_front(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> bool:

@@ -102,8 +102,8 @@ class TableOptions:
 class DelimitedOptions(TableOptions):
     """Options of ``csv`` and ``tsv``."""
 
-    delimiter: str = ","
-    """One ASCII character."""
+    delimiter: str | None = None
+    """One ASCII character. None: the first line tells, see `service.ingest.delimited`."""
     header: bool = True
     """Whether the first row holds the column names; else they are ``f0``, ``f1``, …"""
     encoding: str = "utf-8"
@@ -154,12 +154,7 @@ def parse_options(format: Format, given: Mapping[str, Any]) -> Options:
     checked: dict[str, Any] = {name: _CHECKS[name](value) for name, value in given.items()}
     if format == "tsv":
         checked.setdefault("delimiter", "\t")
-    options = cls(**checked)
-    if isinstance(options, DelimitedOptions) and options.decimal == options.delimiter:
-        raise IngestError(
-            "bad_option", 'option decimal: is also the delimiter; files with decimal commas mostly have delimiter ";"'
-        )
-    return options
+    return cls(**checked)
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -101,12 +101,13 @@ def checked_names(raw: list[str], warnings: list[str], *, line: int | None = Non
         ``bad_column_name``: over 256 characters, with a control character, or twice there.
     """
     names = []
+    unnamed = []
     first: dict[str, int] = {}
     for position, each in enumerate(raw, start=1):
         name = unicodedata.normalize("NFC", each).strip()
         if not name:
             name = f"column{position}"
-            warnings.append(f"column {position} has no name and is called {name!r}")
+            unnamed.append(position)
         if len(name) > MAX_NAME_CHARACTERS:
             raise IngestError(
                 "bad_column_name",
@@ -124,6 +125,10 @@ def checked_names(raw: list[str], warnings: list[str], *, line: int | None = Non
             )
         first[name] = position
         names.append(name)
+    if len(unnamed) == 1:
+        warnings.append(f"column {unnamed[0]} has no name and is called 'column{unnamed[0]}'")
+    elif unnamed:
+        warnings.append(f"{len(unnamed)} columns have no name and are called by their place, as 'column{unnamed[0]}'")
     return names
 
 

@@ -67,6 +67,13 @@ class ColumnStatistics:
             self._min = min(self._min, bounds["min"])
             self._max = max(self._max, bounds["max"])
 
+    def mixes_booleans(self) -> bool:
+        """Tell whether all texts are ``true`` or ``false``, one of them in several spellings."""
+        if self._is_number or not self._counts:
+            return False
+        lowered = {text.lower() for text in self._counts}
+        return lowered <= {"true", "false"} and len(lowered) < len(self._counts)
+
     def _count_values(self, array: pa.Array) -> None:
         assert self._counts is not None  # noqa: S101 (the caller has looked)
         found = pc.value_counts(array.drop_null())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import bz2
 import codecs
 import io
+import itertools
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,18 @@ from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, Limits
 CHUNK_BYTES = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
 BZIP2_MAGIC = b"BZh"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks, with which no text in UTF-8 can begin."""
+_OTHER_FILES = {
+    b"PK\3\4": "a zip archive or a spreadsheet (.xlsx); save the sheet as CSV, or send the file that is in the archive",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet of an old Excel (.xls); save it as CSV",
+    b"%PDF": "a PDF document",
+    b"PAR1": "a Parquet file; say so by option format or the file's name",
+    b"\xfd7zXZ": "packed by xz; unpack it, or pack it by gzip",
+    b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it by gzip",
+}
+"""What files begin with that are no text, and what they are."""
+_HTML = re.compile(rb"\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
 
 
 class _Decompressor(Protocol):
@@ -50,8 +64,8 @@ class _Gzip:
         return self._z.decompress(self._z.unconsumed_tail + data, max_length)
 
 
-def unpacked(path: Path, limits: Limits, *, bzip2: bool = False) -> Iterator[bytes]:
-    """Yield the bytes of a file in chunks of at most 1 MiB, unpacked if it is a gzip file.
+def unpacked(path: Path, limits: Limits) -> Iterator[bytes]:
+    """Yield the bytes of a file in chunks of at most 1 MiB, unpacked if it is a gzip or bzip2 file.
 
     Whether it is packed is told by its first bytes, whatever it is called.
 
@@ -73,7 +87,7 @@ def unpacked(path: Path, limits: Limits, *, bzip2: bool = False) -> Iterator[byt
         file.seek(0)
         if magic.startswith(GZIP_MAGIC):
             yield from _members(file, _Gzip, "gzip", limits)
-        elif bzip2 and magic == BZIP2_MAGIC:
+        elif magic == BZIP2_MAGIC:
             yield from _members(file, bz2.BZ2Decompressor, "bzip2", limits)
         else:
             while chunk := file.read(CHUNK_BYTES):
@@ -128,11 +142,19 @@ def _members(file: BinaryIO, decompressor: type[_Decompressor], name: str, limit
 def recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     """Turn text in any encoding into UTF-8 without a byte order mark, and check it.
 
+    What begins with a byte order mark of UTF-16 is read as that where UTF-8 was expected: it can be nothing else.
+
     Raises
     ------
     IngestError
         ``bad_encoding`` with the line where it was noticed; NUL characters count as such, because no text has them.
+        ``malformed`` for what is no text at all.
     """
+    first = next(chunks, b"")
+    _refuse_other_files(first)
+    if encoding == "utf-8" and first.startswith(UTF_16_MARKS):
+        encoding = "utf-16"
+    chunks = itertools.chain([first], chunks)
     decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
     line = 1
     at_start = True
@@ -146,7 +168,8 @@ def recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
             except UnicodeDecodeError as error:
                 raise IngestError(
                     "bad_encoding",
-                    f"not {encoding} text; expected {encoding}, or another encoding by the option of that name",
+                    f"not {encoding} text; expected {encoding}, or another encoding by the option of that name (files "
+                    "of Windows are often in cp1252)",
                     line=line + error.object.count(b"\n", 0, error.start),
                 ) from None
             if encoding != "utf-8" and at_start:
@@ -165,6 +188,14 @@ def recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         line += out.count(b"\n")
         if out:
             yield out
+
+
+def _refuse_other_files(begin: bytes) -> None:
+    for magic, meaning in _OTHER_FILES.items():
+        if begin.startswith(magic):
+            raise IngestError("malformed", f"expected text, but this is {meaning}")
+    if _HTML.match(begin[:1000]):
+        raise IngestError("malformed", "expected a data set, but this is a web page; maybe it was saved in its place")
 
 
 def _with_end(chunks: Iterator[bytes]) -> Iterator[bytes | None]:

@@ -81,7 +81,7 @@ def read_svmlight(path: Path, options: SvmlightOptions, limits: Limits, output: 
 
 def _blocks(path: Path, limits: Limits) -> Iterator[tuple[int, bytes]]:
     """Yield whole lines, some megabytes at a time, and the number of the first."""
-    chunks = with_bounded_lines(recoded(unpacked(path, limits, bzip2=True), "utf-8"), limits.max_line_bytes)
+    chunks = with_bounded_lines(recoded(unpacked(path, limits), "utf-8"), limits.max_line_bytes)
     line = 1
     waiting: list[bytes] = []
     size = 0

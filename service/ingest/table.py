@@ -69,8 +69,8 @@ def store_table(
     """Write a table of which only reading shows what its columns are.
 
     A column begins as what `storage` says; where a number column turns out to hold something else, it becomes text.
-    What was written until then is void, so the rest is only looked at and the batches are read once more: two passes at
-    most.
+    What was written until then is void, so the rest is only looked at and the batches are read once more. One more pass
+    is made where a column spells booleans in several ways: ``TRUE`` and ``true`` are the same.
 
     Parameters
     ----------
@@ -88,6 +88,7 @@ def store_table(
     kinds : mapping of int to str
         Kinds that are known, by position. The others are guessed.
     """
+    lowered: set[int] = set()
     while True:
         writer = _TableWriter(output, names, kinds)
         rows = 0
@@ -104,12 +105,18 @@ def store_table(
                         valid = valid and rows == 0
                 if column is None and valid:
                     column = to_text(position, array, rows)
+                    if position in lowered:
+                        column = pc.ascii_lower(column)
                 columns.append(column)
             if valid:
                 writer.write(storage, columns)
             rows += len(batch[0])
         if rows == 0:
             raise IngestError("empty", "no rows; expected at least one")
+        if valid and not lowered and (mixed := writer.mixed_booleans()):
+            lowered.update(mixed)
+            warnings += [f"column {names[j]!r} spells true and false in several ways; they are the same" for j in mixed]
+            valid = False
         if valid:
             return writer.close(rows, warnings)
         writer.discard()
@@ -189,6 +196,10 @@ class _TableWriter:
         # Not write_batch, which would hold row groups of a million rows in memory.
         self._file.write_table(pa.table(columns, schema=schema), row_group_size=len(columns[0]))
 
+    def mixed_booleans(self) -> list[int]:
+        """Return the columns that hold nothing but booleans, one of them in several spellings."""
+        return [position for position, column in enumerate(self._columns) if column.mixes_booleans()]
+
     def close(self, rows: int, warnings: list[str]) -> Columnar:
         """Finish the file; `warnings` gets what is odd about the columns."""
         assert self._file is not None  # noqa: S101 (there are rows)
@@ -197,9 +208,15 @@ class _TableWriter:
         self._file.close()
         profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
         warnings += [
-            f"column {column.name!r}: texts begin or end with blanks, which count as part of them"
+            f"column {column.name!r}: texts begin or end with blanks, which count as part of them; csv and tsv have an "
+            "option trim"
             for column, profile in zip(self._columns, profiles, strict=True)
             if column.outer_blanks and profile.kind == "category"  # elsewhere they do not matter
+        ]
+        warnings += [
+            f"column {profile.name!r}: some of its values differ only in capitals, and are different values"
+            for profile in profiles
+            if profile.kind == "category" and profile.values and _differ_in_case_only(profile.values)
         ]
         return Columnar("table", rows, profiles, duplicate_rows=self._comparison.duplicates())
 
@@ -207,3 +224,7 @@ class _TableWriter:
         """Close a file that will be written anew."""
         if self._file is not None:
             self._file.close()
+
+
+def _differ_in_case_only(values: Mapping[str, int]) -> bool:
+    return len({value.casefold() for value in values}) < len(values)

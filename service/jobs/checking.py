@@ -22,6 +22,8 @@ DENSE_FEATURES = 512
 TEXT_ENTRIES = 100
 """Different words of a text, about."""
 DATE_FEATURES = 8
+MAIL_DATE = "date"
+"""Column of mails that is no feature by default."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ def check_training(body: TrainRequest, dataset: DatasetRow | None, settings: Set
     if dataset is None:
         raise InvalidRequest.of("body.dataset", "there is no such data set")
     request = body.model_dump()
+    if dataset.format == "mail":
+        request["features"]["exclude"] += _excluded_of_mails(body)
     errors = [
         *_target_errors(body, request, dataset),
         *_column_errors(body, dataset),
@@ -136,6 +140,14 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow) -> list[FieldError]:
     if not numbered and not errors and not set(body.features.include or names) - {*body.features.exclude, body.target}:
         errors.append(FieldError("body.features", "leave no column to learn from"))
     return errors
+
+
+def _excluded_of_mails(body: TrainRequest) -> list[str]:
+    """Return the date, unless somebody asks for it: collections of spam and of other mails are rarely of one time."""
+    if body.features.include is not None:
+        return []
+    named = {*body.features.kinds, *body.features.exclude, body.target}
+    return [] if MAIL_DATE in named else [MAIL_DATE]
 
 
 def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[FieldError]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
+
 import pytest
 from api_support import CSV, api_client, blob_files, train_body, upload
 
@@ -55,6 +58,30 @@ def test_kinds_are_corrected_until_a_job_has_used_them(client, settings):
     assert used.status_code == 409
     assert used.json()["type"] == "urn:prefsvm:problem:dataset-used"
     assert client.patch("/datasets/ds_" + "0" * 32, json={"columns": {"a": "text"}}).status_code == 404
+
+
+def test_the_date_of_mails_is_no_feature_unless_somebody_asks(client):
+    mail = "From x@y.org Mon Jan  1\nDate: Fri, 27 Nov 2026 10:00:00 +0100\nSubject: spam {}\n\nbody {}\n\n"
+    with tarfile.open(fileobj=(packed := io.BytesIO()), mode="w") as tar:
+        for i in range(20):
+            raw = mail.format(i, i).encode()
+            entry = tarfile.TarInfo(f"{'spam' if i % 2 else 'ham'}/{i}.eml")
+            entry.size = len(raw)
+            tar.addfile(entry, io.BytesIO(raw))
+    answer = client.post("/datasets", files={"file": ("mails.tar", packed.getvalue())})
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert any(warning.startswith("column 'date' takes part in a training only if") for warning in made["warnings"])
+
+    def excluded(**features) -> list[str]:
+        job = client.post("/train", json=train_body(made, features=features, algorithm="svm", params={})).json()
+        return job["request"]["features"]["exclude"]
+
+    assert excluded() == ["date"]
+    assert excluded(exclude=["to"]) == ["to", "date"]
+    assert excluded(exclude=["date"]) == ["date"]
+    assert excluded(kinds={"date": "date"}) == []
+    assert excluded(include=["date", "body"]) == []
 
 
 def test_a_sparse_matrix_has_no_kinds(client):

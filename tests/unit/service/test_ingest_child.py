@@ -79,7 +79,6 @@ def test_options_are_checked_without_a_child(tmp_path: Path, monkeypatch: pytest
         ("csv", {"missing": ["\ud800"]}),
         ("csv", {"missing": ["x"] * 101}),
         ("csv", {"columns": {"a": "colour"}}),
-        ("csv", {"decimal": ","}),
         ("csv", {"decimal": "x"}),
         ("csv", {"columns": ["a"]}),
         ("svmlight", {"zero_based": 0}),

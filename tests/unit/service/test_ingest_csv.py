@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
@@ -311,3 +312,128 @@ def test_rows_are_those_of_the_csv_module(body: str) -> None:
         return
     stored = zip(*read.table.values(), strict=True)
     assert list(stored) == [(first or None, second or None) for first, second in records]
+
+
+# --- files as people have them ---------------------------------------------------------------------------------------
+
+ROWS = b"age,job,label\n39,clerk,yes\n40,pilot,no\n"
+SAME = {"age": [39.0, 40.0], "job": ["clerk", "pilot"], "label": ["yes", "no"]}
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "name"), [(b";", "';'"), (b"\t", "a tab"), (b"|", "'|'")], ids=["semicolon", "tab", "bar"]
+)
+def test_the_first_line_tells_the_delimiter(delimiter: bytes, name: str) -> None:
+    read = Read(ROWS.replace(b",", delimiter), "csv")
+    assert read.table == SAME
+    assert f"read with {name} as delimiter" in read.warnings[0]
+    assert Read(ROWS.replace(b",", delimiter), "csv", {"delimiter": delimiter.decode()}).warnings == []
+
+
+def test_a_comma_in_the_first_line_is_the_delimiter() -> None:
+    assert list(Read(b"a;b,c\n1;2,3\n", "csv").table) == ["a;b", "c"]
+    assert Read(b'"a,b";c\n1;2\n', "csv").table == {"a,b": [1.0], "c": [2.0]}  # one in quotes is none
+    error = refusal(b"a;b\n1\n", "csv")
+    assert (error.code, error.line) == ("ragged", 2)
+    assert "by the delimiter ';'; option delimiter" in error.message
+    read = Read(b"a;b\n1;2\n", "csv", {"delimiter": ","})
+    assert list(read.table) == ["a;b"]
+    assert "holds ';'" in read.warnings[0]
+
+
+@pytest.mark.parametrize("begin", [b"sep=;\r\n", b"SEP=;\n", b'"sep=;"\r'])
+def test_the_line_of_excel_that_says_the_delimiter(begin: bytes) -> None:
+    rows = ROWS.replace(b",", b";")
+    for options in ({}, {"delimiter": ";"}):
+        read = Read(begin + rows, "csv", options)
+        assert (read.table, read.warnings) == (SAME, [])
+    assert refusal(begin + rows + b"1\n", "csv").line == 5
+    assert refusal(begin + rows + b'"1\n', "csv").line == 5
+    assert refusal(begin + rows, "csv", {"columns": {"job": "number"}}).line == 3
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_byte_order_mark_of_utf_16_tells_the_encoding(encoding: str) -> None:
+    text = "größe;ort\n1;Köln\n"
+    data = text.encode(encoding) if encoding == "utf-16" else ("\ufeff" + text).encode(encoding)
+    assert Read(data, "csv").table == {"größe": [1.0], "ort": ["Köln"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"PK\3\4\x14\0\6\0", "a spreadsheet (.xlsx)"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Excel"),
+        (b"%PDF-1.7\n", "a PDF"),
+        (b"PAR1\0", "a Parquet file"),
+        (b"\xfd7zXZ\0", "packed by xz"),
+        (b"\x28\xb5\x2f\xfd\0", "packed by zstd"),
+        (b"\n <!DOCTYPE html>\n<html>a,b</html>", "a web page"),
+    ],
+)
+def test_what_is_no_text_is_named(data: bytes, what: str) -> None:
+    error = refusal(data, "csv")
+    assert error.code == "malformed"
+    assert what in error.message
+
+
+@pytest.mark.parametrize(
+    ("values", "advice"),
+    [
+        (["1,5", "-2,25", "3"], 'decimal commas; if they are, upload again with option decimal ","'),
+        (["1,234", "2,345"], "if these are decimal, upload again with option decimal"),
+        (["1.234,50", "1.234.567,00"], "separators of thousands"),
+        (["1 234", "12"], "separators of thousands"),
+        (["$1.50", "$2"], "signs"),
+        (["5 %", "6%"], "signs"),
+        (["(1.50)", "2"], "signs"),
+        (["\u22121", "2"], "signs"),
+        (["\u00a01", "\u00a02"], "signs"),
+        (["01234", "02345"], None),
+        (["+1", "+2"], None),
+        (["1.2.3", "1.2.4"], None),
+        (["0221-123", "0221-456"], None),
+        (["192.168.0.1", "10.0.0.1"], None),
+        (["1,5", "x"], None),
+    ],
+)
+def test_numbers_written_otherwise_are_remarked_on(values: list[str], advice: str | None) -> None:
+    read = Read(b"x;y\n" + "".join(f"{value};1\n" for value in values).encode(), "csv", {"delimiter": ";"})
+    assert read.table["x"] == values
+    assert len(read.warnings) == (advice is not None)
+    assert advice is None or (advice in read.warnings[0] and "column 'x'" in read.warnings[0])
+
+
+def test_decimal_commas_in_quotes() -> None:
+    assert Read(b'x,y\n"1,5",2\n"-0,25",3\n', "csv", {"decimal": ","}).table == {"x": [1.5, -0.25], "y": [2.0, 3.0]}
+
+
+def test_booleans_are_the_same_however_they_are_spelt() -> None:
+    flags = ["TRUE", "true", "False", "", "FALSE"] * 40_000  # several batches
+    read = Read(("flag,word\n" + "".join(f"{flag},Yes{i % 2}\n" for i, flag in enumerate(flags))).encode(), "csv")
+    assert read.columns["flag"]["values"] == {"false": 80_000, "true": 80_000}
+    assert read.table["flag"] == [flag.lower() or None for flag in flags]
+    assert read.labels("flag")[:4] == ["true", "true", "false", None]
+    assert read.warnings == ["column 'flag' spells true and false in several ways; they are the same"]
+    assert Read(b"flag\nTRUE\nFALSE\n", "csv").table["flag"] == ["TRUE", "FALSE"]  # one spelling stays
+    other = Read(b"flag\nTRUE\ntrue\nmaybe\n", "csv")
+    assert other.table["flag"] == ["TRUE", "true", "maybe"]
+    assert "differ only in capitals" in other.warnings[0]
+
+
+def test_a_first_line_of_values_is_remarked_on() -> None:
+    assert "option header false" in Read(b"39,clerk\n40,pilot\n", "csv").warnings[0]
+    assert Read(b"39,clerk\n40,pilot\n", "csv", {"header": False}).warnings == []
+    error = refusal(b"0,1,0\n2,3,4\n", "csv")
+    assert (error.code, error.line) == ("bad_column_name", 1)
+    assert "option header false" in error.message
+
+
+def test_columns_without_names_get_one_remark() -> None:
+    assert Read(b"a,,,\n1,2,3,4\n", "csv").warnings == [
+        "3 columns have no name and are called by their place, as 'column2'"
+    ]
+
+
+def test_bzip2() -> None:
+    assert Read(bz2.compress(ROWS), "csv").table == SAME
