@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from service.isolation import leave_network
 from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, JobError, Reporter, Result, storable
 
 NICENESS = 10
@@ -84,7 +85,7 @@ def _move_to(folder: str) -> None:
         setattr(loaded, "tempdir", folder)  # noqa: B010 (it is not loaded for this)
 
 
-def main(report: int, parent: int, runner_name: str) -> None:
+def main(report: int, parent: int, runner_name: str, network: str) -> None:
     """Serve one job.
 
     Parameters
@@ -95,7 +96,12 @@ def main(report: int, parent: int, runner_name: str) -> None:
         Process id of the supervisor.
     runner_name : str
         Module with ``warm_up()`` and ``run(job, reporter)``.
+    network : str
+        ``offline``: leave it, if the kernel allows that; ``online``: the rows are read from there, or it is not known
+        whether the devices bear it.
     """
+    if network == "offline":
+        leave_network()
     die_with_parent(parent)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICENESS)
@@ -129,4 +135,4 @@ def main(report: int, parent: int, runner_name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

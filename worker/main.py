@@ -11,6 +11,7 @@ from typing import Any
 from celery.exceptions import CPendingDeprecationWarning
 from celery.signals import worker_shutting_down
 
+from service.blobs.store import is_folder
 from service.db.session import Database
 from service.jobs.lease import JobLifecycle
 from service.settings import Settings
@@ -51,7 +52,8 @@ def main() -> int:
         idle_transaction_seconds=settings.lease_seconds / 2,
     )
     scratch = Scratch(settings.data_dir.absolute() / "scratch")
-    spares = SparePool(os.environ.get(RUNNER_VARIABLE, DEFAULT_RUNNER), settings.worker_slots)
+    runner = os.environ.get(RUNNER_VARIABLE, DEFAULT_RUNNER)
+    spares = SparePool(runner, settings.worker_slots, online=not is_folder(settings.blob_location))
     supervisor = Supervisor(settings, database, spares, scratch, stopping)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-worker")
     jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)

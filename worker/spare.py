@@ -67,12 +67,14 @@ class Child:
         Name of the module that does the work.
     slots : int
         Jobs that run side by side in this worker.
+    online : bool
+        Whether the child keeps its way to the network.
     """
 
-    def __init__(self, runner: str, slots: int) -> None:
+    def __init__(self, runner: str, slots: int, online: bool) -> None:
         reading, writing = os.pipe()
         try:
-            arguments = [str(writing), str(os.getpid()), runner]
+            arguments = [str(writing), str(os.getpid()), runner, "online" if online else "offline"]
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "worker.child", *arguments],
                 stdin=subprocess.PIPE,
@@ -203,11 +205,15 @@ class SparePool:
         Name of the module that does the work in the child.
     slots : int
         Jobs that run side by side in this worker.
+    online : bool, default=False
+        Whether the children need the network to read their rows. On a machine with an NVIDIA GPU they keep it anyway.
     """
 
-    def __init__(self, runner: str, slots: int) -> None:
+    def __init__(self, runner: str, slots: int, online: bool = False) -> None:
         self._runner = runner
         self._slots = slots
+        # CUDA in namespaces of a process's own was not tried.
+        self._online = online or NVIDIA_CONTROL.exists()
         self._changed = threading.Condition()
         self._spares: list[Child] = []
         self._starting = 0
@@ -275,7 +281,7 @@ class SparePool:
     def _start(self) -> Child | None:
         """Start a child and wait until it is warm; None if that failed."""
         try:
-            child = Child(self._runner, self._slots)
+            child = Child(self._runner, self._slots, self._online)
         except OSError as error:
             log.error("no child process can be started: %s", error)
             return None

@@ -55,6 +55,11 @@ class Writer(Protocol):
         """Append bytes."""
 
 
+def is_folder(location: str) -> bool:
+    """Tell whether a `BlobStore` there is a folder of this machine, and not somewhere in the network."""
+    return "://" not in location or location.startswith("file://")
+
+
 class BlobStore:
     """Blobs under keys such as ``uploads/blob_0192…``.
 
@@ -68,10 +73,10 @@ class BlobStore:
     def __init__(self, location: str) -> None:
         self.location = location
         self._backend: _Folder | _Remote
-        if "://" in location and not location.startswith("file://"):
-            self._backend = _Remote(location)
-        else:
+        if is_folder(location):
             self._backend = _Folder(Path(location.removeprefix("file://")))
+        else:
+            self._backend = _Remote(location)
 
     def writer(self, key: str) -> AbstractContextManager[Writer]:
         """Open a new blob for writing.

@@ -1,7 +1,8 @@
 """``python -m service.ingest.child``: reads one upload within hard limits.
 
 The request is one JSON line on standard input, the answer one JSON line on standard output: ``{"result": {…}}`` or
-``{"error": {"code", "message", "line", "column"}}``. Limits are set before anything that reads the file is loaded.
+``{"error": {"code", "message", "line", "column"}}``. Limits are set, and the network is left
+where the kernel allows it, before anything that reads the file is loaded.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from service.ingest.errors import IngestError
+from service.isolation import leave_network
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -30,6 +32,7 @@ def main() -> None:
     # Whatever else writes to standard output must not be taken for the answer.
     answer_descriptor = os.dup(1)
     os.dup2(2, 1)
+    leave_network()
     _die_with(request["parent"])
     _limit(request)
     answer = _answer(request)

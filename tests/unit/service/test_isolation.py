@@ -1,0 +1,109 @@
+"""Processes that read what strangers have sent have no way to the network, where the kernel lets us take it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.ingest import run
+from service.ingest.errors import IngestError
+from service.ingest.run import ingest
+from service.settings import Settings
+from worker.spare import Child
+
+REACH = """
+import encodings.idna, json, os, socket
+def reached():
+    try:
+        socket.create_connection(("127.0.0.1", PORT), timeout=5).close()
+        return True
+    except OSError:
+        return False
+"""
+LEAVE = """
+import sys
+from pathlib import Path
+from service.isolation import leave_network
+if USER:
+    os.setgroups([])
+    os.setgid(USER)
+    os.setuid(USER)
+before = reached()
+if not leave_network():
+    raise SystemExit(4)
+made = Path(FOLDER, str(os.getpid()))
+made.touch()
+capabilities = [line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")]
+print(json.dumps([before, reached(), os.getuid(), made.stat().st_uid, capabilities[0] == "0" * 16]))
+"""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port of this machine that takes connections."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def leave(port: int, user: int, folder: Path) -> list[object]:
+    """Let a process leave the network, and return whether it could reach the port before and afterwards, and more."""
+    script = REACH.replace("PORT", str(port)) + LEAVE.replace("USER", str(user)).replace("FOLDER", repr(str(folder)))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode == 4:
+        pytest.skip("the kernel, or the container, does not let this user make namespaces")
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout))
+
+
+def test_a_process_leaves_the_network(port: int, tmp_path: Path) -> None:
+    before, after, user, owner, _ = leave(port, 0, tmp_path)
+    assert (before, after) == (True, False)
+    assert user == owner == os.geteuid()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_so_does_one_of_an_ordinary_user(port: int, short_dir: Path) -> None:
+    user = 65534
+    os.chown(short_dir, user, user)
+    # Files are still those of the user; and whoever is nobody outside is nobody of power inside.
+    assert leave(port, user, short_dir) == [True, False, user, user, True]
+
+
+def test_the_reader_of_uploads_is_cut_off(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave(port, 0, tmp_path)  # or skip
+    script = REACH.replace("PORT", str(port)) + (
+        "from service.ingest import child\n"
+        "def answer(request):\n"
+        "    return {'error': {'code': 'malformed', 'message': str(reached())}}\n"
+        "child._answer = answer\n"
+        "child.main()\n"
+    )
+    monkeypatch.setattr(run, "CHILD", ("-c", script))
+    (tmp_path / "upload").touch()
+    with pytest.raises(IngestError, match=r"^False$"):
+        asyncio.run(ingest(Settings(), tmp_path / "upload", "csv", {}, output=tmp_path / "out"))
+
+
+@pytest.mark.parametrize("online", [False, True])
+def test_the_child_of_a_worker_is_cut_off(
+    online: bool, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(port, 0, tmp_path)  # or skip
+    runner = REACH.replace("PORT", str(port)) + "def warm_up():\n    assert reached() is ONLINE\n"
+    (tmp_path / "reaching.py").write_text(runner.replace("ONLINE", str(online)))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    child = Child("reaching", 1, online)
+    try:
+        message = child.read(30)
+        assert message is not None
+        assert message["type"] == "ready"
+    finally:
+        child.end()
