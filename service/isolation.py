@@ -8,6 +8,7 @@ from pathlib import Path
 
 CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWNET = 0x4000_0000
+PR_GET_DUMPABLE = 3
 PR_SET_NO_NEW_PRIVS = 38
 CAPABILITY_VERSION = 0x2008_0522
 
@@ -28,11 +29,13 @@ def leave_network() -> bool:
         return True
     user, group = os.geteuid(), os.getegid()
     # Somebody else may do so within users of his own, where he is who he was and may do no more.
-    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+    # The files that say so must be his.
+    if libc.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1 or libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return False
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path("/proc/self", name).write_text(text)
-    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(PR_GET_DUMPABLE = 3
+PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     nothing = (ctypes.c_uint32 * 6)()
     libc.capset((ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), nothing)
     return True
