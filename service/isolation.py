@@ -34,8 +34,7 @@ def leave_network() -> bool:
         return False
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path("/proc/self", name).write_text(text)
-    libc.prctl(PR_GET_DUMPABLE = 3
-PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     nothing = (ctypes.c_uint32 * 6)()
     libc.capset((ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), nothing)
     return True
