@@ -8,7 +8,7 @@ import numpy as np
 
 from solver.kernels import Kernel
 from solver.parallel import single_threaded_blas
-from solver.smo.inner import solve_block, survey, violators
+from solver.smo.inner import GROWS, SHRINKS, directions, solve_block, survey, violators
 from solver.smo.limits import Limits
 from solver.smo.problem import Problem
 from solver.smo.verification import Outcome, check_bounded, strongest, true_gap, verify, width
@@ -106,6 +106,12 @@ class _WorkingSet:
         self.shared = np.unique(self.column).size < self.column.size
         self.linear = -problem.y * problem.p
         self.alpha = problem.alpha
+        self.signed = problem.y * self.alpha
+        self.moves = directions(problem.y, self.alpha, problem.lo, problem.hi)
+        # what p adds to the objective
+        self.linear_part = float((problem.p * self.alpha).sum())
+        in_order = np.array_equal(self.column, np.arange(self.pool.samples.size))
+        self.surveyed = self.column[:0] if in_order else self.column
         self.F = np.zeros(self.pool.samples.size)
         self.size = min(problem.idx.size, set_size(problem.idx.size), self.pool.largest_set)
         self.exact = False  # float64 blocks and updates, for the last bits
@@ -119,9 +125,8 @@ class _WorkingSet:
         chosen = np.empty(0, np.int64)
         best, since_best = np.inf, 0
         while True:
-            highest, lowest, objective = survey(
-                self.F, self.column, self.linear, problem.p, problem.y, self.alpha, problem.lo, problem.hi, v
-            )
+            highest, lowest, product = survey(self.F, self.surveyed, self.linear, self.signed, self.moves, v)
+            objective = 0.5 * product + self.linear_part
             gap = width(highest, lowest)
             since_best = 0 if objective < best - 1e-10 * abs(best) else since_best + 1
             best = min(best, objective)
@@ -190,21 +195,20 @@ class _WorkingSet:
             self.pool.update(columns[part], coefficients[part], sums, keep[part], begin)
 
     def _free(self, variables: IndexArray) -> BoolArray:
-        a = self.alpha[variables]
-        return (a > self.problem.lo[variables]) & (a < self.problem.hi[variables])
+        free: BoolArray = self.moves[variables] == GROWS | SHRINKS
+        return free
 
     def _choose(self, v: FloatArray, highest: float, lowest: float, last: IndexArray) -> IndexArray:
         """The free variables of the last set and the strongest violators of both sides."""
         kept = last[self._free(last)]
         kept = kept[max(0, kept.size - self.size // 2) :]
-        skip = np.zeros(v.size, np.bool_)
-        skip[kept] = True
-        problem = self.problem
-        up, down = violators(v, problem.y, self.alpha, problem.lo, problem.hi, highest, lowest, skip)
         new = self.size - kept.size
+        moves = self.moves.copy()
+        moves[kept] = 0
+        up, down = violators(v, moves, highest, lowest, new // 2, new)
         up = strongest(up, -v[up], new // 2)
-        skip[up] = True
-        down = down[~skip[down]]
+        moves[up] = 0
+        down = down[moves[down] != 0]
         down = strongest(down, v[down], new - up.size)
         return np.concatenate([kept, up, down])
 
@@ -218,16 +222,19 @@ class _WorkingSet:
             K = self.pool.block(self.column[chosen])
         before = self.alpha[chosen]
         after = before.copy()
-        local_v = v[chosen]
+        y, lo, hi = problem.y[chosen], problem.lo[chosen], problem.hi[chosen]
         steps, _ = solve_block(
-            K, problem.y[chosen], local_v, after, problem.lo[chosen], problem.hi[chosen],
-            max(0.1 * gap, 0.5 * self.tol), min(STEPS_A_VARIABLE * chosen.size, self.limits.steps_left), TAU,
+            K, y, v[chosen], after, lo, hi, max(0.1 * gap, 0.5 * self.tol),
+            min(STEPS_A_VARIABLE * chosen.size, self.limits.steps_left), TAU,
         )  # fmt: skip
         self.limits.iterations += steps
-        change = problem.y[chosen] * (after - before)
+        change = y * (after - before)
         moved = np.flatnonzero(change)
         self.alpha[chosen] = after
-        check_bounded(after, problem.lo[chosen], problem.hi[chosen])
+        self.signed[chosen] = y * after
+        self.moves[chosen] = directions(y, after, lo, hi)
+        self.linear_part += float((problem.p[chosen] * (after - before)).sum())
+        check_bounded(after, lo, hi)
         self._add(chosen[moved], change[moved])
         return moved.size > 0
 

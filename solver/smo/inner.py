@@ -13,11 +13,15 @@ from numba import njit
 
 from solver.simd import fast_max, fast_min
 
-__all__ = ["BIG", "extremes", "solve_block", "survey", "violators"]
+__all__ = ["BIG", "GROWS", "SHRINKS", "directions", "extremes", "solve_block", "survey", "violators"]
 
 # stands for infinity: the loops are compiled under the promise that there are no infinities
 BIG = 1e100
 
+# whether y·a of a variable may grow or shrink
+GROWS, SHRINKS = 1, 2
+
+_BINS = 1024
 _STEP = np.uint64(128)
 _0 = np.uint64(0)
 
@@ -181,32 +185,57 @@ def solve_block(
     return _iterate(K.reshape(-1), np.uint64(K.shape[1]), diagonal, y, v, a, lo, hi, up, down, stop, max_steps, tau)
 
 
+@njit(cache=True, nogil=True)
+def directions(y: Any, a: Any, lo: Any, hi: Any) -> Any:
+    """Tell for each variable whether its y·a may grow (`GROWS`) and shrink (`SHRINKS`)."""
+    moves = np.empty(a.size, np.uint8)
+    for t in range(a.size):
+        below, above = a[t] < hi[t], a[t] > lo[t]
+        if y[t] < 0:
+            below, above = above, below
+        moves[t] = (GROWS if below else 0) | (SHRINKS if above else 0)
+    return moves
+
+
 @njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, nogil=True)
-def survey(
-    F: Any, column: Any, linear: Any, p: Any, y: Any, a: Any, lo: Any, hi: Any, v: Any
-) -> tuple[float, float, float]:
+def survey(F: Any, column: Any, linear: Any, signed: Any, moves: Any, v: Any) -> tuple[float, float, float]:
     """Fill ``v = linear - F[column]`` and look at all variables once.
+
+    Parameters
+    ----------
+    F, column, linear : as the engine keeps them
+        An empty ``column`` stands for 0, 1, 2 …
+    signed : (n,) float64
+        ``y·a``.
+    moves : (n,) uint8
+        From ``directions``.
 
     Returns
     -------
     highest, lowest : float
         As of ``extremes``.
-    objective : float
-        ``½ aᵀ(gradient + p)``.
+    product : float
+        ``signed · F[column]``.
     """
-    highest, lowest, twice = -BIG, BIG, 0.0
-    for t in range(v.size):
-        x = linear[t] - F[column[t]]
-        v[t] = x
-        twice += a[t] * (p[t] - y[t] * x)
-        grow, shrink = a[t] < hi[t], a[t] > lo[t]
-        if y[t] < 0:
-            grow, shrink = shrink, grow
-        if grow and x > highest:
-            highest = x
-        if shrink and x < lowest:
-            lowest = x
-    return highest, lowest, 0.5 * twice
+    highest, lowest, product = -BIG, BIG, 0.0
+    n = np.uint64(v.size)
+    if column.size == 0:
+        for t in range(_0, n):
+            f = F[t]
+            x = linear[t] - f
+            v[t] = x
+            product += signed[t] * f
+            highest = fast_max(highest, x if moves[t] & GROWS else -BIG)
+            lowest = fast_min(lowest, x if moves[t] & SHRINKS else BIG)
+    else:
+        for t in range(_0, n):
+            f = F[column[t]]
+            x = linear[t] - f
+            v[t] = x
+            product += signed[t] * f
+            highest = fast_max(highest, x if moves[t] & GROWS else -BIG)
+            lowest = fast_min(lowest, x if moves[t] & SHRINKS else BIG)
+    return highest, lowest, product
 
 
 @njit(cache=True, nogil=True)
@@ -235,22 +264,46 @@ def extremes(v: Any, y: Any, a: Any, lo: Any, hi: Any) -> tuple[float, float, in
 
 
 @njit(cache=True, nogil=True)
-def violators(v: Any, y: Any, a: Any, lo: Any, hi: Any, highest: float, lowest: float, skip: Any) -> tuple[Any, Any]:
-    """Indices of the variables that violate optimality: y·a may grow and v > lowest; it may shrink and v < highest."""
-    up = np.empty(v.size, np.int64)
-    down = np.empty(v.size, np.int64)
-    n_up = 0
-    n_down = 0
-    for t in range(v.size):
-        if skip[t]:
-            continue
-        grow, shrink = a[t] < hi[t], a[t] > lo[t]
-        if y[t] < 0:
-            grow, shrink = shrink, grow
-        if grow and v[t] > lowest:
-            up[n_up] = t
-            n_up += 1
-        if shrink and v[t] < highest:
-            down[n_down] = t
-            n_down += 1
-    return up[:n_up].copy(), down[:n_down].copy()
+def violators(v: Any, moves: Any, highest: float, lowest: float, wanted_up: int, wanted: int) -> tuple[Any, Any]:
+    """Indices of variables that violate optimality most.
+
+    Those are variables whose y·a may grow and v > lowest, and those where it may shrink and v < highest. The strongest
+    ``wanted_up`` of the former are among those returned, and as many of the latter that together with them, none taken
+    twice, there are ``wanted`` if there are so many. Not many others are: a histogram finds the limits.
+    """
+    # few branches: which way a variable may move is a coin toss to the processor
+    n = np.uint64(v.size)
+    last = _BINS - 1
+    scale = _BINS / (highest - lowest)
+    ups = np.zeros(_BINS, np.int64)
+    downs = np.zeros(_BINS, np.int64)
+    for t in range(_0, n):
+        x, m = v[t], np.int64(moves[t])
+        place = np.uint64(fast_min(fast_max((x - lowest) * scale, 0.0), float(last)))
+        ups[place] += (m & GROWS) * (x > lowest)
+        downs[place] += (m >> 1) * (x < highest)
+    least, n_up = _BINS, 0
+    while least > 0 and n_up < wanted_up:
+        least -= 1
+        n_up += ups[least]
+    most, n_down = -1, 0
+    while most < last and n_down < wanted:
+        most += 1
+        n_down += downs[most]
+    up = np.empty(n_up, np.int64)
+    down = np.empty(n_down, np.int64)
+    i = 0
+    j = 0
+    for t in range(_0, n):
+        x, m = v[t], np.int64(moves[t])
+        place = np.int64(fast_min(fast_max((x - lowest) * scale, 0.0), float(last)))
+        strong_up = (m & GROWS) * (x > lowest) * (place >= least)
+        strong_down = (m >> 1) * (x < highest) * (place <= most)
+        if strong_up + strong_down:
+            if strong_up:
+                up[i] = t
+                i += 1
+            if strong_down:
+                down[j] = t
+                j += 1
+    return up, down
