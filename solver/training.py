@@ -19,6 +19,7 @@ from scipy import sparse
 
 from solver.algorithms import ALGORITHMS, AUTO, AlgorithmSpec, ParamError, Parameter, validate_params
 from solver.arrays import BackendUnavailableError
+from solver.corrections import Corrected, Corrections, Rules, apply_corrections
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, confusion, measures
 from solver.features import (
@@ -39,6 +40,7 @@ __all__ = [
     "ALGORITHMS",
     "AUTO",
     "AlgorithmSpec",
+    "Corrections",
     "ParamError",
     "Parameter",
     "Progress",
@@ -162,6 +164,7 @@ def train(
     labels: NDArray[Any],
     request: TrainingRequest,
     *,
+    corrections: Corrections | None = None,
     progress: Callable[[Progress], bool | None] | None = None,
 ) -> TrainedModel:
     """Train a model and measure it on rows that nothing was fitted on.
@@ -176,6 +179,9 @@ def train(
     labels : array of str or None, shape (rows,)
         As the user wrote them.
     request : TrainingRequest
+    corrections : Corrections, optional
+        What users have corrected, see `solver.corrections`. Rows that only they give a label are trained on and never
+        tested or calibrated on.
     progress : callable, optional
         Called now and then; once it returns True, training stops soon and keeps the best model so far.
 
@@ -193,11 +199,15 @@ def train(
     watch = _Stopwatch(progress)
     if len(labels) != data.n_rows:
         raise ValueError(f"{data.n_rows} rows but {len(labels)} labels")
-    n_rows = data.n_rows
-    data, labels, dropped = _complete(data, labels, request)
-    target = _read_labels(labels, request)
+    corrected = _correct(data, labels, request, corrections)
+    n_rows = corrected.data.n_rows
+    complete, dropped = _complete(corrected.data, request)
+    if complete is not None:
+        corrected = corrected.take(complete)
+    data, unmeasured, changed = corrected.data, corrected.unmeasured, corrected.changed
+    target = _read_labels(corrected.labels, unmeasured, request)
     spec, params, objective = _plan(request, target)
-    test_rows, train_rows = _split(target, request)
+    test_rows, train_rows = _split(target, unmeasured, request)
 
     with watch.phase("features"):
         watch.report(0.0)
@@ -217,7 +227,7 @@ def train(
             callback=watch.training,
         )
         try:
-            estimator.fit(X, target.codes[train_rows])
+            estimator.fit(X, target.codes[train_rows], unmeasured=unmeasured[train_rows])
         except ValueError as error:  # the estimators' word for input that they cannot learn from
             raise TrainingError("not_trainable", str(error)) from error
         except BackendUnavailableError as error:
@@ -250,7 +260,13 @@ def train(
             "unlabelled": target.count(_UNLABELLED),
             "test": len(test_rows),
             "dropped": n_rows - data.n_rows,
+            **({} if corrections is None else {"feedback": int(np.count_nonzero(changed))}),
         },
+        **(
+            {}
+            if corrections is None
+            else {"feedback": corrected.report | {"held_out": int(np.count_nonzero(changed[test_rows]))}}
+        ),
         "test": measured.get(""),
         "controls": {
             name: {**control, "test": measured.get(name)} for name, control in report.get("controls", {}).items()
@@ -261,6 +277,7 @@ def train(
         "peak_memory_bytes": _peak_memory_bytes(),
         "warnings": [
             *dropped,
+            *_refused(corrected.report),
             *target.warnings,
             *_plan_warnings(target, spec, test_rows, request),
             *warnings,
@@ -271,6 +288,31 @@ def train(
     }
     watch.report(1.0)
     return TrainedModel(model, _without_nan(report))
+
+
+# -- corrections -------------------------------------------------------------------------------------------------------
+
+
+def _correct(
+    data: Table | MatrixData, labels: NDArray[Any], request: TrainingRequest, corrections: Corrections | None
+) -> Corrected:
+    """The rows with what was corrected since; as they are if nothing was."""
+    if corrections is None:
+        unchanged = np.zeros(len(labels), dtype=bool)
+        return Corrected(data, labels, unchanged, unchanged, {})
+    rules = Rules(
+        target=request.target,
+        include=request.include,
+        exclude=request.exclude,
+        positive=request.positive,
+        unlabeled=request.unlabeled,
+        missing=request.missing,
+    )
+    return apply_corrections(data, labels, corrections, rules)
+
+
+def _refused(report: Mapping[str, Any]) -> list[str]:
+    return [f"feedback: {part['rows']} row(s) are not used: {part['reason']}" for part in report.get("refused", [])]
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -288,7 +330,7 @@ class _Target:
         return int(np.count_nonzero(self.codes == code))
 
 
-def _read_labels(labels: NDArray[Any], request: TrainingRequest) -> _Target:
+def _read_labels(labels: NDArray[Any], unmeasured: NDArray[np.bool_], request: TrainingRequest) -> _Target:
     values = labels.tolist()
     unlabelled = {None, *request.unlabeled}
     found = sorted(label for label in set(values) - unlabelled if not _is_blank(label))
@@ -300,11 +342,15 @@ def _read_labels(labels: NDArray[Any], request: TrainingRequest) -> _Target:
     codes_by_label, classes, warnings = _classes(found, request.positive)
     codes = np.fromiter((codes_by_label.get(value, _UNLABELLED) for value in values), np.int8, len(values))
     target = _Target(codes, classes, warnings)
-    few = {name: target.count(code) for name, code in zip(classes, (_NEGATIVE, _POSITIVE), strict=True)}
+    few = {
+        name: int(np.count_nonzero(codes[~unmeasured] == code))
+        for name, code in zip(classes, (_NEGATIVE, _POSITIVE), strict=True)
+    }
     if min(few.values()) < FEWEST_OF_A_CLASS:
         counted = ", ".join(f"{n} of {name!r}" for name, n in few.items())
+        besides = " besides feedback" if unmeasured.any() else ""
         raise TrainingError(
-            "too_few_labelled", f"need at least {FEWEST_OF_A_CLASS} labelled rows of each class, got {counted}"
+            "too_few_labelled", f"need at least {FEWEST_OF_A_CLASS} labelled rows of each class{besides}, got {counted}"
         )
     return target
 
@@ -368,14 +414,16 @@ def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dic
     return spec, params, objective
 
 
-def _split(target: _Target, request: TrainingRequest) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _split(
+    target: _Target, unmeasured: NDArray[np.bool_], request: TrainingRequest
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Test rows and all other rows, both ascending: from each class the asked share, as far as enough stay."""
     if not 0 <= request.test_fraction < 1:
         raise TrainingError("test_fraction", "test_fraction must be at least 0 and below 1")
     rng = np.random.default_rng(request.seed)
     held_out = np.zeros(len(target.codes), dtype=bool)
     for code in (_NEGATIVE, _POSITIVE):
-        rows = rng.permutation(np.flatnonzero(target.codes == code))
+        rows = rng.permutation(np.flatnonzero((target.codes == code) & ~unmeasured))
         wanted = math.floor(request.test_fraction * len(rows) + 0.5)
         held_out[rows[: min(wanted, len(rows) - FEWEST_OF_A_CLASS)]] = True
     return np.flatnonzero(held_out), np.flatnonzero(~held_out)
@@ -442,19 +490,17 @@ def _fit_features(
         raise TrainingError("features", str(error)) from error
 
 
-def _complete(
-    data: Table | MatrixData, labels: NDArray[Any], request: TrainingRequest
-) -> tuple[Table | MatrixData, NDArray[Any], list[str]]:
-    """The rows that take part by the policy for missing values, and a warning if those are not all."""
+def _complete(data: Table | MatrixData, request: TrainingRequest) -> tuple[NDArray[np.intp] | None, list[str]]:
+    """The rows that take part by the policy for missing values, None for all, and a warning if those are not all."""
     if request.missing not in MISSING_POLICIES:
         raise TrainingError("features", f"missing must be one of {', '.join(MISSING_POLICIES)}")
     if request.missing not in ("drop", "error"):
-        return data, labels, []
+        return None, []
     exclude = [*request.exclude, *([] if request.target is None else [request.target])]
     incomplete, counts = missing_values(data, request.include, exclude)
     n_incomplete = int(np.count_nonzero(incomplete))
     if n_incomplete == 0:
-        return data, labels, []
+        return None, []
     places = [f"{n} in {name!r}" for name, n in counts.items()]
     where = ", ".join(places[:10]) + (f" and {len(places) - 10} more columns" if len(places) > 10 else "")
     said = f"{n_incomplete} of {data.n_rows} rows lack a value ({where})"
@@ -462,8 +508,7 @@ def _complete(
         raise TrainingError(
             "missing_values", f"{said}; leave such columns out, or let missing values be indicated or imputed"
         )
-    rows = np.flatnonzero(~incomplete)
-    return data.take(rows), labels[rows], [f"{said} and take no part"]
+    return np.flatnonzero(~incomplete), [f"{said} and take no part"]
 
 
 def _measure_on_test(

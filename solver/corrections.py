@@ -1,0 +1,355 @@
+"""Corrected labels, sent after a model was used, become part of the rows of the next training.
+
+A corrected row that is a row of the data set gives that one its label. Any other becomes a further row. What came last
+counts where two corrections speak of the same row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.features import Column, FeatureError, MatrixData, MissingPolicy, Table, matrix_from_rows
+from solver.features.rows import number_text
+
+Key = tuple[Any, ...]
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """Rows and their right labels, oldest first.
+
+    Attributes
+    ----------
+    rows : sequence of mappings
+        As for predicting: a value for each column by name.
+    labels : sequence of str
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A data set after its corrections.
+
+    Attributes
+    ----------
+    data, labels
+        The rows of the data set in their order, then those that were added.
+    unmeasured : bool array of shape (rows,)
+        Rows that have a label by a correction only. People correct what looks wrong to them: such rows are to be
+        learned from, but would bend every figure that is measured on them. A row that had a label before keeps its
+        place among those that are measured on, with the right label.
+    changed : bool array of shape (rows,)
+        Every row whose label comes from a correction.
+    report : dict
+        JSON-ready: ``rows`` (corrections), ``added``, ``relabelled`` (rows of the data set with another label now),
+        ``confirmed`` (those that had this label already), ``superseded`` (corrections that a later one replaced) and
+        ``refused``, a list of ``{"reason", "rows"}``.
+    """
+
+    data: Table | MatrixData
+    labels: NDArray[Any]
+    unmeasured: NDArray[np.bool_]
+    changed: NDArray[np.bool_]
+    report: dict[str, Any]
+
+    def take(self, rows: NDArray[np.intp]) -> Corrected:
+        """Those rows, in that order."""
+        kept = self.data.take(rows), self.labels[rows], self.unmeasured[rows], self.changed[rows]
+        return Corrected(*kept, self.report)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What of a training request decides on what becomes of a correction; see `solver.training.TrainingRequest`."""
+
+    target: str | None
+    include: Sequence[str] | None
+    exclude: Sequence[str]
+    positive: str | None
+    unlabeled: Sequence[str]
+    missing: MissingPolicy
+
+    def is_feature(self, name: str) -> bool:
+        """Whether a column may become a feature."""
+        return name != self.target and name not in self.exclude and (self.include is None or name in self.include)
+
+
+@dataclass
+class _Group:
+    """Corrections that give the same columns: what they say of each different row, the last word only."""
+
+    names: tuple[str, ...]
+    labels: dict[Key, str] = field(default_factory=dict)
+
+
+def apply_corrections(
+    data: Table | MatrixData, labels: NDArray[Any], corrections: Corrections, rules: Rules
+) -> Corrected:
+    """Give rows their right labels, and add those that are not there.
+
+    Two rows are the same if they have the same values in all columns that may become features and that the correction
+    gives. What cannot be used is refused and counted; nothing is an error.
+
+    Parameters
+    ----------
+    data, labels
+        As for `solver.training.train`.
+    corrections : Corrections
+    rules : Rules
+    """
+    frame = _TableFrame(data, rules) if isinstance(data, Table) else _MatrixFrame(data, rules)
+    known = _known_labels(labels, rules)
+    refused: Counter[str] = Counter()
+    superseded = 0
+    groups: dict[tuple[str, ...], _Group] = {}
+    for row, said in zip(corrections.rows, corrections.labels, strict=True):
+        label = known.get(said)
+        if label is None:
+            refused["the data set has no such label"] += 1
+            continue
+        try:
+            names, key = frame.parse(row)
+        except FeatureError as error:
+            refused[str(error)] += 1
+            continue
+        group = groups.setdefault(names, _Group(names))
+        superseded += key in group.labels
+        group.labels.pop(key, None)  # so that the order is that of the last words
+        group.labels[key] = label
+    labels = labels.copy()
+    changed, was_labelled = np.zeros(len(labels), dtype=bool), _are_labelled(labels, rules)
+    relabelled = confirmed = 0
+    added: list[tuple[tuple[str, ...], Key, str]] = []
+    for group in groups.values():
+        places = frame.find(group.names, group.labels)
+        for key, label in group.labels.items():
+            rows = places.get(key)
+            if rows is None:
+                reason = frame.why_not_added(group.names, key)
+                if reason is None:
+                    added.append((group.names, key, label))
+                else:
+                    refused[reason] += 1
+                continue
+            same = int(np.count_nonzero(labels[rows] == label))
+            confirmed, relabelled = confirmed + same, relabelled + len(rows) - same
+            labels[rows] = label
+            changed[rows] = True
+    n_added = len(added)
+    return Corrected(
+        data=frame.with_rows(added) if added else data,
+        labels=np.concatenate([labels, np.array([*(label for _, _, label in added), None], dtype=object)[:-1]]),
+        unmeasured=np.concatenate([changed & ~was_labelled, np.ones(n_added, dtype=bool)]),
+        changed=np.concatenate([changed, np.ones(n_added, dtype=bool)]),
+        report={
+            "rows": len(corrections.labels),
+            "added": n_added,
+            "relabelled": relabelled,
+            "confirmed": confirmed,
+            "superseded": superseded,
+            "refused": [{"reason": reason, "rows": n} for reason, n in sorted(refused.items())],
+        },
+    )
+
+
+def _are_labelled(labels: NDArray[Any], rules: Rules) -> NDArray[np.bool_]:
+    blank = {value for value in set(labels.tolist()) if value is None or not value.strip() or value in rules.unlabeled}
+    return np.fromiter((value not in blank for value in labels.tolist()), bool, len(labels))
+
+
+def _known_labels(labels: NDArray[Any], rules: Rules) -> dict[str, str]:
+    """What a correction may say, to the label that the data set has for it."""
+    found = sorted(set(labels[_are_labelled(labels, rules)].tolist()))
+    known = {label: label for label in found}
+    others = [label for label in found if label != rules.positive]
+    if rules.positive is not None and others:
+        # what a model calls all labels but the positive one
+        known.setdefault(f"not {rules.positive}", others[0])
+    return known
+
+
+class _TableFrame:
+    """Corrections as rows of a table."""
+
+    def __init__(self, table: Table, rules: Rules) -> None:
+        self._table = table
+        self._complete = rules.missing in ("drop", "error")
+        self._readers: dict[str, Callable[[Any], Any]] = {
+            name: _number if column.kind == "number" else _text
+            for name, column in table.columns.items()
+            if rules.is_feature(name)
+        }
+
+    def parse(self, row: Mapping[str, Any]) -> tuple[tuple[str, ...], Key]:
+        names = tuple(name for name in self._readers if name in row)
+        if not names:
+            raise FeatureError("none of its columns is a feature of this training")
+        return names, tuple(self._readers[name](row[name]) for name in names)
+
+    def find(self, names: tuple[str, ...], keys: Mapping[Key, str]) -> dict[Key, NDArray[np.intp]]:
+        """Rows of the table that are like a key."""
+        columns = [self._table.columns[name] for name in names]
+        wanted = [Column(c.name, c.kind, _values(c.kind, v)) for c, v in zip(columns, _transposed(keys), strict=True)]
+        candidates = np.flatnonzero(np.isin(_hashes(columns), _hashes(wanted)))
+        values = [column.values[candidates].tolist() for column in columns]
+        return _matches(candidates, (tuple(map(_plain, row)) for row in zip(*values, strict=True)), keys)
+
+    def why_not_added(self, names: tuple[str, ...], key: Key) -> str | None:
+        if self._complete and (len(names) < len(self._readers) or any(value is None for value in key)):
+            return "a value is missing, and this training takes no rows with missing values"
+        return None
+
+    def with_rows(self, added: Sequence[tuple[tuple[str, ...], Key, str]]) -> Table:
+        given = [dict(zip(names, key, strict=True)) for names, key, _ in added]
+        return Table(
+            {
+                name: Column(
+                    name,
+                    column.kind,
+                    np.concatenate([column.values, _values(column.kind, [row.get(name) for row in given])]),
+                )
+                for name, column in self._table.columns.items()
+            }
+        )
+
+
+class _MatrixFrame:
+    """Corrections as sparse rows."""
+
+    def __init__(self, data: MatrixData, rules: Rules) -> None:
+        self._data = data
+        width = int(data.X.shape[1])
+        self._names = [str(data.first_index + j) for j in range(width)]
+        self._used = np.fromiter((rules.is_feature(name) for name in self._names), bool, width)
+
+    def parse(self, row: Mapping[str, Any]) -> tuple[tuple[str, ...], Key]:
+        parsed, _ = matrix_from_rows([row], self._data.first_index, len(self._names))
+        return (), next(_sparse_keys(sparse.csr_array(parsed.X), self._used))
+
+    def find(self, names: tuple[str, ...], keys: Mapping[Key, str]) -> dict[Key, NDArray[np.intp]]:
+        del names
+        X = sparse.csr_array(self._data.X)
+        wanted = self._matrix(list(keys))
+        candidates = np.flatnonzero(np.isin(_sparse_hashes(X, self._used), _sparse_hashes(wanted, self._used)))
+        return _matches(candidates, _sparse_keys(X[candidates], self._used), keys)
+
+    def why_not_added(self, names: tuple[str, ...], key: Key) -> str | None:
+        del names, key
+        return None
+
+    def with_rows(self, added: Sequence[tuple[tuple[str, ...], Key, str]]) -> MatrixData:
+        X, more = self._data.X, self._matrix([key for _, key, _ in added])
+        if isinstance(X, np.ndarray):
+            return MatrixData(np.vstack([X, more.toarray()]), self._data.first_index)
+        return MatrixData(sparse.csr_array(sparse.vstack([X, more], format="csr")), self._data.first_index)
+
+    def _matrix(self, keys: Sequence[Key]) -> sparse.csr_array:
+        ends = np.cumsum([0, *map(len, keys)])
+        indices = np.array([position for key in keys for position, _ in key], dtype=np.int32)
+        values = np.array([value for key in keys for _, value in key], dtype=np.float64)
+        return sparse.csr_array((values, indices, ends), shape=(len(keys), len(self._names)))
+
+
+def _matches(
+    candidates: NDArray[np.intp], found: Iterator[Key], keys: Mapping[Key, str]
+) -> dict[Key, NDArray[np.intp]]:
+    """Candidates by the key that they have, if it is wanted."""
+    places: dict[Key, list[int]] = {}
+    for row, key in zip(candidates.tolist(), found, strict=True):
+        if key in keys:
+            places.setdefault(key, []).append(row)
+    return {key: np.array(rows, dtype=np.intp) for key, rows in places.items()}
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def _number(value: Any) -> float | None:
+    """A number of a table; a text that spells one is one, as a column of numbers may be a category to a model."""
+    try:
+        number = math.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise FeatureError("a column of numbers has another value") from None
+    if value is not None and not math.isfinite(number):
+        raise FeatureError("a number is not finite")
+    return None if math.isnan(number) else number + 0.0
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float) and math.isfinite(value):
+        return number_text(float(value))
+    raise FeatureError("a column of text has another value")
+
+
+def _plain(value: Any) -> Any:
+    """A value that equals itself: None for NaN, 0.0 for -0.0."""
+    if isinstance(value, float):
+        return None if not math.isfinite(value) else value + 0.0
+    return value
+
+
+def _values(kind: str, values: Sequence[Any]) -> NDArray[Any]:
+    if kind == "number":
+        return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+    return np.array([*values, None], dtype=object)[:-1]
+
+
+def _transposed(keys: Mapping[Key, str]) -> list[tuple[Any, ...]]:
+    return list(zip(*keys, strict=True))
+
+
+# -- hashes of rows: equal rows have the same, and few others ----------------------------------------------------------
+
+
+def _hashes(columns: Sequence[Column]) -> NDArray[np.uint64]:
+    total = np.zeros(len(columns[0].values), dtype=np.uint64)
+    for column in columns:
+        total = _mixed(total ^ _hash_of_column(column))
+    return total
+
+
+def _hash_of_column(column: Column) -> NDArray[np.uint64]:
+    if column.kind == "number":
+        values = np.where(np.isfinite(column.values), column.values + 0.0, np.nan)
+        return np.where(np.isnan(values), np.uint64(1), values.view(np.uint64))
+    hashes = np.fromiter(map(hash, column.values.tolist()), np.int64, len(column.values))
+    return hashes.view(np.uint64)
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    mixed = (values ^ (values >> np.uint64(32))) * _ODD
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+def _sparse_hashes(X: sparse.csr_array, used: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    values = X.data.astype(np.float64)
+    counted = used[X.indices] & (values != 0) & np.isfinite(values)
+    mixed = _mixed(values.view(np.uint64) ^ _mixed(X.indices.astype(np.uint64) + np.uint64(1)))
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(np.where(counted, mixed, np.uint64(0)))])
+    sums_of_rows: NDArray[np.uint64] = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    return sums_of_rows
+
+
+def _sparse_keys(X: sparse.csr_array, used: NDArray[np.bool_]) -> Iterator[Key]:
+    for start, end in zip(X.indptr[:-1].tolist(), X.indptr[1:].tolist(), strict=True):
+        entries = zip(X.indices[start:end].tolist(), X.data[start:end].tolist(), strict=True)
+        yield tuple(sorted((j, float(v)) for j, v in entries if v != 0 and math.isfinite(v) and used[j]))
