@@ -35,6 +35,7 @@ from solver.features import (
 )
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
+from solver.parts import ALONE, Parts
 
 __all__ = [
     "ALGORITHMS",
@@ -166,6 +167,7 @@ def train(
     *,
     corrections: Corrections | None = None,
     progress: Callable[[Progress], bool | None] | None = None,
+    parts: Parts = ALONE,
 ) -> TrainedModel:
     """Train a model and measure it on rows that nothing was fitted on.
 
@@ -184,6 +186,8 @@ def train(
         tested or calibrated on.
     progress : callable, optional
         Called now and then; once it returns True, training stops soon and keeps the best model so far.
+    parts : Parts, optional
+        Who computes what falls into parts; this call alone by default. The model is the same.
 
     Returns
     -------
@@ -227,7 +231,7 @@ def train(
             callback=watch.training,
         )
         try:
-            estimator.fit(X, target.codes[train_rows], unmeasured=unmeasured[train_rows])
+            estimator.share(parts).fit(X, target.codes[train_rows])
         except ValueError as error:  # the estimators' word for input that they cannot learn from
             raise TrainingError("not_trainable", str(error)) from error
         except BackendUnavailableError as error:

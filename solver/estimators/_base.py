@@ -38,6 +38,7 @@ from solver.operating_point import (
     check_rule,
     choose_threshold,
 )
+from solver.parts import ALONE, Parts
 from solver.typing import Matrix
 
 _CURVE_POINTS: Final = 4000
@@ -140,6 +141,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     _algorithm: ClassVar[str]
     # whether -1 beside one other label is a class, and whether unlabelled rows are used at all
     _supervised: ClassVar[bool] = False
+    # who computes what falls into parts; no parameter, as it has no say in the result
+    _parts: Parts = ALONE
 
     # stored by the subclasses' constructors
     objective: str | Mapping[str, Any] | Objective | None
@@ -357,6 +360,20 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             getattr(self, "mode", "method"),
         )
 
+    def share(self, parts: Parts) -> Any:
+        """Say who computes the parts of the next `fit`; the result is the same.
+
+        Parameters
+        ----------
+        parts : Parts
+
+        Returns
+        -------
+        self
+        """
+        self._parts = parts
+        return self
+
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores; a row is predicted positive when its score is strictly above `threshold_`.
 
@@ -476,6 +493,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 solver=getattr(self, "solver", "exact"),
             ),
             callback=self.callback,
+            parts=self._parts,
         )
         return run, np.flatnonzero(only_trained & (encoded != 0))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from solver.estimators._run import Expansion, TrainingRun
 from solver.evaluation.splits import stratified_folds, stratified_halves
+from solver.parts import PartResult
 
 LabeledSplit = Literal["xfit", "part", "full"]
 LABELED_SPLITS: Final[tuple[LabeledSplit, ...]] = get_args(LabeledSplit)
 
 FOLDS: Final = 5
+FOLDS_STAGE: Final = "folds"
 # a half with fewer rows of a class than this is no base for a threshold
 _FEWEST_OF_A_CLASS: Final = 5
 
@@ -82,6 +84,62 @@ def make_plan(
     return CalibrationPlan("xfit", labelled, labelled, folds)
 
 
+def separate_fold_scores(
+    run: TrainingRun,
+    plan: CalibrationPlan,
+    train_fold: Callable[[TrainingRun, NDArray[np.intp]], Expansion],
+) -> NDArray[np.float64]:
+    """Scores as `calibration_scores` gives, for folds that share nothing: each is a part of its own.
+
+    Parameters
+    ----------
+    run : TrainingRun
+    plan : CalibrationPlan
+        With folds.
+    train_fold : callable
+        Gets the run to train on, and the fold's training rows.
+    """
+
+    def compute(numbers: Sequence[int]) -> list[PartResult | None]:
+        results: list[PartResult | None] = []
+        for number in numbers:
+            training_rows, held_out = plan.folds[number]
+            if run.is_exhausted():
+                results.append(None)
+                continue
+            apart = run.apart()
+            model = train_fold(apart, training_rows)
+            if apart.is_exhausted():
+                run.ended = apart.ended or run.ended
+                results.append(None)
+                continue
+            results.append(
+                {
+                    # the solver's tolerance leaves more open than the rounding of these scores does
+                    "scores": apart.approximate_scores(model, held_out),
+                    "iterations": np.array([apart.iterations], dtype=np.int64),
+                    "met_a_limit": np.array([bool(apart.ended)], dtype=np.uint8),
+                }
+            )
+            _report_fold(run, number, plan)
+        return results
+
+    scores = np.full(len(run.y), np.nan)
+    for (_, held_out), result in zip(plan.folds, run.parts.compute(FOLDS_STAGE, len(plan.folds), compute), strict=True):
+        if result is not None:
+            scores[held_out] = result["scores"]
+            run.iterations += int(result["iterations"][0])
+            if result["met_a_limit"][0]:
+                run.ended = run.ended or "solver_limit"
+    in_order: NDArray[np.float64] = scores[plan.rows]
+    return in_order
+
+
+def _report_fold(run: TrainingRun, number: int, plan: CalibrationPlan) -> None:
+    # how much is still to come depends on the method: approach the end without reaching it
+    run.progress(run.fraction + 0.1 * (1 - run.fraction), fold=number + 1, folds=len(plan.folds))
+
+
 def calibration_scores(
     run: TrainingRun,
     plan: CalibrationPlan,
@@ -114,7 +172,6 @@ def calibration_scores(
             break
         # the solver's tolerance leaves more open than the rounding of these scores does
         scores[held_out] = run.approximate_scores(fold_model, held_out)
-        # how much is still to come depends on the method: approach the end without reaching it
-        run.progress(run.fraction + 0.1 * (1 - run.fraction), fold=number + 1, folds=len(plan.folds))
+        _report_fold(run, number, plan)
     result: NDArray[np.float64] = scores[plan.rows]
     return result

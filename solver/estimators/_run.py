@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -15,8 +15,9 @@ from solver.decision import DecisionState
 from solver.estimators._lowrank import LowRank
 from solver.kernels import FeatureKernel
 from solver.lowrank import EngineName, LowRankSolution
+from solver.parts import ALONE, Parts
 from solver.row_cache import default_cache_bytes
-from solver.smo import Solution, solve, solve_many
+from solver.smo import Solution, kernel_of_its_own, solve, solve_many
 from solver.typing import Matrix
 
 # of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
@@ -96,6 +97,8 @@ class TrainingRun:
         began: a model that was hardly trained is of more use than none.
     memo : dict
         What a method computes once and uses in each of its trainings.
+    parts : Parts
+        Who computes what falls into parts.
     """
 
     X: Matrix
@@ -109,6 +112,7 @@ class TrainingRun:
     iterations: int = 0
     has_model: bool = False
     memo: dict[str, Any] = field(default_factory=dict)
+    parts: Parts = ALONE
     started: float = field(default_factory=time.monotonic)
     _solving_since: float = 0.0
 
@@ -142,7 +146,20 @@ class TrainingRun:
     @property
     def cache_bytes(self) -> int:
         """Memory for kernel values."""
-        return default_cache_bytes() if self.limits.cache_bytes is None else self.limits.cache_bytes
+        limit = self._cache_limit
+        return default_cache_bytes() if limit is None else limit
+
+    @property
+    def _cache_limit(self) -> int | None:
+        return self.parts.cache_bytes if self.limits.cache_bytes is None else self.limits.cache_bytes
+
+    def apart(self, **changes: Any) -> TrainingRun:
+        """A run on the same rows that has nothing in common with this one but clock and callback.
+
+        What is trained on it has the same bits wherever and whenever that happens. It never returns a model, so that it
+        may be stopped before it has one.
+        """
+        return replace(self, **{"memo": {}, "iterations": 0, "has_model": True, **changes})
 
     def solve(
         self,
@@ -190,7 +207,7 @@ class TrainingRun:
             tol=self.limits.tol,
             max_iter=self.limits.max_iter,
             max_seconds=left,
-            cache_bytes=self.limits.cache_bytes,
+            cache_bytes=self._cache_limit,
             backend=self.limits.backend,
             callback=callback,
         )
@@ -198,7 +215,7 @@ class TrainingRun:
         return solution
 
     def solve_along_costs(
-        self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]
+        self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]], kernel: Any = None
     ) -> list[list[Solution]]:
         """Solve, for each fold, the run's labelled problem along growing costs, on all threads.
 
@@ -208,23 +225,14 @@ class TrainingRun:
             Rows that the fold holds out: variables that stay 0, whose gradients tell their scores.
         costs : sequence of float64 arrays of shape (n,)
             Upper bounds, each solved from the solution for the one before.
+        kernel : Kernel, optional
+            From `kernel_of_folds`, when these are not all folds.
 
         Returns
         -------
         list of list of Solution
             By fold, then by cost. Once the run is exhausted, those that are left end at once.
         """
-        common = {
-            "kernel": self.kernel,
-            "idx": np.arange(len(self.y)),
-            "y": self.y,
-            "p": -1.0,
-            "lo": 0.0,
-            "tol": self.limits.tol,
-            "max_iter": self.limits.max_iter,
-            "cache_bytes": self.limits.cache_bytes,
-            "backend": self.limits.backend,
-        }
         lock = threading.Lock()
         stopped = False
 
@@ -234,19 +242,40 @@ class TrainingRun:
                 stopped = stopped or self._on_iteration(iteration, gap)
             return stopped or self.is_exhausted()
 
-        if self.low_rank.takes(len(self.y), self._seconds_left()):
+        if kernel is None and self.low_rank.takes(len(self.y), self._seconds_left()):
             return [self._solve_along_costs_low_rank(held_out, costs) for held_out in folds]
-        problems = [
-            common
-            | {"hi": np.where(held_out, 0.0, cost), "callback": is_over}
-            | ({"alpha0": "previous"} if step else {})
-            for held_out in folds
-            for step, cost in enumerate(costs)
-        ]
-        solutions = solve_many(problems)
+        problems = self._problems_along_costs(folds, costs)
+        changes = {"callback": is_over} | ({} if kernel is None else {"kernel": kernel})
+        solutions = solve_many(problem | changes for problem in problems)
         for solution in solutions:
             self._note(solution, "stopped" if stopped else "solver_limit")
         return [solutions[start : start + len(costs)] for start in range(0, len(solutions), len(costs))]
+
+    def kernel_of_folds(self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]) -> Any:
+        """A kernel on which `solve_along_costs` gives some folds what they get among all; None if there is none."""
+        if self.low_rank.takes(len(self.y), self._seconds_left()):
+            return None
+        return kernel_of_its_own(self._problems_along_costs(folds, costs))
+
+    def _problems_along_costs(
+        self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]
+    ) -> list[dict[str, Any]]:
+        common = {
+            "kernel": self.kernel,
+            "idx": np.arange(len(self.y)),
+            "y": self.y,
+            "p": -1.0,
+            "lo": 0.0,
+            "tol": self.limits.tol,
+            "max_iter": self.limits.max_iter,
+            "cache_bytes": self._cache_limit,
+            "backend": self.limits.backend,
+        }
+        return [
+            common | {"hi": np.where(held_out, 0.0, cost)} | ({"alpha0": "previous"} if step else {})
+            for held_out in folds
+            for step, cost in enumerate(costs)
+        ]
 
     def _solve_along_costs_low_rank(
         self, held_out: NDArray[np.bool_], costs: Sequence[NDArray[np.float64]]

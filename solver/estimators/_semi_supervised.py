@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.estimators._base import Learned, ThresholdClassifier
-from solver.estimators._calibration import CalibrationPlan, calibration_scores
+from solver.estimators._calibration import FOLDS_STAGE, CalibrationPlan, calibration_scores, separate_fold_scores
 from solver.estimators._run import Expansion, TrainingRun
 from solver.operating_point import Objective, ThresholdRule
 from solver.typing import Matrix
@@ -21,17 +22,29 @@ class SemiSupervisedClassifier(ThresholdClassifier):
     With fewer than two unlabelled rows it is the SVM on the labelled ones.
     """
 
+    # whether a fold needs nothing that the others have computed
+    _folds_are_parts: ClassVar[bool] = True
+
     @abstractmethod
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         """Train on these labelled rows and the run's unlabelled ones (at least two)."""
 
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
         del objective, rule  # only the threshold depends on them
+
+        def train_fold(apart: TrainingRun, rows: NDArray[np.intp]) -> Expansion:
+            return self._train(apart, rows, plan)
+
+        if self._folds_are_parts and run.parts.is_sought(FOLDS_STAGE):
+            separate_fold_scores(run, plan, train_fold)  # which ends the training
         supervised, supervised_scores = self._learn_supervised(run, plan)
         if len(run.unlabelled) < 2 or run.is_exhausted():
             return Learned(supervised, supervised_scores, supervised, supervised_scores)
         model = self._train(run, plan.training_rows, plan)
-        scores = calibration_scores(run, plan, model, lambda _, rows: self._train(run, rows, plan))
+        if plan.folds and self._folds_are_parts and not run.low_rank.is_used:
+            scores = separate_fold_scores(run, plan, train_fold)
+        else:
+            scores = calibration_scores(run, plan, model, lambda _, rows: self._train(run, rows, plan))
         return Learned(model, scores, supervised, supervised_scores)
 
 

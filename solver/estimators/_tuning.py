@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -12,9 +14,14 @@ from solver.estimators._calibration import FOLDS
 from solver.estimators._run import TrainingRun
 from solver.evaluation.splits import stratified_folds
 from solver.operating_point import Objective, choose_threshold
+from solver.parallel import thread_count
+from solver.parts import PartResult
+from solver.smo import Solution
 
 Tune = Literal["none", "C", "C-gamma"]
 TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
+
+STAGE: Final = "tuning"
 
 C_GRID: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 # factors on the gamma that the estimator would use otherwise, the nearest ones first: the first of equals is taken
@@ -68,41 +75,95 @@ def tune(
     fold = stratified_folds(truth, min(FOLDS, smaller), seed)
     middle = run.kernel_parameters.gamma
     with_gamma = what == "C-gamma" and run.kernel_parameters.kind != "linear"
+    gammas = [middle * factor for factor in (GAMMA_FACTORS if with_gamma else (1.0,))]
+    grid = _Grid(run, rows, fold, gammas)
+    results = run.parts.compute(STAGE, len(grid.units), grid.compute, at_once=grid.at_once)
     cells: list[dict[str, Any]] = []
     best = (-np.inf, C, middle)
-    for factor in GAMMA_FACTORS if with_gamma else (1.0,):
-        gamma = middle * factor
-        inner = replace(
-            run,
-            X=run.X[rows],
-            y=truth,
-            cost=run.cost[rows],
-            kernel_parameters=replace(run.kernel_parameters, gamma=gamma),
-            memo={},
-            has_model=True,  # none of the models here is returned
-        )
-        for value, scores in zip(C_GRID, _scores_along_costs(inner, fold), strict=True):
+    for gamma, scores in zip(gammas, grid.scores(results), strict=True):
+        if scores is None:
+            continue
+        for value, scores_of_cell in zip(C_GRID, scores, strict=True):
             utility = None
-            if np.isfinite(scores).all():
-                utility = objective.utility(choose_threshold(scores, truth, objective).counts)
+            if np.isfinite(scores_of_cell).all():
+                utility = objective.utility(choose_threshold(scores_of_cell, truth, objective).counts)
                 if utility > best[0]:
                     best = (utility, value, gamma)
             cells.append({"C": value, "gamma": gamma, "utility": utility})
-        run.iterations = inner.iterations
-        if inner.is_exhausted():
-            run.ended = inner.ended if inner.ended == "stopped" else run.ended
-            break
+    run.iterations += sum(int(result["iterations"][0]) for result in results if result is not None)
     return Tuning(best[1], best[2], cells)
 
 
-def _scores_along_costs(run: TrainingRun, fold: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Out-of-fold scores for each C of the grid, shape (grid, rows); NaN where not converged."""
-    scores = np.full((len(C_GRID), len(run.y)), np.nan)
-    if run.is_exhausted():
-        return scores
-    held_out = [fold == number for number in range(int(fold.max()) + 1)]
-    for rows, path in zip(held_out, run.solve_along_costs(held_out, [C * run.cost for C in C_GRID]), strict=True):
-        for position, solution in enumerate(path):
-            if solution.status == "optimal":
-                scores[position, rows] = (run.y * (solution.gradient + 1.0) + solution.b)[rows]
-    return scores
+class _Grid:
+    """The parts of the search: the gammas, whose folds share kernel rows; or the folds, if there is only one gamma.
+
+    Parameters
+    ----------
+    run : TrainingRun
+    rows : int array
+        Labelled rows to use.
+    fold : int array
+        Fold of each of these.
+    gammas : list of float
+    """
+
+    def __init__(self, run: TrainingRun, rows: NDArray[np.intp], fold: NDArray[np.intp], gammas: list[float]) -> None:
+        self._run, self._rows, self._fold, self._gammas = run, rows, fold, gammas
+        self._held_out = [fold == number for number in range(int(fold.max()) + 1)]
+        self._costs = [C * run.cost[rows] for C in C_GRID]
+        self._kernel: Any = None
+        everything = tuple(range(len(self._held_out)))
+        self.units = [(gamma, everything) for gamma in gammas]
+        """Gamma and folds of each part."""
+        self.at_once = 1
+        if len(gammas) == 1 and run.parts.are_shared():
+            self._kernel = self._run_with(gammas[0]).kernel_of_folds(self._held_out, self._costs)
+            if self._kernel is not None:
+                self.units = [(gammas[0], (number,)) for number in everything]
+                self.at_once = thread_count()
+
+    def compute(self, numbers: Sequence[int]) -> list[PartResult | None]:
+        """Out-of-fold scores for each C of the grid, NaN where not converged."""
+        results: list[PartResult | None] = []
+        for gamma, group in groupby(numbers, key=lambda number: self.units[number][0]):
+            chosen = list(group)
+            if self._run.is_exhausted():
+                results += [None] * len(chosen)
+                continue
+            inner = self._run_with(gamma)
+            folds = [number for unit in chosen for number in self.units[unit][1]]
+            held_out = [self._held_out[number] for number in folds]
+            paths = dict(zip(folds, inner.solve_along_costs(held_out, self._costs, self._kernel), strict=True))
+            results += [
+                self._result(inner, {number: paths[number] for number in self.units[unit][1]}) for unit in chosen
+            ]
+            if inner.is_exhausted():
+                self._run.ended = inner.ended if inner.ended == "stopped" else self._run.ended
+        return results
+
+    def scores(self, results: Sequence[PartResult | None]) -> list[NDArray[np.float64] | None]:
+        """Put the parts together: for each gamma scores of shape (grid, rows), None if no part of it was computed."""
+        by_gamma: dict[float, NDArray[np.float64]] = {}
+        for (gamma, folds), result in zip(self.units, results, strict=True):
+            if result is not None:
+                scores = by_gamma.setdefault(gamma, np.full((len(C_GRID), len(self._rows)), np.nan))
+                scores[:, np.isin(self._fold, folds)] = result["scores"]
+        return [by_gamma.get(gamma) for gamma in self._gammas]
+
+    def _run_with(self, gamma: float) -> TrainingRun:
+        run, rows = self._run, self._rows
+        parameters = replace(run.kernel_parameters, gamma=gamma)
+        return run.apart(X=run.X[rows], y=run.y[rows], cost=run.cost[rows], kernel_parameters=parameters)
+
+    def _result(self, run: TrainingRun, paths: Mapping[int, Sequence[Solution]]) -> PartResult:
+        scores = np.full((len(C_GRID), len(self._rows)), np.nan)
+        for number, path in paths.items():
+            rows = self._held_out[number]
+            for position, solution in enumerate(path):
+                if solution.status == "optimal":
+                    scores[position, rows] = (run.y * (solution.gradient + 1.0) + solution.b)[rows]
+        iterations = sum(solution.iterations for path in paths.values() for solution in path)
+        return {
+            "scores": scores[:, np.isin(self._fold, list(paths))],
+            "iterations": np.array([iterations], dtype=np.int64),
+        }

@@ -63,6 +63,7 @@ class LaplacianSVM(SemiSupervisedClassifier):
     """
 
     _algorithm: ClassVar[str] = "lapsvm"
+    _folds_are_parts: ClassVar[bool] = False  # they share the deformation of the kernel, which is most of the work
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SHARED_CONSTRAINTS,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],

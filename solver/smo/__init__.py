@@ -14,11 +14,10 @@ import scipy.sparse as sp
 from solver.arrays import BackendUnavailableError, resolve_backend
 from solver.kernels import FeatureKernel, Kernel, PrecomputedKernel
 from solver.row_cache import arena, default_cache_bytes
-from solver.smo import engines, gpu
+from solver.smo import engines, gpu, many
 from solver.smo.gpu_device import Device, cuda_device
 from solver.smo.inner import BIG, extremes
 from solver.smo.limits import Limits, Task
-from solver.smo.many import run_problems
 from solver.smo.problem import Callback, InfeasibleError, Problem, Solution, UnboundedError, make_problem, repair
 from solver.smo.verification import Outcome
 
@@ -27,6 +26,7 @@ __all__ = [
     "InfeasibleError",
     "Solution",
     "UnboundedError",
+    "kernel_of_its_own",
     "repair",
     "solve",
     "solve_many",
@@ -241,7 +241,27 @@ def solve_many(problems: Iterable[dict[str, Any]]) -> list[Solution]:
     list of Solution
         In the order of the problems; the same bits whatever the number of threads.
     """
-    return run_problems(list(problems), solve, _solve_together)
+    return many.run_problems(list(problems), solve, _solve_together)
+
+
+def kernel_of_its_own(problems: Sequence[dict[str, Any]]) -> Any:
+    """Return a kernel on which some of many problems are solved to the bits that all of them together would give.
+
+    Parameters
+    ----------
+    problems : sequence of dict
+        What ``solve_many`` would be given: on one kernel, in several chains of ``alpha0="previous"``. Any of these
+        chains, whole, may then be solved on the kernel that is returned.
+
+    Returns
+    -------
+    Kernel or None
+        None if the chains depend on each other: on the GPU, or on a cache of kernel rows that they share.
+    """
+    work = sum(_work(problem["kernel"], np.size(problem["idx"])) for problem in problems)
+    if _device(str(problems[0].get("backend", "auto")), work) is not None:
+        return None
+    return many.kernel_of_its_own(problems)
 
 
 def _solve_together(problems: Sequence[dict[str, Any]]) -> list[Solution] | None:

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from solver.kernels import FeatureKernel, PrecomputedKernel
+from solver.kernels import FeatureKernel, PrecomputedKernel, SharedRows
 from solver.parallel import run_all
 from solver.row_cache import default_cache_bytes
 from solver.smo.engines import DIRECT_LIMIT
 from solver.smo.problem import Solution
 from solver.typing import IndexArray
 
-__all__ = ["run_problems"]
+__all__ = ["kernel_of_its_own", "run_problems"]
 
 Arguments = dict[str, Any]
 
@@ -73,6 +73,15 @@ def run_problems(
     return [solution for solution in solutions if solution is not None]
 
 
+def kernel_of_its_own(problems: Sequence[Arguments]) -> Any:
+    """Return a kernel on which any of the chains gets, by itself or with some others, the bits it gets among all.
+
+    None if there is none: the chains would follow each other on a row cache that grows.
+    """
+    views = _views(problems[0].get("kernel"), [[problems[place] for place in chain] for chain in _chains(problems)])
+    return None if views is None else views[0]
+
+
 def _chains(problems: Sequence[Arguments]) -> list[list[int]]:
     """Places of the problems, those that start from the one before together with it."""
     chains: list[list[int]] = []
@@ -93,7 +102,7 @@ def _views(kernel: Any, chains: Sequence[Sequence[Arguments]]) -> list[Any] | No
     """A kernel for each chain that threads may use side by side; None where they had better follow each other."""
     if len(chains) < 2 or any(problem.get("backend") == "cuda" for chain in chains for problem in chain):
         return None
-    if isinstance(kernel, PrecomputedKernel):
+    if isinstance(kernel, PrecomputedKernel | SharedRows):
         return [kernel] * len(chains)
     if not isinstance(kernel, FeatureKernel):
         return None
