@@ -56,7 +56,9 @@ class KeyDirectory:
         """Write down that a key was used, at most once a minute."""
         minute = func.date_trunc("minute", func.now())
         stale = or_(ApiKeyRow.last_used_at.is_(None), ApiKeyRow.last_used_at < minute)
-        self._session.execute(update(ApiKeyRow).where(ApiKeyRow.id == key_id, stale).values(last_used_at=minute))
+        # In its first minute, a key was not used before it was made.
+        values = {"last_used_at": func.greatest(minute, ApiKeyRow.created_at)}
+        self._session.execute(update(ApiKeyRow).where(ApiKeyRow.id == key_id, stale).values(values))
 
     def any_admin(self) -> bool:
         """Tell whether anybody holds a live key with the scope admin."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from service.webhooks.errors import AddressRefusedError
@@ -82,16 +85,30 @@ def parse_destination(url: str, *, allow_private: bool) -> Destination:
     return destination
 
 
-def resolve(destination: Destination, *, allow_private: bool) -> str:
+def resolve(destination: Destination, seconds: float, *, allow_private: bool) -> str:
     """Return the address to connect to.
 
     Raises
     ------
     AddressRefusedError
         If the name has no address, or any that is not public.
+    TimeoutError
+        If no name server has answered after `seconds`.
     """
+    answer: Future[list[Any]] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(socket.getaddrinfo(destination.host, destination.port, type=socket.SOCK_STREAM))
+        except Exception as error:
+            answer.set_exception(error)
+
+    # Nothing ends a look-up but its own time, which is the system's to say: it is left to itself when it takes longer.
+    threading.Thread(target=ask, name="look-up", daemon=True).start()
     try:
-        found = socket.getaddrinfo(destination.host, destination.port, type=socket.SOCK_STREAM)
+        found = answer.result(seconds)
+    except TimeoutError:
+        raise
     except (OSError, UnicodeError):
         raise AddressRefusedError("the host name has no address") from None
     addresses = [str(each[4][0]) for each in found]

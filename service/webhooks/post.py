@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 import h11
 import orjson
 
-from service.webhooks.addresses import Destination
+from service.webhooks.addresses import Destination, resolve
 from service.webhooks.outbox import Message
 
 SECONDS = 5.0
-"""For the whole exchange from the connection on."""
+"""From asking for the address to the head of the answer."""
 MOST_ANSWER_BYTES = 64 << 10
 """Of the head of the answer. Its body is not read at all."""
 
@@ -40,20 +40,23 @@ def signed_headers(message: Message, body: bytes, now: float) -> dict[str, str]:
     return {"webhook-id": message.id, "webhook-timestamp": timestamp, "webhook-signature": f"v1,{signature}"}
 
 
-def post(destination: Destination, address: str, body: bytes, headers: Mapping[str, str], tls: ssl.SSLContext) -> int:
+def post(
+    destination: Destination, body: bytes, headers: Mapping[str, str], tls: ssl.SSLContext, *, allow_private: bool
+) -> int:
     """Send a body and return the status of the answer.
 
     Parameters
     ----------
     destination : Destination
-    address : str
-        Where to connect to. The certificate must be for the name in `destination` all the same.
     body : bytes
     headers : mapping
     tls : ssl.SSLContext
+    allow_private : bool
+        See `service.webhooks.addresses`.
 
     Raises
     ------
+    AddressRefusedError
     PostError
     """
     give_up = time.monotonic() + SECONDS
@@ -65,6 +68,8 @@ def post(destination: Destination, address: str, body: bytes, headers: Mapping[s
         return seconds
 
     try:
+        # The certificate must be for the name all the same.
+        address = resolve(destination, left(), allow_private=allow_private)
         with socket.create_connection((address, destination.port), timeout=left()) as plain:
             plain.settimeout(left())
             if not destination.secure:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from sqlalchemy import CursorResult, delete, func, select
 from sqlalchemy.orm import Session
 
-from service.db.tables import WebhookDeliveryRow, WebhookRow
+from service.db.tables import ProjectRow, WebhookDeliveryRow, WebhookRow
 from service.identifiers import new_id
 from service.paging import Cursor, page_of
 
@@ -28,8 +28,10 @@ class WebhookRepository:
         self._session.refresh(row)
         return row
 
-    def count(self) -> int:
-        """Count the webhooks."""
+    def lock_and_count(self) -> int:
+        """Count the webhooks; nobody else who does can add one before this transaction ends."""
+        project = select(ProjectRow.id).where(ProjectRow.id == self._project_id)
+        self._session.execute(project.with_for_update(key_share=True))
         statement = select(func.count()).select_from(WebhookRow).where(WebhookRow.project_id == self._project_id)
         return self._session.execute(statement).scalar_one()
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.db.session import Database
 from service.jobs.faults import fault
-from service.webhooks.addresses import parse_destination, resolve
+from service.webhooks.addresses import parse_destination
 from service.webhooks.errors import AddressRefusedError
 from service.webhooks.outbox import Message, Outbox
 from service.webhooks.post import PostError, body_of, post, signed_headers
@@ -133,9 +133,9 @@ class WebhookSender:
         """Send once. Returns what went wrong (empty: nothing), and whether there is no use in trying again."""
         try:
             destination = parse_destination(message.url, allow_private=self._allow_private)
-            address = resolve(destination, allow_private=self._allow_private)
             body = body_of(message)
-            status = post(destination, address, body, signed_headers(message, body, time.time()), self._tls)
+            headers = signed_headers(message, body, time.time())
+            status = post(destination, body, headers, self._tls, allow_private=self._allow_private)
         except (AddressRefusedError, PostError) as error:
             return str(error), False
         if 200 <= status < 300:

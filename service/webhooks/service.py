@@ -38,7 +38,7 @@ class WebhookService:
         secret = secrets.token_bytes(SECRET_BYTES)
         with self._database.transaction() as session:
             webhooks = WebhookRepository(session, project_id)
-            if webhooks.count() >= MOST_WEBHOOKS:
+            if webhooks.lock_and_count() >= MOST_WEBHOOKS:
                 raise TooManyWebhooks(f"a project may have {MOST_WEBHOOKS} webhooks; delete one first")
             row = webhooks.add(body.url, secret)
         shown = SECRET_PREFIX + base64.b64encode(secret).decode()

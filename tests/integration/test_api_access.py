@@ -349,7 +349,7 @@ def test_rotation(world: World) -> None:
     again = world.client.post(f"/keys/{old.json()['id']}/rotate", headers=admin)
     assert again.status_code == 409
     shown = {key["id"]: key for key in world.client.get("/keys", headers=admin).json()["items"]}
-    assert shown[new.json()["id"]]["last_used_at"] is not None
+    assert shown[new.json()["id"]]["last_used_at"] >= new.json()["created_at"]
     assert "key" not in shown[new.json()["id"]]
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,6 +39,7 @@ from service.webhooks.addresses import parse_destination, resolve
 from service.webhooks.errors import AddressRefusedError
 from service.webhooks.outbox import Outbox, announce_end
 from service.webhooks.sender import WebhookSender
+from service.webhooks.service import MOST_WEBHOOKS
 
 JOBS = JobLifecycle(30, 15)
 
@@ -206,11 +208,11 @@ def test_a_name_is_refused_if_any_of_its_addresses_is_not_public(monkeypatch: py
 
     destination = parse_destination("https://example.com/", allow_private=False)
     monkeypatch.setattr(addresses.socket, "getaddrinfo", answer("93.184.216.34", "93.184.216.35"))
-    assert resolve(destination, allow_private=False) == "93.184.216.34"
+    assert resolve(destination, 5, allow_private=False) == "93.184.216.34"
     for private in ("10.0.0.1", "169.254.169.254", "::1", "fe80::1%2"):
         monkeypatch.setattr(addresses.socket, "getaddrinfo", answer("93.184.216.34", private))
         with pytest.raises(AddressRefusedError, match="not public"):
-            resolve(destination, allow_private=False)
+            resolve(destination, 5, allow_private=False)
 
 
 # -- the sender --------------------------------------------------------------------------------------------------------
@@ -305,6 +307,41 @@ def test_the_connection_goes_to_the_address_that_was_looked_at(
     assert deliveries(database)[0].last_error == "the host has an address that is not public"
 
 
+def test_a_name_server_that_does_not_answer_costs_no_more_time_than_a_receiver(
+    database: Database, receive: Callable[..., Receiver], send: Callable[..., WebhookSender],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    real, answered = socket.getaddrinfo, threading.Event()
+
+    def silent(host: str, *rest: Any, flags: int = 0, **named: Any) -> Any:
+        if host == "silent.example.com" and not flags & socket.AI_NUMERICHOST:
+            answered.wait(30)
+        return real(host, *rest, flags=flags, **named)
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", silent)
+    monkeypatch.setattr(post, "SECONDS", 0.3)
+    hook(database, "https://silent.example.com/")
+    end_job(database)
+    send(again_seconds=())
+    try:
+        wait_for(lambda: [row.status for row in deliveries(database)] == ["dead"], 5)
+    finally:
+        answered.set()
+    assert deliveries(database)[0].last_error == "no answer within 0.3 s"
+
+
+def test_many_at_once_get_no_more_than_the_limit(settings: Settings, database: Database) -> None:
+    with api_client(settings) as client:
+
+        def create(number: int) -> int:
+            return client.post("/webhooks", json={"url": f"https://example.com/{number}"}).status_code
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = Counter(pool.map(create, range(MOST_WEBHOOKS + 12)))
+    assert answers == {201: MOST_WEBHOOKS, 409: 12}
+    assert counts(database, "webhooks") == [MOST_WEBHOOKS]
+
+
 def test_https_with_a_certificate_for_the_name(
     database: Database, receive: Callable[..., Receiver], send: Callable[..., WebhookSender], tmp_path: Path
 ) -> None:
@@ -350,6 +387,7 @@ import sys
 from service.db import roles
 from service.db.session import Database
 from service.webhooks.sender import WebhookSender
+from service.webhooks.service import MOST_WEBHOOKS
 WebhookSender(Database(sys.argv[1], pool_size=2), allow_private=True, lease_seconds=1.5).run()
 """
 
