@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import re
 import time
 
+import httpx
 import pytest
-from api_support import api_client, store_dataset, store_model, tiny_model, train_body, upload
+from api_support import CSV, api_client, store_dataset, store_model, tiny_model, train_body, upload
 from typer.testing import CliRunner
 
+from service import client_uploads
 from service.cli import app
+from service.client import Client
 from solver.model_file import read_model
 
 
@@ -114,3 +119,89 @@ def test_webhooks(prefsvm, client, database):
     assert re.search(rf"{job} +cancelled", prefsvm("webhooks", "deliveries", made))
     prefsvm("webhooks", "delete", made)
     assert made not in prefsvm("webhooks", "list")
+
+
+@pytest.fixture
+def big_file(tmp_path, monkeypatch):
+    """A file that counts as a big one, and small pieces of it."""
+    monkeypatch.setattr(client_uploads, "RESUMABLE_BYTES", 100)
+    monkeypatch.setattr(client_uploads, "PIECE_BYTES", 100)
+    path = tmp_path / "mails.csv"
+    path.write_bytes(CSV)
+    return path
+
+
+def test_a_big_file_goes_on_where_it_was_cut_off(prefsvm, client, big_file, monkeypatch):
+    sent: list[int] = []
+    send = Client.send
+
+    def counted(self, method, path, **content):
+        if method == "PATCH":
+            sent.append(int(content["headers"]["Upload-Offset"]))
+            content["content"] = interrupted(content["content"]) if len(sent) == 1 else content["content"]
+        return send(self, method, path, **content)
+
+    def interrupted(pieces):
+        yield from itertools.islice(pieces, 3)
+        time.sleep(0.3)  # as much as has been sent arrives
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "send", counted)
+    assert "the same command again sends the rest" in prefsvm("upload", big_file, "--missing", "?", code=130)
+    listed = prefsvm("uploads", "list", "--status", "receiving")
+    for _ in range(100):  # the service notices that the line is cut
+        if f"300 of {len(CSV)}" in listed:
+            break
+        time.sleep(0.05)
+        listed = prefsvm("uploads", "list", "--status", "receiving")
+    assert re.search(rf"up_\w+ +mails.csv +receiving +300 of {len(CSV)}", listed)
+    # Another way to read it is another upload.
+    assert "label" in prefsvm("upload", big_file)
+    assert "label" in prefsvm("upload", big_file, "--missing", "?")
+    assert sent == [0, 0, 300]
+    datasets = client.get("/datasets").json()["items"]
+    assert [each["sha256"] for each in datasets] == [hashlib.sha256(CSV).hexdigest()] * 2
+    assert datasets[0]["options"] == {"missing": ["?"]}
+    assert "receiving" not in prefsvm("uploads", "list")
+
+
+def test_a_line_that_breaks_is_mended(prefsvm, big_file, monkeypatch):
+    monkeypatch.setattr(client_uploads, "LONGEST_PAUSE", 0.01)
+    send, sent = Client.send, []
+
+    def broken(pieces):
+        yield from itertools.islice(pieces, 2)
+        time.sleep(0.2)
+        raise httpx.WriteError("the line breaks")
+
+    def breaking(self, method, path, **content):
+        if method == "PATCH":
+            sent.append(int(content["headers"]["Upload-Offset"]))
+            content["content"] = broken(content["content"]) if len(sent) < 4 else content["content"]
+        return send(self, method, path, **content)
+
+    monkeypatch.setattr(Client, "send", breaking)
+    assert "60 rows" in prefsvm("upload", big_file)
+    assert len(sent) >= 4
+
+
+def test_a_big_file_that_cannot_be_read(prefsvm, big_file):
+    big_file.write_bytes(CSV + b"1\n")
+    assert "line 62: a row of 1 values; expected 3" in prefsvm("upload", big_file, code=1)
+    failed = re.search(r"(up_\w+) .*failed.*a row of 1 values", prefsvm("uploads", "list", "--status", "failed"))
+    assert failed is not None
+    assert "is deleted" in prefsvm("uploads", "delete", failed[1])
+    assert "no upload has this id" in prefsvm("uploads", "delete", failed[1], code=1)
+
+
+def test_who_has_waited_enough_is_told_that_the_job_goes_on(prefsvm, client, database, monkeypatch):
+    dataset = store_dataset(database)["id"]
+    get = Client.get
+
+    def interrupted(self, path):
+        raise KeyboardInterrupt if path.startswith("/jobs/") else get(self, path)
+
+    monkeypatch.setattr(Client, "get", interrupted)
+    said = prefsvm("train", dataset, "--target", "label", "--objective", "f1", "--positive", "spam", "--wait", code=130)
+    assert re.search(r"(job_\w+) goes on; prefsvm jobs \1 shows it, with --cancel it ends", said)
+    assert client.get("/jobs").json()["items"][0]["status"] == "queued"
