@@ -36,6 +36,7 @@ from service.cli_support import (
     read_settings,
     wait_for,
 )
+from service.cli_uploads import send_file, uploads_app
 
 app = typer.Typer(
     help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target.",
@@ -162,7 +163,7 @@ def upload(
     decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Upload a data set and print its id and columns."""
+    """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""
     given = {
         "delimiter": delimiter,
         "missing": missing,
@@ -171,7 +172,7 @@ def upload(
     }
     options = {option: value for option, value in given.items() if value}
     with open_client(url) as client:
-        dataset = client.upload(file, name=name, format=format, options=options)
+        dataset = send_file(client, file, name, format, options)
     print(dataset["id"])
     rows = [(c["name"], c["kind"], c["missing"], _distinct(c)) for c in dataset["columns"]]
     print_table(f"{dataset['rows']:,} rows", ("column", "kind", "missing", "distinct"), rows)
@@ -405,6 +406,7 @@ app.command("drift")(drift)
 app.command("card")(download_card)
 app.command("export")(download_model)
 app.add_typer(datasets_app, name="datasets", no_args_is_help=True)
+app.add_typer(uploads_app, name="uploads", no_args_is_help=True)
 app.add_typer(aliases_app, name="aliases", no_args_is_help=True)
 app.add_typer(webhooks_app, name="webhooks", no_args_is_help=True)
 app.add_typer(keys_app, name="keys", no_args_is_help=True)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli_support import DEFAULT_URL, Url, all_items, open_client, print_table, short_time
+from service.cli_support import DEFAULT_URL, Url, open_client, print_table, short_time
 
 keys_app = typer.Typer(help="API keys of a project; the commands but `new` need one with the scope admin.")
 projects_app = typer.Typer(help="Projects and their limits, for admins of the default project.")
@@ -48,7 +48,7 @@ def keys_create(
 def keys_list(url: Url = DEFAULT_URL) -> None:
     """List the keys of your project."""
     with open_client(url) as client:
-        found = list(all_items(client, "/keys"))
+        found = list(client.items("/keys"))
     rows = [
         (key["id"], key["name"], " ".join(key["scopes"]), *(short_time(key[name]) for name in _KEY_TIMES))
         for key in found
@@ -95,7 +95,7 @@ def projects_create(
 def projects_list(url: Url = DEFAULT_URL) -> None:
     """List projects with their limits."""
     with open_client(url) as client:
-        found = list(all_items(client, "/projects"))
+        found = list(client.items("/projects"))
     names = ("requests_per_second", "queued_jobs", "running_jobs", "stored_bytes")
     rows = [
         (
@@ -157,7 +157,7 @@ def webhooks_create(
 def webhooks_list(url: Url = DEFAULT_URL) -> None:
     """List the addresses."""
     with open_client(url) as client:
-        found = list(all_items(client, "/webhooks"))
+        found = list(client.items("/webhooks"))
     print_table(
         "", ("webhook", "created", "address"), [(w["id"], short_time(w["created_at"]), w["url"]) for w in found]
     )
@@ -169,7 +169,7 @@ def webhooks_deliveries(
 ) -> None:
     """List what was sent to an address, or will be."""
     with open_client(url) as client:
-        found = list(all_items(client, f"/webhooks/{quote(webhook, safe='')}/deliveries"))
+        found = list(client.items(f"/webhooks/{quote(webhook, safe='')}/deliveries"))
     rows = [
         (d["job_id"], d["job_status"], d["status"], d["attempts"], short_time(d["delivered_at"]), d["last_error"] or "")
         for d in found

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli_support import DEFAULT_URL, Url, all_items, model_path, open_client, print_table, published, short_time
+from service.cli_support import DEFAULT_URL, Url, model_path, open_client, print_table, published, short_time
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
@@ -44,7 +44,7 @@ DatasetId = Annotated[str, typer.Argument(help="Id of the data set.")]
 def datasets_list(url: Url = DEFAULT_URL) -> None:
     """List data sets, newest first."""
     with open_client(url) as client:
-        found = list(all_items(client, "/datasets"))
+        found = list(client.items("/datasets"))
     rows = [(d["id"], d["name"], d["format"], d["rows"], d["bytes"], short_time(d["created_at"])) for d in found]
     print_table("", ("data set", "name", "format", "rows", "bytes", "created"), rows)
 
@@ -223,7 +223,7 @@ AliasName = Annotated[str, typer.Argument(help="The alias.")]
 def aliases_list(url: Url = DEFAULT_URL) -> None:
     """List aliases by name."""
     with open_client(url) as client:
-        _print_aliases(list(all_items(client, "/aliases")))
+        _print_aliases(list(client.items("/aliases")))
 
 
 @aliases_app.command("set")

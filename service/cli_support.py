@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
 DEFAULT_URL = "http://127.0.0.1:8000"
+QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
+"""How often somebody who waits for a job looks after it: at first, for how long, and then."""
+AWAY_SECONDS = 60.0
+"""For so long a service that does not answer may come back."""
 
 
 def fail(message: str) -> NoReturn:
@@ -91,19 +95,48 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200).print(table)
 
 
+@contextmanager
+def interruptible(said: str) -> Iterator[None]:
+    """Say what Ctrl-C leaves behind, and end with the exit code of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"\nprefsvm: {said}", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
 def wait_for(client: Client, job: dict[str, Any], path: str = "/jobs") -> dict[str, Any]:
-    """Wait for the end of a job or batch behind a progress bar."""
+    """Wait for the end of a job or batch behind a progress bar; it goes on when somebody has enough of waiting."""
+    with interruptible(
+        f"{job['id']} goes on; prefsvm jobs {job['id']} shows it, with --cancel it ends"
+        if path == "/jobs"
+        else f"{job['id']} goes on; GET /batches/{job['id']} shows it"
+    ):
+        return _wait_for(client, job, path)
+
+
+def _wait_for(client: Client, job: dict[str, Any], path: str) -> dict[str, Any]:
     import time
 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from service.client import UnreachableError
+
     shown = (TextColumn("{task.description:<12}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"))
     with Progress(*shown, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         bar = progress.add_task(job["status"], total=1.0)
+        begun = answered = time.monotonic()
         while job["status"] in ("queued", "running"):
-            time.sleep(0.1)
-            job = client.get(f"{path}/{job['id']}")
+            time.sleep(QUICK_LOOK_SECONDS if time.monotonic() - begun < QUICK_SECONDS else LOOK_SECONDS)
+            try:
+                job = client.get(f"{path}/{job['id']}")
+                answered = time.monotonic()
+            except UnreachableError:  # the job goes on without the API, which may come back
+                if time.monotonic() - answered > AWAY_SECONDS:
+                    raise
+                progress.update(bar, description="no answer")
+                continue
             progress.update(bar, completed=job["progress"], description=job["phase"] or job["status"])
         done = 1.0 if job["status"] == "succeeded" else job["progress"]
         progress.update(bar, completed=done, description=job["status"])
@@ -118,21 +151,10 @@ def model_path(client: Client, name: str) -> str:
 
     if name.startswith("mdl_"):
         return f"/models/{quote(name, safe='')}"
-    for alias in all_items(client, "/aliases"):
+    for alias in client.items("/aliases"):
         if alias["name"] == name:
             return f"/models/{alias['model_id']}"
     raise ClientError(f"no alias is named {name!r}, and an id of a model starts with mdl_")
-
-
-def all_items(client: Client, path: str) -> Iterator[dict[str, Any]]:
-    """Yield what a list has, page by page."""
-    from urllib.parse import quote
-
-    cursor: str | None = ""
-    while cursor is not None:
-        page = client.get(f"{path}?limit=100{cursor and f'&cursor={quote(cursor)}'}")
-        yield from page["items"]
-        cursor = page["next_cursor"]
 
 
 def short_time(text: str | None) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -25,8 +26,34 @@ EVENT_RETRIES = 10
 """How often in a row a stream of events is taken up again."""
 
 
+PATIENCE_SECONDS = 60.0
+"""For so long a call is made again where the service says that it is too busy."""
+
+
 class ClientError(Exception):
     """The service was not reached, or refused; the message has its own words."""
+
+    @classmethod
+    def of(cls, problem: Mapping[str, Any]) -> Self:
+        """Say what a problem document says, each thing once: its fields where it has some, else its detail."""
+        # The detail of a problem with fields is the first of them again.
+        said = [_field_problem(error["field"], error["message"]) for error in problem.get("errors", [])]
+        said = said or [problem["detail"]]
+        if problem.get("line") is not None and f"line {problem['line']}" not in said[0]:
+            said[0] = f"line {problem['line']}: {said[0]}"
+        return cls(f"{problem['title']}: " + "\n  ".join(said))
+
+
+class UnreachableError(ClientError):
+    """Nobody answered, or the answer broke off."""
+
+
+class BusyError(ClientError):
+    """The service asks to come again in some seconds."""
+
+    seconds = 0.0
+    looked_at = True
+    """Whether the call may have been begun; one too many in a second is turned away unseen."""
 
 
 class Client:
@@ -50,6 +77,8 @@ class Client:
             raise ClientError("PREFSVM_API_KEY is not an API key") from None
         except httpx.InvalidURL as error:
             raise ClientError(f"{url} is not an address: {error}") from None
+        if self._http.base_url.scheme not in ("http", "https") or not self._http.base_url.host:
+            raise ClientError(f"{url} is not an address such as http://127.0.0.1:8000")
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +114,7 @@ class Client:
                 with self._http.stream("GET", path, headers=headers) as answer:
                     if answer.is_error:
                         answer.read()
-                        raise ClientError(_problem(answer))
+                        raise _problem(answer)
                     for line in answer.iter_lines():
                         name, _, value = line.partition(": ")
                         if name == "id":
@@ -94,6 +123,11 @@ class Client:
                             failures = 0
                             yield json.loads(value)
                 return
+            except BusyError as error:
+                failures += 1
+                if failures > EVENT_RETRIES:
+                    raise
+                time.sleep(error.seconds)
             except httpx.TransportError as error:
                 failures += 1
                 if failures > EVENT_RETRIES:
@@ -106,15 +140,24 @@ class Client:
             with self._http.stream("GET", path, headers={"Accept": form}) as answer:
                 if answer.is_error:
                     answer.read()
-                    raise ClientError(_problem(answer))
+                    raise _problem(answer)
                 for piece in answer.iter_bytes():
                     sink.write(piece)
         except httpx.TransportError as error:
             raise ClientError(f"the download broke off ({str(error) or type(error).__name__})") from None
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, **content: Any) -> None:
         """DELETE."""
-        self._call("DELETE", path)
+        self._call("DELETE", path, **content)
+
+    def items(self, path: str) -> Iterator[Any]:
+        """Yield what a list has, page by page."""
+        cursor: str | None = ""
+        while cursor is not None:
+            more = f"&cursor={quote(cursor)}" if cursor else ""
+            page = self.get(f"{path}{'&' if '?' in path else '?'}limit=100{more}")
+            yield from page["items"]
+            cursor = page["next_cursor"]
 
     def upload(
         self,
@@ -137,19 +180,45 @@ class Client:
                 files={"file": (file.name, content)},
             )
 
-    def _call(self, method: str, path: str, **content: Any) -> Any:
+    def send(self, method: str, path: str, **content: Any) -> httpx.Response:
+        """Make one call and return its answer, if it is a good one.
+
+        Raises
+        ------
+        UnreachableError
+        BusyError
+        ClientError
+        """
         try:
             answer = self._http.request(method, path, **content)
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
-            raise ClientError(
+            raise UnreachableError(
                 f"no prefsvm answers at {self._http.base_url} ({reason}); start one with `prefsvm serve`, or say "
                 "where it is with --url"
             ) from None
         if answer.status_code == httpx.codes.UNAUTHORIZED:
-            raise ClientError(f"{self._http.base_url} asks for an API key; set PREFSVM_API_KEY to a live one")
+            raise ClientError(
+                f"{self._http.base_url} asks for an API key; set PREFSVM_API_KEY to one that is neither revoked nor "
+                "expired"
+            )
         if answer.is_error:
-            raise ClientError(_problem(answer))
+            raise _problem(answer)
+        return answer
+
+    def _call(self, method: str, path: str, **content: Any) -> Any:
+        """Make a call and return its JSON; comes again where nothing was begun and the service asks for it."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                answer = self.send(method, path, **content)
+                break
+            except BusyError as error:
+                # A POST that may have been begun is not made twice.
+                again = method != "POST" or not error.looked_at
+                if not again or time.monotonic() + error.seconds > deadline:
+                    raise
+                time.sleep(error.seconds)
         if answer.status_code == httpx.codes.NO_CONTENT:
             return None
         try:
@@ -158,18 +227,19 @@ class Client:
             raise ClientError(f"what answers at {self._http.base_url} is not prefsvm") from None
 
 
-def _problem(answer: httpx.Response) -> str:
-    """Say what a problem document says, each thing once: its fields where it has some, else its detail."""
+def _problem(answer: httpx.Response) -> ClientError:
+    """Return the error that an answer stands for."""
     try:
-        problem = answer.json()
-        # The detail of a problem with fields is the first of them again.
-        said = [_field_problem(error["field"], error["message"]) for error in problem.get("errors", [])]
-        said = said or [problem["detail"]]
-        if problem.get("line") is not None and f"line {problem['line']}" not in said[0]:
-            said[0] = f"line {problem['line']}: {said[0]}"
-        return f"{problem['title']}: " + "\n  ".join(said)
+        error = ClientError.of(answer.json())
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{answer.request.method} {answer.request.url.path}: HTTP status {answer.status_code}"
+        error = ClientError(f"{answer.request.method} {answer.request.url.path}: HTTP status {answer.status_code}")
+    seconds = answer.headers.get("Retry-After", "")
+    if answer.status_code not in (429, 503) or not (seconds.isascii() and seconds.isdigit()):
+        return error
+    busy = BusyError(f"{error} (try again in {seconds} s)")
+    busy.seconds = float(seconds)
+    busy.looked_at = not answer.json()["type"].endswith(":too-many-requests")
+    return busy
 
 
 def _field_problem(field: str, message: str) -> str:

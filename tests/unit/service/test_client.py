@@ -124,9 +124,13 @@ class StandInHandler(BaseHTTPRequestHandler):
         answer = self.server.answers.get(f"{self.command} {self.path}", (404, {"title": "No", "detail": self.path}))
         if callable(answer):
             answer = answer(json.loads(self.server.bodies[-1]))
-        status, body = answer if isinstance(answer, tuple) else (200, answer)
+        if isinstance(answer, list):
+            answer = answer.pop(0)
+        status, body, *headers = answer if isinstance(answer, tuple) else (200, answer)
         content = json.dumps(body).encode()
         self.send_response(status)
+        for name, value in dict(*headers).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -421,3 +425,34 @@ def test_the_bar_of_a_failed_job_is_not_full(prefsvm, stand_in):
     assert "the job ended as failed: there was not enough memory" in failed.stderr
     assert " 30 %" in failed.stderr
     assert "100 %" not in failed.stderr
+
+
+def busy(status: int, kind: str, seconds: str = "0") -> tuple[Any, ...]:
+    problem = {"type": f"urn:prefsvm:problem:{kind}", "title": "Busy", "detail": "not now"}
+    return status, problem, {"Retry-After": seconds}
+
+
+def test_who_is_turned_away_comes_again(prefsvm, stand_in, table):
+    stand_in.answers["GET /jobs"] = [busy(503, "away"), busy(429, "too-many-requests"), {"items": []}]
+    assert prefsvm("jobs").exit_code == 0
+    stand_in.answers["POST /predict"] = [busy(429, "too-many-requests"), predicts()({"rows": [{}, {}]})]
+    assert prefsvm("predict", "mdl_1", table).exit_code == 0
+
+
+def test_what_may_have_been_begun_is_not_done_twice(prefsvm, stand_in, monkeypatch):
+    """Nor does anybody wait for longer than a minute."""
+    stand_in.answers["POST /jobs/job_1/retry"] = [busy(503, "away", "7"), busy(429, "queue-full", "30")]
+    for seconds in (7, 30):
+        failed = prefsvm("retry", "job_1")
+        assert (failed.exit_code, failed.stderr) == (1, f"prefsvm: Busy: not now (try again in {seconds} s)\n")
+    stand_in.answers["GET /jobs"] = [busy(503, "away", "61")]
+    assert "try again in 61 s" in prefsvm("jobs").stderr
+
+
+def test_wrong_addresses_and_keys(prefsvm, stand_in):
+    for url in ("http://127.0.0.1:1", "http://", "ftp://127.0.0.1", "127.0.0.1:8000"):
+        failed = prefsvm("jobs", "--url", url)
+        assert (failed.exit_code, failed.stderr[:9]) == (1, "prefsvm: "), failed.output
+        assert url in failed.stderr
+    stand_in.answers["GET /jobs"] = 401, {}
+    assert "asks for an API key; set PREFSVM_API_KEY to one that is neither revoked" in prefsvm("jobs").stderr

@@ -1,0 +1,90 @@
+"""``prefsvm uploads``, and the progress bar of a big file: it is sent in parts, and goes on where it was cut off.
+
+Imports are inside: ``prefsvm --help`` must not wait for what it does not need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from service.cli_support import DEFAULT_URL, Url, interruptible, open_client, print_table, short_time
+
+if TYPE_CHECKING:
+    from service.client import Client
+
+uploads_app = typer.Typer(help="Big files that arrive in parts, and are data sets once they are complete.")
+
+
+class UploadStatus(StrEnum):
+    """What an upload may be at."""
+
+    RECEIVING = "receiving"
+    RECEIVED = "received"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@uploads_app.command("list")
+def uploads_list(
+    status: Annotated[
+        UploadStatus | None, typer.Option(help="Only those that wait for more, are read, are data sets, or failed.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List uploads that have not expired, newest first."""
+    with open_client(url) as client:
+        found = list(client.items("/uploads" + ("" if status is None else f"?status={status}")))
+    rows = [
+        (
+            each["id"],
+            each["metadata"].get("name") or each["metadata"].get("filename", ""),
+            each["status"],
+            f"{each['received']} of {each['bytes']}",
+            short_time(each["expires_at"]),
+            each["dataset_id"] or (each["error"] or {}).get("detail", ""),
+        )
+        for each in found
+    ]
+    print_table("", ("upload", "name", "status", "bytes", "kept until", "data set"), rows)
+
+
+@uploads_app.command("delete")
+def uploads_delete(
+    upload: Annotated[str, typer.Argument(help="Id of the upload (up_…).")], url: Url = DEFAULT_URL
+) -> None:
+    """Throw away what has arrived of a file; a data set that was made of it stays."""
+    from service.client_uploads import TUS
+
+    with open_client(url) as client:
+        client.delete(f"/uploads/{quote(upload, safe='')}", headers=TUS)
+    print(f"{upload} is deleted")
+
+
+def send_file(client: Client, file: Path, name: str | None, format: str | None, options: Mapping[str, Any]) -> Any:
+    """Send a file and return the data set that it became; a big one in parts, behind a progress bar."""
+    from service.client_uploads import RESUMABLE_BYTES, upload_in_parts
+
+    size = file.stat().st_size
+    if size < RESUMABLE_BYTES:
+        return client.upload(file, name=name, format=format, options=options)
+
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    shown = (TextColumn("{task.description:<12}"), BarColumn(40), DownloadColumn(), TransferSpeedColumn())
+    with (
+        interruptible("what has arrived is kept for a while: the same command again sends the rest"),
+        Progress(*shown, console=Console(stderr=True)) as bar,
+    ):
+        task = bar.add_task("sending", total=size)
+
+        def progress(what: str, arrived: int) -> None:
+            bar.update(task, description=what, completed=arrived)
+
+        return upload_in_parts(client, file, name=name, format=format, options=options, progress=progress)

@@ -1,0 +1,125 @@
+"""Sends big files in parts, which go on where they were cut off: a small client of the TUS protocol.
+
+Nothing is kept on this machine. An upload that was cut off is found again in the list of the service, by what it says
+of the file: name, options, size, and a fingerprint of its content.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from service.client import BusyError, Client, ClientError, UnreachableError
+
+TUS = {"Tus-Resumable": "1.0.0"}
+RESUMABLE_BYTES = 32 << 20
+"""A smaller file is sent at once."""
+PIECE_BYTES = 1 << 20
+FINGERPRINT_BYTES = 1 << 20
+"""Of the beginning and of the end of a file, that tell it from another one of the same size."""
+FAILURES = 10
+"""How often in a row the line may break without that anything has arrived."""
+LONGEST_PAUSE = 30.0
+LOOK_SECONDS = 0.3
+
+Progress = Callable[[str, int], None]
+"""Is told what happens, and how many bytes the service has."""
+
+
+def upload_in_parts(
+    client: Client,
+    file: Path,
+    *,
+    name: str | None = None,
+    format: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress,
+) -> Any:
+    """Send a file as a new data set, or what is missing of it, wait until it has been read, and return the data set.
+
+    Raises
+    ------
+    ClientError
+        If the line stays broken, or no data set can be made of the file.
+    """
+    with file.open("rb") as content:
+        size = content.seek(0, 2)
+        given = {"filename": file.name, "name": name, "format": format, "fingerprint": _fingerprint(content, size)}
+        metadata = {key: value for key, value in given.items() if value is not None}
+        if options:
+            metadata["options"] = json.dumps(dict(options))
+        upload = _find(client, metadata, size) or _begin(client, metadata, size)
+        path = f"/uploads/{upload['id']}"
+        _send(client, path, content, upload["received"], size, progress)
+    while (upload := client.get(path))["status"] in ("receiving", "received"):
+        progress("reading", size)
+        time.sleep(LOOK_SECONDS)
+    if upload["status"] == "failed":
+        raise ClientError.of(upload["error"])
+    return client.get(f"/datasets/{upload['dataset_id']}")
+
+
+def _fingerprint(content: IO[bytes], size: int) -> str:
+    digest = hashlib.sha256()
+    for position in (0, max(0, size - FINGERPRINT_BYTES)):
+        content.seek(position)
+        digest.update(content.read(FINGERPRINT_BYTES))
+    return digest.hexdigest()
+
+
+def _find(client: Client, metadata: Mapping[str, str], size: int) -> Any:
+    waiting = client.items("/uploads?status=receiving")
+    return next((each for each in waiting if each["bytes"] == size and each["metadata"] == metadata), None)
+
+
+def _begin(client: Client, metadata: Mapping[str, str], size: int) -> Any:
+    pairs = [f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in metadata.items()]
+    headers = TUS | {"Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
+    return client.send("POST", "/uploads", headers=headers).json()
+
+
+def _send(client: Client, path: str, content: IO[bytes], offset: int, size: int, progress: Progress) -> None:
+    """Send the bytes from `offset` on; where the line breaks, ask what has arrived and go on there."""
+    failures = 0
+    while offset < size:
+        pause = 0.0
+        try:
+            _patch(client, path, content, offset, size, progress)
+            return
+        except UnreachableError as error:
+            broken: ClientError = error
+        except BusyError as error:
+            broken, pause = error, error.seconds
+        failures += 1
+        if failures > FAILURES:
+            raise broken
+        progress("waiting", offset)
+        time.sleep(min(LONGEST_PAUSE, max(pause, 0.5 * 2**failures)))
+        try:
+            arrived = int(client.send("HEAD", path, headers=TUS).headers["Upload-Offset"])
+        except (UnreachableError, BusyError):
+            continue
+        failures = 0 if arrived > offset else failures
+        offset = arrived
+
+
+def _patch(client: Client, path: str, content: IO[bytes], offset: int, size: int, progress: Progress) -> None:
+    content.seek(offset)
+
+    def pieces() -> Iterator[bytes]:
+        sent = offset
+        while sent < size:
+            piece = content.read(min(PIECE_BYTES, size - sent))
+            if not piece:
+                raise ClientError("the file has become shorter while it was sent")
+            yield piece
+            sent += len(piece)
+            progress("sending", sent)
+
+    headers = TUS | {"Content-Type": "application/offset+octet-stream", "Content-Length": str(size - offset)}
+    client.send("PATCH", path, headers=headers | {"Upload-Offset": str(offset)}, content=pieces())
