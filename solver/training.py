@@ -231,7 +231,7 @@ def train(
             callback=watch.training,
         )
         try:
-            estimator.share(parts).fit(X, target.codes[train_rows])
+            estimator.share(parts).fit(X, target.codes[train_rows], unmeasured=unmeasured[train_rows])
         except ValueError as error:  # the estimators' word for input that they cannot learn from
             raise TrainingError("not_trainable", str(error)) from error
         except BackendUnavailableError as error:
