@@ -302,7 +302,8 @@ class Bench:
         assert address.port is not None
         self.host, self.port = address.host, address.port
         self.client = httpx.Client(base_url=stack.url, timeout=120)
-        url = Settings(database_url=self.api.environ()["PREFSVM_DATABASE_URL"]).database_url
+        # as a worker: the API may not write models
+        url = Settings(database_url=process_of(stack, "worker.main").environ()["PREFSVM_DATABASE_URL"]).database_url
         assert url is not None
         self.database = Database(url)
         self.model = rbf_model(self.generator)

@@ -12,11 +12,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.gate import CALLER
-from service.api.logs import request_id
+from service.api.logs import RequestRecord, request_id
 from service.api.problem import InternalError, problem_response
 from service.telemetry import Telemetry
 
-logger = logging.getLogger("prefsvm.access")
+logger = logging.getLogger(RequestRecord.LOGGER)
 
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -95,7 +95,8 @@ class RequestContext:
             caller = scope.get(CALLER)
             if caller is not None:
                 fields |= {"project": caller.project_id, "key": caller.key_id}
-            logger.info("request", extra={"fields": fields})
+            if logger.isEnabledFor(logging.INFO):
+                logger.handle(RequestRecord(fields))
             self._observe(scope["method"], route, status, seconds)
             request_id.reset(token)
         return status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -84,6 +85,7 @@ class Gate:
         return await self._authenticator.caller_of(authorizations, client[0] if client else "local")
 
 
+@lru_cache(maxsize=64)  # nearly all say the same; many others are not worth memory
 def _host_name(address: str) -> str:
     try:
         return urlsplit(address).hostname or ""

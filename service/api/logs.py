@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import time
 import traceback
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
@@ -56,9 +58,35 @@ class JsonFormatter(logging.Formatter):
         return hide_secrets(orjson.dumps(line, default=str).decode())
 
 
+class RequestRecord(logging.LogRecord):
+    """What is logged of every request: that it was served, and `fields`.
+
+    The rest of a record (place in the source, thread, process) is the same for all: no line shows it, and to look it up
+    for each request, as `logging.Logger.info` does, costs as much as a third of a prediction.
+    """
+
+    LOGGER = "prefsvm.access"
+    _SAME = vars(logging.LogRecord(LOGGER, logging.INFO, "", 0, "request", (), None))
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        vars(self).update(self._SAME, created=time.time(), fields=fields)
+
+
+class StandardErrorHandler(logging.Handler):
+    """Writes lines as bytes: through the text stream, one costs twice as much."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        try:
+            sys.stderr.buffer.write(self.format(record).encode() + b"\n")
+            sys.stderr.buffer.flush()
+        except Exception:
+            self.handleError(record)
+
+
 def configure_logging(level: int = logging.INFO) -> None:
     """Send the logs of the whole process to standard error as JSON."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = StandardErrorHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # What no line shows need not be looked up for each (see "Optimization" in the documentation of logging).
