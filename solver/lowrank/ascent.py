@@ -9,7 +9,7 @@ import numpy as np
 
 from solver.lowrank.factor import Factor
 from solver.lowrank.loops import ascend
-from solver.smo.inner import BIG, survey
+from solver.smo.inner import BIG, directions, survey
 from solver.smo.limits import Limits
 from solver.smo.problem import Problem, repair
 from solver.typing import BoolArray, FloatArray, IndexArray
@@ -194,10 +194,10 @@ class Ascent:
     def _survey(self) -> float:
         """Compute v and the gap afresh; returns the intercept that the variables imply."""
         problem = self.problem
+        moves = directions(problem.y, self.a, problem.lo, problem.hi)
         highest, lowest, _ = survey(
-            self.factor.products(self.w), self._row, self._linear, problem.p, problem.y, self.a, problem.lo,
-            problem.hi, self.v,
-        )  # fmt: skip
+            self.factor.products(self.w), self._row, self._linear, problem.y * self.a, moves, self.v
+        )
         self.gap = max(0.0, highest - lowest) if highest > -BIG and lowest < BIG else 0.0
         free = (self.a > problem.lo) & (self.a < problem.hi)
         if free.any():
