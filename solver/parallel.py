@@ -38,9 +38,96 @@ def thread_count() -> int:
     return min(cores, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else cores
 
 
+class _Ranges:
+    """Ranges that whoever has time takes on, one at a time."""
+
+    def __init__(self, body: Callable[[int, int], None], bounds: Sequence[int]) -> None:
+        self._body, self._bounds = body, bounds
+        self._left = iter(range(len(bounds) - 1))  # a number goes to one thread only
+        self._lock = threading.Lock()
+        self._helpers = 0
+        self._is_over = self._is_waiting = False
+        self._helpers_gone = threading.Lock()
+        self._helpers_gone.acquire()
+        self._error: BaseException | None = None
+
+    def work(self) -> None:
+        """Take on ranges until none is left."""
+        try:
+            for k in self._left:
+                self._body(self._bounds[k], self._bounds[k + 1])
+        except BaseException as error:  # raised where the ranges come from
+            self._error = error
+            self._left = iter(range(0))
+
+    def help(self) -> None:
+        """Work in another thread, unless that comes too late."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._helpers += 1
+        self.work()
+        with self._lock:
+            self._helpers -= 1
+            if self._is_waiting and not self._helpers:
+                self._helpers_gone.release()
+
+    def finish(self) -> None:
+        """Wait for those who help, but not for those who never came."""
+        with self._lock:
+            self._is_over = True
+            self._is_waiting = self._helpers > 0
+        if self._is_waiting:
+            self._helpers_gone.acquire()
+        if self._error is not None:
+            raise self._error
+
+
+class _Helpers:
+    """Threads that help with the ranges of one caller at a time."""
+
+    def __init__(self, count: int) -> None:
+        self._in_use = threading.Lock()
+        self._ranges: _Ranges | None = None
+        self._asleep = [threading.Lock() for _ in range(count)]
+        for lock in self._asleep:
+            lock.acquire()
+            threading.Thread(target=self._help, args=(lock,), name="solver", daemon=True).start()
+
+    def _help(self, asleep: threading.Lock) -> None:
+        _local.busy = True
+        while True:
+            asleep.acquire()
+            ranges = self._ranges
+            if ranges is not None:
+                ranges.help()
+            ranges = None  # what its body refers to may go
+
+    def run(self, ranges: _Ranges) -> None:
+        """Have all ranges worked on; by this thread alone where another one has the helpers."""
+        if not self._in_use.acquire(blocking=False):
+            ranges.work()
+            ranges.finish()
+            return
+        try:
+            self._ranges = ranges
+            for lock in self._asleep:
+                if lock.locked():
+                    lock.release()
+            ranges.work()
+            ranges.finish()
+        finally:
+            self._ranges = None
+            self._in_use.release()
+
+
 @functools.cache
-def _executor(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=threads, thread_name_prefix="solver")
+def _helpers(count: int) -> _Helpers:
+    return _Helpers(count)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads stay behind
 
 
 @functools.cache
@@ -86,17 +173,14 @@ def for_ranges(body: Callable[[int, int], None], n: int, step: int, *, work: flo
     threads = thread_count()
     steps = -(-n // step)
     with single_threaded_blas():
-        if threads == 1 or steps == 1 or work < 2e-4 or getattr(_local, "busy", False):
+        if threads == 1 or steps <= 1 or work < 2e-4 or getattr(_local, "busy", False):
             if n:
                 body(0, n)
             return
-        # more parts than threads even out a neighbour's load on one of the cores
-        parts = min(steps, threads if work < 1e-3 else 4 * threads)
+        # more parts than threads even out a neighbour's load on one of the cores; taking one costs 20 µs
+        parts = min(steps, max(threads, min(4 * threads, int(work / 1e-4))))
         bounds = [min(n, step * (steps * i // parts)) for i in range(parts + 1)]
-        futures = [_executor(threads).submit(body, bounds[i], bounds[i + 1]) for i in range(1, parts)]
-        body(bounds[0], bounds[1])
-        for future in futures:
-            future.result()
+        _helpers(threads - 1).run(_Ranges(body, bounds))
 
 
 def run_all(tasks: Sequence[Callable[[], None]]) -> None:

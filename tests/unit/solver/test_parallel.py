@@ -1,0 +1,124 @@
+"""Ranges shared by threads: all done once, by whoever has time, with errors and callers kept apart."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from solver import parallel
+
+
+@pytest.fixture(autouse=True)
+def _three_threads(monkeypatch):
+    monkeypatch.setattr(parallel, "thread_count", lambda: 3)
+
+
+def covered(n, step, body=lambda: None):
+    """How often each place was part of a range, and which threads took ranges."""
+    count, names = np.zeros(n, np.int64), set()
+
+    def note(start, stop):
+        assert start % step == 0
+        count[start:stop] += 1
+        names.add(threading.current_thread())
+        body()
+
+    parallel.for_ranges(note, n, step, work=1.0)
+    return count, names
+
+
+@pytest.mark.parametrize(("n", "step"), [(0, 4), (1, 4), (4, 4), (1003, 16), (12, 1)])
+def test_every_place_is_covered_once(n, step):
+    for _ in range(20):
+        count, _ = covered(n, step)
+        assert np.all(count == 1)
+
+
+def test_threads_help():
+    _, names = covered(12, 1, body=lambda: time.sleep(0.02))
+    assert len(names) == 3
+
+
+def test_little_work_stays_where_it_is():
+    names = set()
+    parallel.for_ranges(lambda *_: names.add(threading.current_thread()), 12, 1, work=1e-5)
+    assert names == {threading.current_thread()}
+
+
+def test_a_range_inside_a_range_is_not_split_again():
+    inner = []
+
+    def body(start, stop):
+        if threading.current_thread() is not threading.main_thread():
+            parallel.for_ranges(lambda s, e: inner.append((s, e)), 100, 1, work=1.0)
+        time.sleep(0.02)
+
+    parallel.for_ranges(body, 12, 1, work=1.0)
+    assert inner
+    assert set(inner) == {(0, 100)}
+
+
+@pytest.mark.parametrize("where", ["caller", "helper"])
+def test_an_error_reaches_the_caller(where):
+    def body(start, stop):
+        time.sleep(0.02)
+        if (threading.current_thread() is threading.main_thread()) == (where == "caller"):
+            raise ValueError(where)
+
+    with pytest.raises(ValueError, match=where):
+        parallel.for_ranges(body, 120, 1, work=1.0)
+    assert np.all(covered(100, 1)[0] == 1)
+
+
+def test_callers_in_several_threads():
+    results = {}
+
+    def call(name):
+        results[name] = [bool(np.all(covered(500, 3)[0] == 1)) for _ in range(30)]
+
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(map(all, results.values()))
+
+
+def test_nobody_waits_for_helpers_that_come_late(monkeypatch):
+    """A neighbour may have the other core for long."""
+    late = parallel._Ranges.help
+
+    def help_late(ranges):
+        time.sleep(0.5)
+        late(ranges)
+
+    monkeypatch.setattr(parallel._Ranges, "help", help_late)
+    began = time.perf_counter()
+    count, _ = covered(100, 1)
+    assert time.perf_counter() - began < 0.25
+    assert np.all(count == 1)
+
+
+def test_a_forked_process_has_helpers_of_its_own():
+    code = """
+import os, threading, time
+from solver import parallel
+parallel.thread_count = lambda: 3
+def names():
+    found = set()
+    def body(start, stop):
+        found.add(threading.current_thread())
+        time.sleep(0.02)
+    parallel.for_ranges(body, 12, 1, work=1.0)
+    return len(found)
+assert names() == 3
+child = os.fork()
+if child == 0:
+    os._exit(0 if names() == 3 else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
