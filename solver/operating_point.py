@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solver.evaluation.counts import ConfusionCounts, confusion
+from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import clopper_pearson_lower
 
@@ -152,6 +152,14 @@ class Objective:
         """One number to compare decisions by: the value, less what is missing to the targets."""
         missing = max(0.0, self.precision_target - counts.precision) + max(0.0, self.recall_target - counts.recall)
         return self.value(counts) - missing
+
+    def utilities(self, tables: ConfusionTables) -> NDArray[np.float64]:
+        """The `utility` of many decisions."""
+        missing = np.maximum(0.0, self.precision_target - tables.precision)
+        missing += np.maximum(0.0, self.recall_target - tables.recall)
+        if self.costs is not None:
+            return -tables.cost(*self.costs) / np.maximum(tables.total, 1) - missing
+        return tables.f_beta(self.beta or 1.0) - missing
 
     def is_met(self, counts: ConfusionCounts) -> bool:
         """Whether the targets (if any) hold on these counts."""

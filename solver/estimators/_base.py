@@ -423,8 +423,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
 
     def _train_svm(self, run: TrainingRun, rows: NDArray[np.intp]) -> Expansion:
         """The C-SVC on labelled rows."""
-        solution = run.solve(rows, run.y[rows], self._labelled_cost * run.cost[rows])
-        return Expansion.from_solution(rows, run.y[rows], solution, len(run.y))
+        return run.train(rows, run.y[rows], self._labelled_cost * run.cost[rows])
 
     def _learn_supervised(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, NDArray[np.float64]]:
         """The SVM without unlabelled rows: model and calibration scores."""
@@ -559,7 +558,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         other = self._train_svm(run, plan.rows)
         model = self._train_svm(run, run.labelled)
         others = np.setdiff1d(plan.training_rows, plan.unmeasured)
-        scores = np.concatenate([run.scores(learned.supervised, plan.rows), run.scores(other, others)])
+        scores = np.concatenate(
+            [run.approximate_scores(learned.supervised, plan.rows), run.approximate_scores(other, others)]
+        )
         truth = np.concatenate([run.y[plan.rows], run.y[others]])
         return Control(model, 0.0, confusion(truth, scores > 0))
 

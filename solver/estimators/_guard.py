@@ -72,7 +72,7 @@ def difference_between(
     truth: NDArray[np.float64], first: NDArray[np.bool_], second: NDArray[np.bool_], objective: Objective
 ) -> PairedDifference:
     """How much more the first decision is worth to the objective."""
-    return paired_bootstrap(truth, first, second, objective.utility, draws=_DRAWS)
+    return paired_bootstrap(truth, first, second, objective.utilities, draws=_DRAWS)
 
 
 def wins(challenger: PairedDifference) -> bool:

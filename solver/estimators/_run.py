@@ -18,7 +18,11 @@ from solver.lowrank import EngineName, LowRankSolution
 from solver.parts import ALONE, Parts
 from solver.row_cache import default_cache_bytes
 from solver.smo import Solution, kernel_of_its_own, solve, solve_many
+from solver.smo.engines import DIRECT_LIMIT
 from solver.typing import Matrix
+
+# a training on fewer than one in so many rows does not compute kernel rows over the others (as in `solver.kernels`)
+_FEW: Final = 4
 
 # of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
 _FLOAT32_ROUNDING: Final = 1e-6
@@ -56,12 +60,25 @@ class SolverLimits:
 
 @dataclass(frozen=True)
 class Expansion:
-    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set; `solution` gave it."""
+    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set.
+
+    Attributes
+    ----------
+    rows, coefficients, intercept : int array, float64 array, float
+    solution : Solution
+        What gave it.
+    sums : float64 array of shape (n,), optional
+        Scores without the intercept by row of the run, as far as the solver knew them (NaN elsewhere).
+    duals : float64 array of shape (n,), optional
+        y · alpha by row of the run: what the next training starts from.
+    """
 
     rows: NDArray[np.intp]
     coefficients: NDArray[np.float64]
     intercept: float
     solution: Solution = field(repr=False, compare=False)
+    sums: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    duals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> Expansion:
@@ -214,6 +231,51 @@ class TrainingRun:
         self._note(solution)
         return solution
 
+    def train(
+        self, rows: NDArray[np.intp], y: NDArray[np.float64], hi: NDArray[np.float64], start: Expansion | None = None
+    ) -> Expansion:
+        """Train the C-SVC on some of the run's rows; its scores of the others come with it where that costs little.
+
+        Parameters
+        ----------
+        rows : int array
+            Each at most once.
+        y, hi : float64 arrays
+            Labels and upper bounds.
+        start : Expansion, optional
+            From an earlier training: its duals stay where row and label did.
+        """
+        n, k = len(self.y), len(rows)
+        others = self._scored_besides(rows)
+        variables = np.concatenate([rows, others])
+        signs = np.concatenate([y, np.ones(len(others))])
+        alpha0 = grad0 = None
+        if start is not None and start.duals is not None:
+            # those that do not fit any more are repaired by the solver, and the change is folded into the gradient
+            alpha0 = signs * start.duals[variables]
+            if start.sums is not None and np.count_nonzero(alpha0) == np.count_nonzero(start.duals):
+                grad0 = signs * start.sums[variables] - 1.0
+        solution = self.solve(variables, signs, np.concatenate([hi, np.zeros(len(others))]), alpha0=alpha0, grad0=grad0)
+        duals, sums = np.zeros(n), np.full(n, np.nan)
+        duals[variables] = signs * solution.alpha
+        sums[variables] = signs * (solution.gradient + 1.0)
+        own = replace(solution, alpha=solution.alpha[:k], gradient=solution.gradient[:k])
+        return replace(Expansion.from_solution(rows, y, own, n), sums=sums, duals=duals)
+
+    def _scored_besides(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Rows that take part in a training on others as variables that stay 0, so that it tells their scores.
+
+        That is all of them if the training computes kernel rows which run over most of them anyway.
+        """
+        n, k = len(self.y), len(rows)
+        if k <= DIRECT_LIMIT or k * _FEW < n or self.kernel_parameters.kind == "linear":
+            return np.zeros(0, dtype=np.intp)
+        if self.low_rank.takes(k, self._seconds_left()):
+            return np.zeros(0, dtype=np.intp)
+        others = np.ones(n, dtype=bool)
+        others[rows] = False
+        return np.flatnonzero(others)
+
     def solve_along_costs(
         self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]], kernel: Any = None
     ) -> list[list[Solution]]:
@@ -338,10 +400,13 @@ class TrainingRun:
         return scores
 
     def approximate_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Scores from the solver's float32 kernel rows, which it often has at hand.
+        """Scores that the solver knows from training, otherwise from its float32 kernel rows, often at hand.
 
-        Exact where the rounding of these rows could add up to a tenth of the solver's tolerance.
+        The former are as accurate as its decision when to stop. The latter are replaced by exact ones where the
+        rounding of these rows could add up to a tenth of the solver's tolerance.
         """
+        if expansion.sums is not None and not np.isnan(expansion.sums[rows]).any():
+            return np.asarray(expansion.sums[rows] + expansion.intercept)
         solution = expansion.solution
         if isinstance(solution, LowRankSolution) and solution.polish is None and solution.factor.kernel is self.kernel:
             factor = solution.factor

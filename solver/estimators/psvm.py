@@ -20,7 +20,6 @@ from solver.estimators._tuning import Tune
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.lowrank import EngineName
 from solver.operating_point import Objective, OperatingPoint, ThresholdRule
-from solver.smo import Solution
 
 # rows below θ₋ must be negative with this share, by the calibration rows (negative_rule="npv")
 _NEGATIVE_PREDICTIVE_VALUE = 0.95
@@ -37,37 +36,6 @@ class _SoftLabels:
     def key(self) -> tuple[bytes, bytes]:
         """Equal exactly when the training sets, hence (training being deterministic) the classifiers, are equal."""
         return self.rows.tobytes(), self.y.tobytes()
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """What the next round's training starts from, by row of the run.
-
-    Attributes
-    ----------
-    duals : float64 array of shape (n,)
-        y · alpha, 0 for rows that were not trained on.
-    sums : float64 array of shape (n,)
-        Scores without the intercept, NaN for rows that were not trained on.
-    """
-
-    duals: NDArray[np.float64]
-    sums: NDArray[np.float64]
-
-    @classmethod
-    def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> _Fitted:
-        duals, sums = np.zeros(total), np.full(total, np.nan)
-        duals[rows] = y * solution.alpha
-        sums[rows] = y * (solution.gradient + 1.0)
-        return cls(duals, sums)
-
-    def start(
-        self, rows: NDArray[np.intp], y: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Duals, which stay where the label did and start at 0 elsewhere, and the gradient there if all stay."""
-        alpha0 = np.maximum(y * self.duals[rows], 0.0)
-        all_stay = np.count_nonzero(alpha0) == np.count_nonzero(self.duals)
-        return alpha0, y * self.sums[rows] - 1.0 if all_stay else None
 
 
 class PSVM(ThresholdClassifier):
@@ -229,13 +197,13 @@ class PSVM(ThresholdClassifier):
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
         soft = _SoftLabels(np.zeros(0, dtype=np.intp), np.zeros(0))
         seen = {soft.key}
-        last: dict[int, _Fitted] = {}  # the last model of each fold (-1: the main one)
+        last: dict[int, Expansion] = {}  # the last model of each fold (-1: the main one)
         rounds: list[dict[str, Any]] = []
         first: tuple[Expansion, NDArray[np.float64]] | None = None
         best: tuple[tuple[float, ...], Expansion, NDArray[np.float64], int] | None = None
         for number in range(1, self.max_rounds + 1):
             started, spent = time.monotonic(), run.iterations
-            model, scores = self._train_round(run, plan, soft, last)
+            model, scores, unlabelled_scores = self._train_round(run, plan, soft, last)
             finished = not run.ended and bool(np.isfinite(scores).all())
             if first is None:
                 first = (model, scores)
@@ -247,7 +215,6 @@ class PSVM(ThresholdClassifier):
                 best = (rank, model, scores, number)
             if not finished:
                 break
-            unlabelled_scores = run.approximate_scores(model, run.unlabelled)
             positive, negative, theta_minus = self._soft_classes(run, plan, point, scores, unlabelled_scores, rule)
             new = self._next_soft_labels(run, soft, positive, negative, unlabelled_scores)
             rounds.append(
@@ -270,6 +237,10 @@ class PSVM(ThresholdClassifier):
         if first is None or best is None:
             raise AssertionError("max_rounds is at least 1, so a first round was run")
         self.best_round_ = best[3]
+        if not plan.folds and run.ended != "stopped":
+            settled = self._settled(run, plan, *first, objective, rule)
+            scores = settled if best[3] == 1 else self._settled(run, plan, best[1], best[2], objective, rule)
+            return Learned(best[1], scores, first[0], settled, rounds)
         return Learned(best[1], best[2], *first, rounds)
 
     def _train_round(
@@ -277,22 +248,45 @@ class PSVM(ThresholdClassifier):
         run: TrainingRun,
         plan: CalibrationPlan,
         soft: _SoftLabels,
-        last: dict[int, _Fitted],
-    ) -> tuple[Expansion, NDArray[np.float64]]:
-        """Train on the labelled rows and the soft labels; score the calibration rows."""
+        last: dict[int, Expansion],
+    ) -> tuple[Expansion, NDArray[np.float64], NDArray[np.float64]]:
+        """Train on the labelled rows and the soft labels; score the calibration rows and the unlabelled ones.
+
+        Both to the solver's accuracy. Once the run has ended there are no scores of the latter.
+        """
 
         def train(fold: int, labelled_rows: NDArray[np.intp]) -> Expansion:
             rows = np.concatenate([labelled_rows, soft.rows])
             y = np.concatenate([run.y[labelled_rows], soft.y])
             hi = self._labelled_cost * run.cost[rows]
             hi[len(labelled_rows) :] *= self.C_soft
-            alpha0, grad0 = last[fold].start(rows, y) if fold in last else (None, None)
-            solution = run.solve(rows, y, hi, alpha0=alpha0, grad0=grad0)
-            last[fold] = _Fitted.from_solution(rows, y, solution, len(run.y))
-            return Expansion.from_solution(rows, y, solution, len(run.y))
+            last[fold] = run.train(rows, y, hi, start=last.get(fold))
+            return last[fold]
 
         model = train(-1, plan.training_rows)
-        return model, calibration_scores(run, plan, model, train)
+        if plan.folds or run.ended:
+            scores = calibration_scores(run, plan, model, train)
+            unlabelled = run.unlabelled[:0] if run.ended else run.unlabelled
+            return model, scores, run.approximate_scores(model, unlabelled)
+        # at once, so that kernel rows run over all of them from the start
+        scores = run.approximate_scores(model, np.concatenate([plan.rows, run.unlabelled]))
+        return model, scores[: len(plan.rows)], scores[len(plan.rows) :]
+
+    def _settled(
+        self,
+        run: TrainingRun,
+        plan: CalibrationPlan,
+        model: Expansion,
+        scores: NDArray[np.float64],
+        objective: Objective,
+        rule: ThresholdRule,
+    ) -> NDArray[np.float64]:
+        """The scores with exact ones around the threshold, which the model's own decisions then agree with."""
+        threshold = self._choose(run, plan, scores, objective, rule).threshold
+        near = np.abs(scores - threshold) <= self.tol
+        settled = scores.copy()
+        settled[near] = run.scores(model, plan.rows[near])
+        return settled
 
     def _soft_classes(
         self,

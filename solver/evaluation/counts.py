@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,46 @@ class ConfusionCounts:
         return false_negative * self.false_negatives + false_positive * self.false_positives
 
 
+@dataclass(frozen=True)
+class ConfusionTables:
+    """Many confusion matrices: arrays of counts, and of the ratios of `ConfusionCounts`."""
+
+    true_positives: NDArray[np.int64]
+    false_positives: NDArray[np.int64]
+    true_negatives: NDArray[np.int64]
+    false_negatives: NDArray[np.int64]
+
+    @property
+    def total(self) -> NDArray[np.int64]:
+        """Number of rows."""
+        return self.true_positives + self.false_positives + self.true_negatives + self.false_negatives
+
+    @property
+    def precision(self) -> NDArray[np.float64]:
+        """TP / (TP + FP)."""
+        return _ratios(self.true_positives, self.true_positives + self.false_positives)
+
+    @property
+    def recall(self) -> NDArray[np.float64]:
+        """TP / (TP + FN)."""
+        return _ratios(self.true_positives, self.true_positives + self.false_negatives)
+
+    @property
+    def f1(self) -> NDArray[np.float64]:
+        """Harmonic mean of precision and recall."""
+        return self.f_beta(1.0)
+
+    def f_beta(self, beta: float) -> NDArray[np.float64]:
+        """F_β."""
+        weight = beta * beta
+        weighted = (1.0 + weight) * self.true_positives
+        return _ratios(weighted, weighted + weight * self.false_negatives + self.false_positives)
+
+    def cost(self, false_negative: float, false_positive: float) -> NDArray[np.float64]:
+        """Total cost of the errors, in the unit of the two costs."""
+        return np.asarray(false_negative * self.false_negatives + false_positive * self.false_positives)
+
+
 def confusion(y_true: ArrayLike, predicted_positive: ArrayLike) -> ConfusionCounts:
     """Count the four cells of the confusion matrix.
 
@@ -106,3 +147,10 @@ def confusion(y_true: ArrayLike, predicted_positive: ArrayLike) -> ConfusionCoun
 
 def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator > 0 else 0.0
+
+
+def _ratios(numerators: NDArray[Any], denominators: NDArray[Any]) -> NDArray[np.float64]:
+    ratios: NDArray[np.float64] = np.divide(
+        numerators, denominators, out=np.zeros(denominators.shape), where=denominators > 0
+    )
+    return ratios

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, ndtr
 
-from solver.evaluation.counts import ConfusionCounts
+from solver.evaluation.counts import ConfusionTables
 
 BOOTSTRAP_DRAWS = 2000
 
@@ -42,7 +42,7 @@ def paired_bootstrap(
     y_true: ArrayLike,
     first: ArrayLike,
     second: ArrayLike,
-    value: Callable[[ConfusionCounts], float],
+    value: Callable[[ConfusionTables], NDArray[np.float64]],
     *,
     confidence: float = 0.95,
     draws: int = BOOTSTRAP_DRAWS,
@@ -57,7 +57,7 @@ def paired_bootstrap(
     first, second : bool arrays of shape (n,)
         Which rows each classifier predicts positive.
     value : callable
-        What a confusion matrix is worth; greater is better.
+        What confusion matrices are worth; greater is better.
     confidence : float, default 0.95
         Of the interval.
     draws, seed : int
@@ -75,7 +75,7 @@ def paired_bootstrap(
     gains = _values(samples, 1, value) - _values(samples, 2, value)
     tail = (1 - confidence) / 2
     low, high = np.quantile(gains, [tail, 1 - tail])
-    gain = value(_marginal(cells, 1)) - value(_marginal(cells, 2))
+    gain = float((_values(cells[None], 1, value) - _values(cells[None], 2, value))[0])
     return PairedDifference(gain, float(gains.std()), float(low), float(high))
 
 
@@ -140,16 +140,11 @@ def _joint_counts(y_true: ArrayLike, first: ArrayLike, second: ArrayLike) -> NDA
     return np.bincount(code, minlength=8).astype(np.int64).reshape(2, 2, 2)
 
 
-def _values(samples: NDArray[np.int64], axis: int, value: Callable[[ConfusionCounts], float]) -> NDArray[np.float64]:
+def _values(
+    samples: NDArray[np.int64], axis: int, value: Callable[[ConfusionTables], NDArray[np.float64]]
+) -> NDArray[np.float64]:
     """What each sample's confusion matrix is worth for the classifier on this axis."""
-    # few rows give few different matrices: call `value` once for each
-    tables = samples.sum(axis=4 - axis).reshape(len(samples), -1)
-    distinct, which = np.unique(tables, axis=0, return_inverse=True)
-    worth = [value(ConfusionCounts(int(t[3]), int(t[1]), int(t[0]), int(t[2]))) for t in distinct]
-    return np.asarray(worth, dtype=np.float64)[which.reshape(-1)]
-
-
-def _marginal(cells: NDArray[np.int64], axis: int) -> ConfusionCounts:
-    """The confusion matrix of the classifier on this axis."""
-    table = cells.sum(axis=3 - axis)
-    return ConfusionCounts(int(table[1, 1]), int(table[0, 1]), int(table[0, 0]), int(table[1, 0]))
+    tables = samples.sum(axis=4 - axis)
+    return np.asarray(
+        value(ConfusionTables(tables[:, 1, 1], tables[:, 0, 1], tables[:, 0, 0], tables[:, 1, 0])), dtype=np.float64
+    )
