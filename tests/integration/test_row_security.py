@@ -11,14 +11,18 @@ from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
+from access_support import make_tenant
+from api_support import api_client, store_model
+from database_roles import as_api
 from psycopg.errors import InsufficientPrivilege
 from psycopg.types.json import Jsonb
 from sqlalchemy import text
 
 from service.db import roles
 from service.db.session import Database, acting_for
-from service.db.tables import DEFAULT_PROJECT, Base
+from service.db.tables import DEFAULT_PROJECT, Base, ModelRow
 from service.local.servers import ROLE
+from service.models.repository import ModelRepository
 
 OTHER = "prj_" + 32 * "1"
 NAMES = {DEFAULT_PROJECT: "ours", OTHER: "theirs"}
@@ -222,3 +226,25 @@ def test_a_transaction_is_for_the_project_that_is_acted_for(postgres_server, con
             assert session.scalars(models).all() == ["theirs"]
     finally:
         database.close()
+
+
+def test_a_query_that_forgets_the_project_finds_nothing_of_others(settings, database, tmp_path, monkeypatch):
+    monkeypatch.setattr(ModelRepository, "_is", lambda _, model_id: ModelRow.id == model_id)
+    theirs, asking = make_tenant(database, "theirs"), make_tenant(database, "asking")
+    model = store_model(database, tmp_path, project_id=theirs.project_id)
+    with api_client(settings, keys_required=True) as client:
+        assert client.get(f"/models/{model}", headers=theirs.headers()).status_code == 200
+        assert client.get(f"/models/{model}", headers=asking.headers()).status_code == 404
+        assert client.delete(f"/models/{model}", headers=asking.headers()).status_code == 404
+        assert client.get(f"/models/{model}", headers=theirs.headers()).status_code == 200
+    # What is lost where there is one role only: it owns the tables, and Postgres holds nothing back from it.
+    with api_client(settings, keys_required=True, database_url=settings.database_url) as client:
+        assert client.get(f"/models/{model}", headers=asking.headers()).status_code == 200
+
+
+def test_readiness_says_when_the_role_for_all_projects_is_missing(settings):
+    url = as_api(settings)["database_url"]
+    with api_client(settings, database_url=url, system_database_url=None) as client:
+        answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert "PREFSVM_SYSTEM_DATABASE_URL" in answer.text
