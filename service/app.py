@@ -41,6 +41,7 @@ from service.blobs.store import BlobStore
 from service.datasets.resumable import ResumableUploads
 from service.datasets.service import DatasetService
 from service.db.session import Database
+from service.isolation import hide_secrets
 from service.jobs.feed import EventFeed
 from service.jobs.service import JobService
 from service.metrics import Metrics
@@ -187,6 +188,7 @@ class ApiServer(uvicorn.Server):
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT, with settings from the environment."""
+    hide_secrets()
     settings = Settings()
     try:
         check_reachable(settings)

@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.db.session import Database
+from service.isolation import hide_secrets
 from service.jobs.doorbell import CHANNEL, QUEUE, TASK, celery_settings
 from service.jobs.faults import fault
 from service.jobs.lease import JobLifecycle
@@ -233,6 +234,7 @@ class Dispatcher:
 
 def main() -> None:
     """Run a dispatcher with the settings of the environment until SIGTERM or SIGINT."""
+    hide_secrets()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings = Settings()
     if settings.database_url is None or settings.broker_url is None:

@@ -1,4 +1,4 @@
-"""Takes a process off the network, for those that read what strangers have sent."""
+"""Walls between the processes that hold secrets and their children, which read what strangers have sent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,18 @@ from pathlib import Path
 CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWNET = 0x4000_0000
 PR_GET_DUMPABLE = 3
+PR_SET_DUMPABLE = 4
 PR_SET_NO_NEW_PRIVS = 38
 CAPABILITY_VERSION = 0x2008_0522
+
+
+def hide_secrets() -> None:
+    """Keep other processes of this user from reading the memory of this one, and the environment it was started with.
+
+    Its children are such processes; they become readable themselves again when they start another program. Root reads
+    on.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def leave_network() -> bool:

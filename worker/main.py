@@ -13,6 +13,7 @@ from celery.signals import worker_shutting_down
 
 from service.blobs.store import is_folder
 from service.db.session import Database
+from service.isolation import hide_secrets
 from service.jobs.lease import JobLifecycle
 from service.settings import Settings
 from service.telemetry import telemetry, traced_job
@@ -31,6 +32,7 @@ DEAF = 3
 
 def main() -> int:
     """Run the worker. Returns the exit status."""
+    hide_secrets()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings = Settings()
     if settings.database_url is None or settings.broker_url is None:

@@ -78,6 +78,27 @@ def test_so_does_one_of_an_ordinary_user(port: int, short_dir: Path) -> None:
     assert leave(port, user, short_dir) == [True, False, user, user, True]
 
 
+HIDE = """
+import ctypes, os, subprocess, sys
+from service.isolation import hide_secrets
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as a program that was started by that user
+look = ["/bin/sh", "-c", "cat /proc/$PPID/environ | tr '\\\\0' '\\\\n' | grep -c ^SECRET="]
+for _ in range(2):
+    print(subprocess.run(look, capture_output=True, text=True, env={}).stdout.strip())
+    hide_secrets()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_children_cannot_read_the_secrets_of_their_parent() -> None:
+    environment = {**os.environ, "SECRET": "4711"}
+    done = subprocess.run([sys.executable, "-c", HIDE], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "0"]
+
+
 def test_the_reader_of_uploads_is_cut_off(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leave(port, 0, tmp_path)  # or skip
     script = REACH.replace("PORT", str(port)) + (
@@ -98,7 +119,10 @@ def test_the_child_of_a_worker_is_cut_off(
     online: bool, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(port, 0, tmp_path)  # or skip
-    runner = REACH.replace("PORT", str(port)) + "def warm_up():\n    assert reached() is ONLINE\n"
+    runner = (
+        REACH.replace("PORT", str(port))
+        + "def warm_up():\n    assert reached() is ONLINE\ndef numerics():\n    return ''\n"
+    )
     (tmp_path / "reaching.py").write_text(runner.replace("ONLINE", str(online)))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     child = Child("reaching", 1, online)
