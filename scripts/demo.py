@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from service.cli_support import phase_words
 from service.local.processes import descendants, process_table
 from service.local.stack import local_stack
 from solver.evaluation import confusion, measures
@@ -106,7 +107,7 @@ def wait(client: httpx.Client, job: dict[str, Any], title: str) -> dict[str, Any
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=1.0)
         while job["status"] in ("queued", "running"):
-            bar.update(task, completed=job["progress"], description=f"{title}: {job['phase'] or job['status']}")
+            bar.update(task, completed=job["progress"], description=f"{title}: {phase_words(job)}")
             time.sleep(0.1)
             job = answer(client.get(f"/jobs/{job['id']}"))
         bar.update(task, completed=1.0, description=f"{title}: {job['status']}")

@@ -115,6 +115,13 @@ def wait_for(client: Client, job: dict[str, Any], path: str = "/jobs") -> dict[s
         return _wait_for(client, job, path)
 
 
+def phase_words(job: dict[str, Any]) -> str:
+    """Say what a job does now."""
+    if job["phase"] == "preparing":
+        return "preparing (the first time on a machine this compiles the solver)"
+    return str(job["phase"] or job["status"])
+
+
 def _wait_for(client: Client, job: dict[str, Any], path: str) -> dict[str, Any]:
     import time
 
@@ -137,7 +144,7 @@ def _wait_for(client: Client, job: dict[str, Any], path: str) -> dict[str, Any]:
                     raise
                 progress.update(bar, description="no answer")
                 continue
-            progress.update(bar, completed=job["progress"], description=job["phase"] or job["status"])
+            progress.update(bar, completed=job["progress"], description=phase_words(job))
         done = 1.0 if job["status"] == "succeeded" else job["progress"]
         progress.update(bar, completed=done, description=job["status"])
     return job

@@ -47,6 +47,8 @@ LAST_WORDS_SECONDS = 3.0
 """The same for a worker that is about to exit."""
 EXIT_SECONDS = 5.0
 """How long a child that has closed its line may take to end."""
+PREPARING_SECONDS = 3.0
+"""A job that waits for its child for longer says so."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,12 @@ class _Attempt:
 
     # ------------------------------------------------------------------------------------------------- the watch
 
+    def _has_waited_enough(self) -> bool:
+        """Tell whether a child is no longer wanted; says so in the job where one takes long to be made ready."""
+        if time.monotonic() - self._started > PREPARING_SECONDS:
+            self._keeper.progress("preparing", 0.0, {})
+        return self._interruption() is not None
+
     def run(self) -> _Ending:
         """Run the child to its end, or end it."""
         if self._claim.dataset is None:
@@ -203,7 +211,7 @@ class _Attempt:
             refused = self._fetch_model()
             if refused is not None:
                 return refused
-        child = self._spares.take(give_up=lambda: self._interruption() is not None)
+        child = self._spares.take(give_up=self._has_waited_enough)
         if child is None:
             return self._interruption() or self._released()
         try:

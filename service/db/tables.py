@@ -181,8 +181,8 @@ class JobRow(Base):
     """``train`` makes a model, ``batch`` predicts a data set."""
     status: Mapped[str] = mapped_column(server_default="queued")
     phase: Mapped[str | None]
-    """What the running attempt does now: ``reading``, ``features``, ``training``, ``evaluating``, ``storing``, or
-    ``predicting``."""
+    """What the running attempt does now: ``preparing``, ``reading``, ``features``, ``training``, ``evaluating``,
+    ``storing``, or ``predicting``."""
     progress: Mapped[float] = mapped_column(server_default="0")
     """Share of the running attempt that is done, 0 to 1."""
     attempt: Mapped[int] = mapped_column(server_default="0")

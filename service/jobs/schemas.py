@@ -228,7 +228,8 @@ class Job(Answer):
     id: str
     status: JobStatus
     phase: str | None = Field(
-        description="`reading`, `features`, `training`, `evaluating`, `storing`; null in a queue."
+        description="`preparing` (a process is made ready, which compiles the solver the first time on a machine), "
+        "`reading`, `features`, `training`, `evaluating`, `storing`; null in a queue."
     )
     progress: float = Field(ge=0, le=1, description="Share of the running attempt that is done.")
     attempt: int = Field(description="How often a worker has started on it.")

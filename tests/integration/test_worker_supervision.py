@@ -57,6 +57,20 @@ def test_a_job_that_succeeds(bench: Bench) -> None:
     assert bench.supervisor.run(job_id) is None  # a doubled doorbell
 
 
+def test_a_job_says_that_its_process_is_made_ready(
+    open_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one on a machine compiles the solver, for which nobody should wait without a word."""
+    monkeypatch.setenv("STANDIN_WARM_UP_SECONDS", "1")
+    monkeypatch.setattr("worker.supervise.PREPARING_SECONDS", 0.1)
+    bench = open_bench()
+    job_id = bench.enqueue("nothing")
+    assert bench.supervisor.run(job_id) == "succeeded"
+    phases = [event.data["phase"] for event in bench.events(job_id) if event.kind == "progress"]
+    assert phases[0] == "preparing"
+    assert len(phases) == 2
+
+
 def test_the_child_has_no_secrets_and_a_folder_of_its_own(bench: Bench) -> None:
     job_id = bench.enqueue("environment")
     bench.supervisor.run(job_id)

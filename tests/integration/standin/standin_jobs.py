@@ -16,7 +16,7 @@ from worker.protocol import MODEL_FILE, Job, JobError, Reporter, Result
 
 
 def warm_up() -> None:
-    pass
+    time.sleep(float(os.environ.get("STANDIN_WARM_UP_SECONDS", "0")))
 
 
 def _finish(job: Job, status: str, **report: object) -> Result:
