@@ -122,13 +122,8 @@ class SelfTraining(SemiSupervisedClassifier):
         rows, y = labelled, run.y[labelled]
         cost = self._labelled_cost * run.cost[labelled]
         left = run.unlabelled
-        alpha = np.zeros(0)
-        for number in range(self.max_rounds):
-            solution = run.solve(
-                rows, y, cost, alpha0=np.append(alpha, np.zeros(len(rows) - len(alpha))) if number else None
-            )
-            alpha = np.asarray(solution.alpha)
-            model = Expansion.from_solution(rows, y, solution, len(run.y))
+        model = run.train(rows, y, cost)
+        for _ in range(self.max_rounds - 1):
             if run.ended or len(left) == 0:
                 break
             scores = run.approximate_scores(model, left)
@@ -143,4 +138,5 @@ class SelfTraining(SemiSupervisedClassifier):
             y = np.concatenate([y, np.ones(len(above)), -np.ones(len(below))])
             cost = np.concatenate([cost, self._labelled_cost * self.C_soft * run.cost[left[added]]])
             left = np.delete(left, added)
+            model = run.train(rows, y, cost, model)
         return model

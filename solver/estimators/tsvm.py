@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Final
 
@@ -74,7 +75,6 @@ def switch_labels(
     rows = np.concatenate([labelled, unlabelled])
     labels = np.where(top_rows(run.scores(start, unlabelled), positives), 1.0, -1.0)
     ratio = (len(unlabelled) - positives) / positives if balance else 1.0
-    signed_duals = np.zeros(len(rows))
     model = start
     level = _FIRST_LEVEL
     while True:
@@ -82,9 +82,7 @@ def switch_labels(
             y = np.concatenate([run.y[labelled], labels])
             soft = np.where(labels > 0, ratio, 1.0) * (unlabelled_cost * level * run.cost[unlabelled])
             # a dual stays where the label did
-            solution = run.solve(rows, y, np.concatenate([cost, soft]), alpha0=np.maximum(y * signed_duals, 0.0))
-            model = Expansion.from_solution(rows, y, solution, len(run.y))
-            signed_duals = y * solution.alpha
+            model = run.train(rows, y, np.concatenate([cost, soft]), model)
             if run.ended:
                 return model, labels
             scores = run.approximate_scores(model, unlabelled)
@@ -100,7 +98,22 @@ def switch_labels(
             labels[below[:count]] = 1.0
         if level >= 1:
             return model, labels
-        level = min(1.0, level * _GROWTH)
+        grown = min(1.0, level * _GROWTH)
+        model = _with_larger_duals(model, unlabelled, grown / level)
+        level = grown
+
+
+def _with_larger_duals(model: Expansion, rows: NDArray[np.intp], factor: float) -> Expansion:
+    """The start for larger costs of some rows: their duals grow as the costs do.
+
+    Most of them are at their bound, and stay there; otherwise each would have to be moved to the new one.
+    """
+    if model.duals is None:
+        return model
+    duals = model.duals.copy()
+    duals[rows] *= factor
+    # the scores are no longer those of the duals: the solver forms them anew
+    return replace(model, duals=duals, sums=None)
 
 
 class TSVM(SemiSupervisedClassifier):
