@@ -12,12 +12,12 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 import psycopg
-from celery import Celery
+from celery import Celery, group
 from kombu.exceptions import KombuError
 from kombu.messaging import Producer
 from redis.exceptions import RedisError
@@ -26,9 +26,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.db.session import Database
 from service.isolation import hide_secrets
-from service.jobs.doorbell import CHANNEL, QUEUE, TASK, celery_settings
+from service.jobs.doorbell import CHANNEL, PART_QUEUE, PART_TASK, QUEUE, TASK, celery_settings
 from service.jobs.faults import fault
 from service.jobs.lease import JobLifecycle
+from service.jobs.parts import PartLifecycle
 from service.settings import Settings
 from service.webhooks.sender import WebhookSender
 
@@ -98,6 +99,20 @@ class Doorbells:
                 # another bell moves up: that changes who comes first, and nothing else.
                 self._connected().channel.client.lmove(QUEUE, QUEUE, "LEFT", "RIGHT")
 
+    def ring_for_parts(self, part_ids: Sequence[str]) -> None:
+        """Send a doorbell for each of these parts, as one canvas.
+
+        Raises
+        ------
+        BrokerError
+            As `ring` does; some may have been sent.
+        """
+        bells = group(
+            self._app.signature(PART_TASK, args=[part_id], immutable=True, ignore_result=True) for part_id in part_ids
+        )
+        with _broker_errors():
+            bells.apply_async(queue=PART_QUEUE, retry=False, producer=self._connected())
+
     def reset(self) -> None:
         """Drop the connection; the next call opens a new one."""
         if self._producer is not None:
@@ -163,6 +178,7 @@ class Dispatcher:
         self._database = database
         self._doorbells = doorbells
         self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+        self._parts = PartLifecycle(settings.lease_seconds, settings.redispatch_seconds)
         self._listener = Listener(database)
         self._stopping = threading.Event()
         self._next_reconcile = 0.0
@@ -185,6 +201,7 @@ class Dispatcher:
                     self.reconcile()
                     self._next_reconcile = time.monotonic() + self._settings.dispatch_seconds
                 self.dispatch()
+                self.dispatch_parts()
             except DATABASE_ERRORS as error:
                 trouble = f"the database does not answer ({type(error).__name__})"
                 # While the database was away nobody could renew a lease or write a result: let them, before judging.
@@ -203,6 +220,7 @@ class Dispatcher:
         """Requeue or fail the jobs of lost workers, and end cancelled jobs that nobody runs."""
         with self._database.transaction() as session:
             changed = self._jobs.requeue_expired(session)
+            self._parts.sweep(session)
         for what, job_ids in vars(changed).items():
             for job_id in job_ids:
                 log.warning("%s: %s after its worker was lost or it was cancelled", job_id, what)
@@ -230,6 +248,17 @@ class Dispatcher:
                 self._jobs.mark_dispatched(session, due[:rung])
             fault("after_mark_dispatched")
         return rung
+
+    def dispatch_parts(self) -> int:
+        """Ring for parts of running jobs, if workers are idle. Returns how often it rang."""
+        with self._database.transaction() as session:
+            due = self._parts.due_for_dispatch(session)
+        if due:
+            fault("before_ring_for_parts")
+            self._doorbells.ring_for_parts(due)
+            with self._database.transaction() as session:
+                self._parts.mark_dispatched(session, due)
+        return len(due)
 
 
 def main() -> None:

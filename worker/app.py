@@ -1,19 +1,18 @@
-"""The Celery side of the worker: one task, whose message is a doorbell that names a job and nothing else."""
+"""The Celery side of the worker: two tasks, whose message is a doorbell that names a job or a part of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from celery import Celery
-from kombu.entity import Queue
 
-from service.jobs.doorbell import QUEUE, TASK, celery_settings
+from service.jobs.doorbell import PART_TASK, TASK, celery_settings
 from service.settings import Settings
 from worker import transport
 from worker.fairness import SlotBell
 
 
-def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
+def create_app(settings: Settings, run: Callable[[str], object], run_part: Callable[[str], object]) -> Celery:
     """Return the Celery application of a worker.
 
     Parameters
@@ -23,6 +22,8 @@ def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
     run : callable
         Called with the id of a job that somebody rang for. It must do nothing if there is no such job to be had:
         doorbells are lost, doubled, late and forged.
+    run_part : callable
+        The same for the id of a part of a job that another worker runs.
     """
     if settings.broker_url is None:
         raise ValueError("PREFSVM_BROKER_URL must be set")
@@ -30,7 +31,6 @@ def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
     app = Celery("prefsvm", set_as_current=False)
     app.conf.update(
         celery_settings(settings.broker_url),
-        task_queues=[Queue(QUEUE, routing_key=QUEUE)],  # type: ignore[no-untyped-call]
         worker_concurrency=settings.worker_slots,
         worker_pool="threads",
         worker_disable_prefetch=True,
@@ -38,11 +38,15 @@ def create_app(settings: Settings, run: Callable[[str], object]) -> Celery:
     bell = SlotBell()
     app.steps["consumer"].add(bell.consumer_step())
 
-    @app.task(name=TASK, ignore_result=True)  # type: ignore[untyped-decorator]
-    def train(job_id: str) -> None:
-        try:
-            run(job_id)
-        finally:
-            bell.ring()
+    def add_task(name: str, work: Callable[[str], object]) -> None:
+        @app.task(name=name, ignore_result=True)  # type: ignore[untyped-decorator]
+        def task(row_id: str) -> None:
+            try:
+                work(row_id)
+            finally:
+                bell.ring()
+
+    add_task(TASK, run)
+    add_task(PART_TASK, run_part)
 
     return app

@@ -21,7 +21,17 @@ from types import ModuleType
 from typing import Any
 
 from service.isolation import leave_network
-from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, JobError, Reporter, Result, storable
+from worker.protocol import (
+    MODEL_FILE,
+    PART_FILE,
+    PREDICTIONS_FILE,
+    RESULT_FILE,
+    Job,
+    JobError,
+    Reporter,
+    Result,
+    storable,
+)
 
 NICENESS = 10
 """Training must not take the processor from requests that wait for an answer."""
@@ -43,6 +53,8 @@ def _listen(reporter: Reporter) -> None:
     for line in sys.stdin.buffer:
         if line.strip() == b"stop":
             reporter.ask_to_stop()
+        else:
+            reporter.hear(json.loads(line))
     os._exit(1)
 
 
@@ -54,6 +66,11 @@ def _sha256(path: Path) -> tuple[int, str]:
 
 def _run(runner: ModuleType, job: Job, reporter: Reporter) -> dict[str, Any]:
     """Run a job and return the fields of the last line."""
+    scratch = Path(job.scratch)
+    if job.kind == "part":
+        runner.run_part(job, reporter)
+        size, digest = _sha256(scratch / PART_FILE)
+        return {"bytes": size, "sha256": digest}
     if job.kind == "batch":
         from worker import batch  # computes, as the runner does, and is wanted seldom
 
@@ -62,7 +79,6 @@ def _run(runner: ModuleType, job: Job, reporter: Reporter) -> dict[str, Any]:
     else:
         result, made = runner.run(job, reporter), MODEL_FILE
     reporter.progress("storing", 1.0)
-    scratch = Path(job.scratch)
     size, digest = _sha256(scratch / made)
     (scratch / RESULT_FILE).write_text(json.dumps(storable(asdict(result)), allow_nan=False))
     return {"bytes": size, "sha256": digest}
@@ -95,7 +111,7 @@ def main(report: int, parent: int, runner_name: str, network: str) -> None:
     parent : int
         Process id of the supervisor.
     runner_name : str
-        Module with ``warm_up()`` and ``run(job, reporter)``.
+        Module with ``warm_up()``, ``numerics()``, ``run(job, reporter)`` and ``run_part(job, reporter)``.
     network : str
         ``offline``: leave it, if the kernel allows that; ``online``: the rows are read from there, or it is not known
         whether the devices bear it.
@@ -111,7 +127,7 @@ def main(report: int, parent: int, runner_name: str, network: str) -> None:
     reporter = Reporter(report)
     runner = importlib.import_module(runner_name)
     runner.warm_up()
-    reporter.send("ready")
+    reporter.send("ready", numerics=runner.numerics())
 
     line = sys.stdin.buffer.readline()
     if not line:

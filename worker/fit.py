@@ -12,8 +12,13 @@ from service.ingest.columnar import Layout, read_columnar, read_kinds, read_labe
 from service.ingest.errors import IngestError
 from solver import lowrank, smo
 from solver.model_file import write_model
-from solver.training import ALGORITHMS, Progress, TrainingError, TrainingRequest, train
-from worker.protocol import MODEL_FILE, Job, JobError, Reporter, Result
+from solver.parts import OnePart, PartComputed, Parts, numerics
+from solver.tensor_file import read_tensors, write_tensors
+from solver.training import ALGORITHMS, Progress, TrainedModel, TrainingError, TrainingRequest, train
+from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
+from worker.shared_parts import SharedParts
+
+__all__ = ["numerics", "run", "run_part", "training_request", "warm_up"]
 
 READING_DONE = 0.05
 TRAINING_DONE = 0.97
@@ -36,6 +41,43 @@ def run(job: Job, reporter: Reporter) -> Result:
     JobError
         For what the user can mend.
     """
+    parts = SharedParts(reporter, Path(job.scratch))
+    trained, reading = _train(job, reporter, parts)
+    reporter.progress("storing", TRAINING_DONE)
+    started = time.monotonic()
+    write_model(Path(job.scratch, MODEL_FILE), trained.model)
+    timings = {"reading": reading, **trained.report["timings"], "storing": time.monotonic() - started}
+    report = {**trained.report, "timings": timings, "parts": parts.report}
+    return Result(trained.model.algorithm, trained.model.manifest, report)
+
+
+def run_part(job: Job, reporter: Reporter) -> None:
+    """Compute one part of a job that another worker runs, and leave its result at ``PART_FILE``.
+
+    Raises
+    ------
+    JobError
+        If it was told to stop; or for what the user can mend, which the other worker will hear of too.
+    """
+    wanted = cast("dict[str, Any]", job.part)
+    scratch = Path(job.scratch)
+    known = {
+        stage: [read_tensors(scratch / part_file(stage, number))[0] for number in range(count)]
+        for stage, count in wanted["known"].items()
+    }
+    part = OnePart(wanted["stage"], wanted["number"], known, wanted["cache_bytes"])
+    try:
+        _train(job, reporter, part)
+    except PartComputed as computed:
+        if computed.result is None or reporter.is_to_stop:
+            raise JobError("stopped", "the part was not finished") from None
+        write_tensors(scratch / PART_FILE, computed.result, {})
+        return
+    raise JobError("no_such_part", f"the training has no stage {wanted['stage']!r}")
+
+
+def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, float]:
+    """Read the data and train; also return the seconds that reading took."""
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     started = time.monotonic()
@@ -56,14 +98,9 @@ def run(job: Job, reporter: Reporter) -> Result:
         return reporter.progress(news.phase, fraction, news.details)
 
     try:
-        trained = train(data, labels, request, progress=progress)
+        return train(data, labels, request, progress=progress, parts=parts), reading
     except TrainingError as error:
         raise JobError(error.code, error.message) from error
-    reporter.progress("storing", TRAINING_DONE)
-    started = time.monotonic()
-    write_model(Path(job.scratch, MODEL_FILE), trained.model)
-    timings = {"reading": reading, **trained.report["timings"], "storing": time.monotonic() - started}
-    return Result(trained.model.algorithm, trained.model.manifest, {**trained.report, "timings": timings})
 
 
 def training_request(body: dict[str, Any], known_kinds: Mapping[str, str]) -> TrainingRequest:

@@ -16,7 +16,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.db.session import Database
 from service.jobs.faults import fault
-from service.jobs.lease import Claim, Event, JobLifecycle, Signals
+from service.jobs.lease import Claim, Event, Signals
+from worker.transitions import Transitions
 
 log = logging.getLogger("prefsvm.worker")
 
@@ -36,13 +37,13 @@ class LeaseKeeper:
     Parameters
     ----------
     database : Database
-    jobs : JobLifecycle
+    jobs : Transitions
     claim : Claim
     claimed_at : float
         ``time.monotonic()`` just before the claim was sent: the lease runs at least until then plus `lease_seconds`.
     """
 
-    def __init__(self, database: Database, jobs: JobLifecycle, claim: Claim, claimed_at: float) -> None:
+    def __init__(self, database: Database, jobs: Transitions, claim: Claim, claimed_at: float) -> None:
         self._database = database
         self._jobs = jobs
         self._claim = claim
@@ -84,6 +85,13 @@ class LeaseKeeper:
                 self._events_left -= 1
                 self._next_event = fraction + EVENT_STEP
                 self._events.append(Event(kind, {**details, "phase": phase, "progress": fraction}))
+
+    def note(self, kind: str, data: dict[str, Any]) -> None:
+        """Write an event along with the next progress."""
+        with self._lock:
+            if self._events_left > 0:
+                self._events_left -= 1
+                self._events.append(Event(kind, data))
 
     def stop(self) -> None:
         """Write what is left to be written and end; gives up waiting for the database after a few seconds."""

@@ -19,6 +19,7 @@ from service.settings import Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
 from worker.hearing import Hearing
+from worker.presence import Presence
 from worker.scratch import Scratch
 from worker.spare import SparePool
 from worker.supervise import Supervisor
@@ -48,7 +49,7 @@ def main() -> int:
     worker_shutting_down.connect(shut_down, weak=False)
     database = Database(
         settings.database_url,
-        pool_size=2 * settings.worker_slots + 1,
+        pool_size=3 * settings.worker_slots + 2,
         application_name="prefsvm-worker",
         # A worker that is frozen while it writes must not keep its job from those who would recover it.
         idle_transaction_seconds=settings.lease_seconds / 2,
@@ -61,7 +62,8 @@ def main() -> int:
     jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
     # It is idle when that happens, so that nothing is lost by an end without ceremony; Celery's own may never come.
     hearing = Hearing(database, jobs, on_deaf=lambda: os._exit(DEAF))
-    app = create_app(settings, hearing.around(traced_job(spans, supervisor.run)))
+    app = create_app(settings, hearing.around(traced_job(spans, supervisor.run)), hearing.around(supervisor.run_part))
+    presence = Presence(database, supervisor.parts, lambda: supervisor.worker)
     try:
         worker = app.Worker(
             loglevel="INFO", without_gossip=True, without_mingle=True, without_heartbeat=True, quiet=True
@@ -71,6 +73,7 @@ def main() -> int:
     finally:
         stopping.set()
         hearing.close()
+        presence.close()
         spares.close()
         scratch.close()
         database.close()

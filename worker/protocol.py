@@ -1,10 +1,12 @@
 """What the supervisor and the child of one job say to each other: JSON lines, never pickles.
 
 Supervisor to child, on its standard input: one line with the job (`Job`), then perhaps the line ``stop`` ("come to an
-end and keep the best so far"). The end of the input means that the supervisor is gone.
+end and keep the best so far") and answers to questions, which repeat the number of the question. The end of the input
+means that the supervisor is gone.
 
-Child to supervisor, on a file descriptor of its own: ``ready`` (warm), any number of ``progress``, and one of
-``succeeded`` and ``failed``. Bigger results are files in the job's scratch folder.
+Child to supervisor, on a file descriptor of its own: ``ready`` (warm), any number of ``progress``, questions about
+parts of the job that other workers might compute (`worker.sharing`), and one of ``succeeded`` and ``failed``. Bigger
+results are files in the job's scratch folder.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import queue
 import threading
 import time
 from dataclasses import asdict, dataclass
@@ -21,11 +24,20 @@ LONGEST_LINE = 1 << 20
 """Bytes of one line from the child; a longer one is a defect of the child."""
 PROGRESS_SECONDS = 0.25
 """Time between two lines about the same phase."""
+ANSWER_SECONDS = 0.2
+"""How often who waits for an answer looks whether the job is to stop."""
 MODEL_FILE = "model.safetensors"
 """What a training makes and a batch applies."""
 PREDICTIONS_FILE = "predictions"
 """What a batch makes."""
 RESULT_FILE = "result.json"
+PART_FILE = "part"
+"""The result of a part of somebody else's job."""
+
+
+def part_file(stage: str, number: int) -> str:
+    """Return the name of the file with the result of a part of a stage."""
+    return f"part-{stage}-{number}"
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,10 @@ class Job:
     scratch: str
     """Private folder; also the working folder and the place of temporary files."""
     kind: str = "train"
-    """``train``, or ``batch``: apply the model that lies at ``MODEL_FILE`` in the scratch folder."""
+    """``train``; ``batch``: apply the model that lies at ``MODEL_FILE`` in the scratch folder; or ``part``."""
+    part: dict[str, Any] | None = None
+    """Which part is wanted: ``stage``, ``number``, ``cache_bytes``, and under ``known`` how many parts of the stages
+    before lie in the scratch folder."""
 
     def to_line(self) -> bytes:
         """Return the job as one JSON line."""
@@ -93,6 +108,8 @@ class Reporter:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._stop = threading.Event()
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._questions = 0
         self._phase = ""
         self._next = 0.0
 
@@ -125,6 +142,28 @@ class Reporter:
             self._phase, self._next = phase, now + PROGRESS_SECONDS
             self.send("progress", phase=phase, progress=min(1.0, max(0.0, float(fraction))), details=details)
         return self._stop.is_set()
+
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether the job should come to an end and keep the best so far."""
+        return self._stop.is_set()
+
+    def ask(self, kind: str, **fields: Any) -> dict[str, Any] | None:
+        """Ask the supervisor something and wait for the answer; None if the job is to stop meanwhile."""
+        self._questions += 1
+        self.send(kind, question=self._questions, **fields)
+        while not self._stop.is_set():
+            try:
+                answer = self._answers.get(timeout=ANSWER_SECONDS)
+            except queue.Empty:
+                continue
+            if answer.get("question") == self._questions:
+                return answer
+        return None
+
+    def hear(self, answer: dict[str, Any]) -> None:
+        """Take an answer of the supervisor."""
+        self._answers.put(answer)
 
     def ask_to_stop(self) -> None:
         """Make `progress` return True from now on."""

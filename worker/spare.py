@@ -89,6 +89,7 @@ class Child:
         finally:
             os.close(writing)
         self._reading = reading
+        self._writing = threading.Lock()
         self._buffer = b""
         self._ended = False
 
@@ -150,10 +151,16 @@ class Child:
         except BrokenPipeError:
             return  # It ended by itself; the reading side finds out how.
 
+    def answer(self, answer: Mapping[str, Any]) -> None:
+        """Answer a question of the child; may be called from any thread."""
+        with contextlib.suppress(BrokenPipeError, ValueError):  # It has ended, or was ended: who watches it finds out.
+            self._write(json.dumps(answer).encode() + b"\n")
+
     def _write(self, line: bytes) -> None:
         assert self.process.stdin is not None  # noqa: S101 (for the type checker)
-        self.process.stdin.write(line)
-        self.process.stdin.flush()
+        with self._writing:
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
 
     def resident_bytes(self) -> int:
         """Return the physical memory that the child has now; 0 if it has ended."""
@@ -218,6 +225,8 @@ class SparePool:
         self._spares: list[Child] = []
         self._starting = 0
         self._two_until = 0.0
+        self.numerics = ""
+        """Where this is the same, the same computation gives the same bits; empty until a child was warm."""
         self._closed = False
         # Threads that live as long as the worker, because processes die with the thread that started them.
         self._threads = [
@@ -290,6 +299,7 @@ class SparePool:
             while not self._closed and time.monotonic() < deadline:
                 message = child.read(0.2)
                 if message is not None and message["type"] == "ready":
+                    self.numerics = str(message.get("numerics", ""))
                     return child
         except ChildGoneError:
             log.error("a child process ended before it was ready (status %s)", child.exit_status(5.0))

@@ -6,6 +6,7 @@ does.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import shutil
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -28,12 +29,15 @@ from service.errors import Problem
 from service.identifiers import new_id
 from service.jobs.faults import fault
 from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobLifecycle
+from service.jobs.parts import PartClaim, PartLifecycle, Worker
 from service.settings import Settings
 from worker.batch_files import fetch_model, publish
 from worker.heartbeat import LeaseKeeper
-from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, RESULT_FILE, Job
+from worker.protocol import MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
 from worker.scratch import Scratch
+from worker.sharing import Sharing
 from worker.spare import Child, ChildGoneError, SparePool
+from worker.transitions import Transitions
 
 log = logging.getLogger("prefsvm.worker")
 
@@ -93,6 +97,14 @@ class Supervisor:
         self._scratch = scratch
         self._stopping = stopping
         self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+        self.parts = PartLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+        self._id = new_id("wrk")
+
+    @property
+    def worker(self) -> Worker | None:
+        """Who this is to other workers; None as long as no child has said what its numerics are."""
+        numerics = self._spares.numerics
+        return Worker(self._id, self._settings.worker_slots, numerics) if numerics else None
 
     def run(self, job_id: str) -> str | None:
         """Run the job if it can be claimed.
@@ -103,40 +115,51 @@ class Supervisor:
             How this attempt ended: ``succeeded``, ``failed``, ``cancelled``, ``crashed``, ``released`` or ``lost``.
             None if there was nothing to claim.
         """
+        return self._run(job_id, lambda session: self._jobs.claim(session, job_id), self._jobs)
+
+    def run_part(self, part_id: str) -> str | None:
+        """Compute a part of a job that another worker runs, if it can be claimed; answers as `run` does."""
+        worker = self.worker
+        if worker is None:
+            return None
+        return self._run(part_id, lambda session: self.parts.claim(session, part_id, worker), self.parts)
+
+    def _run(self, row_id: str, claim_row: Callable[[Session], Claim | None], transitions: Transitions) -> str | None:
         claimed_at = time.monotonic()
-        claim = self._claim(job_id)
+        claim = self._claim(row_id, claim_row)
         if claim is None:
             return None
-        log.info("%s: attempt %d begins", job_id, claim.attempt)
+        log.info("%s: attempt %d begins", row_id, claim.attempt)
         fault("after_claim")
-        keeper = LeaseKeeper(self._database, self._jobs, claim, claimed_at)
+        keeper = LeaseKeeper(self._database, transitions, claim, claimed_at)
         scratch = self._scratch.new()
         try:
             ending = _Attempt(
-                self._settings, self._database, self._jobs, self._spares, self._stopping, claim, keeper, scratch
-            ).run()
+                self._settings, self._database, self._jobs, self.parts, self.worker, self._spares, self._stopping,
+                claim, transitions, keeper, scratch,
+            ).run()  # fmt: skip
             keeper.stop()
-            what = self._write(claim, ending)
+            what = self._write(claim, ending, transitions)
         finally:
             keeper.stop()
             shutil.rmtree(scratch, ignore_errors=True)
-        log.info("%s: attempt %d %s", job_id, claim.attempt, what)
+        log.info("%s: attempt %d %s", row_id, claim.attempt, what)
         return what
 
-    def _claim(self, job_id: str) -> Claim | None:
+    def _claim(self, row_id: str, claim_row: Callable[[Session], Claim | None]) -> Claim | None:
         give_up = time.monotonic() + CLAIM_SECONDS
         while not self._stopping.is_set():
             try:
                 with self._database.transaction() as session:
-                    return self._jobs.claim(session, job_id)
+                    return claim_row(session)
             except (DBAPIError, PoolTimeoutError) as error:
-                log.warning("%s: the database does not answer (%s)", job_id, type(error).__name__)
+                log.warning("%s: the database does not answer (%s)", row_id, type(error).__name__)
                 if time.monotonic() > give_up:
                     break
                 self._stopping.wait(0.5)
         return None
 
-    def _write(self, claim: Claim, ending: _Ending) -> str:
+    def _write(self, claim: Claim, ending: _Ending, transitions: Transitions) -> str:
         """Write the end of an attempt, however often the database has to be asked."""
         write, what = ending.write, ending.what
         if write is None:
@@ -155,7 +178,7 @@ class Supervisor:
                 log.error("%s: the result cannot be stored (%s)", claim.job_id, type(error).__name__)
                 message = f"the result of the training cannot be stored ({type(error).__name__})"
                 failure = {"code": "internal_error", "message": message}
-                write, what = partial(self._jobs.finish_failed, claim=claim, error=failure), "failed"
+                write, what = partial(transitions.finish_failed, claim=claim, error=failure), "failed"
             except (DBAPIError, PoolTimeoutError) as error:
                 log.warning("%s: the database does not answer (%s)", claim.job_id, type(error).__name__)
                 patience = LAST_WORDS_SECONDS if self._stopping.is_set() else FINISH_SECONDS
@@ -173,14 +196,20 @@ class _Attempt:
         settings: Settings,
         database: Database,
         jobs: JobLifecycle,
+        parts: PartLifecycle,
+        worker: Worker | None,
         spares: SparePool,
         stopping: threading.Event,
         claim: Claim,
+        transitions: Transitions,
         keeper: LeaseKeeper,
         scratch: Path,
     ) -> None:
         self._settings = settings
         self._jobs = jobs
+        self._parts = parts
+        self._worker = worker
+        self._transitions = transitions
         self._spares = spares
         self._stopping = stopping
         self._claim = claim
@@ -211,9 +240,14 @@ class _Attempt:
             refused = self._fetch_model()
             if refused is not None:
                 return refused
+        part = self._lay_out_part() if isinstance(self._claim, PartClaim) else None
         child = self._spares.take(give_up=self._has_waited_enough)
         if child is None:
             return self._interruption() or self._released()
+        sharing = Sharing(
+            self._database, self._parts, self._claim, self._worker, self._scratch, child.answer,
+            tell=lambda data: self._keeper.note("parts", data),
+        )  # fmt: skip
         try:
             self._child_start_seconds = time.monotonic() - self._started
             job = Job(
@@ -225,10 +259,11 @@ class _Attempt:
                 blob_location=self._settings.blob_location,
                 scratch=str(self._scratch),
                 kind=self._claim.kind,
+                part=part,
             )
             try:
                 child.give(job, self._settings.job_memory_bytes)
-                return self._watch(child)
+                return self._watch(child, sharing)
             except ChildGoneError:
                 return self._crashed(describe_exit(child.exit_status(EXIT_SECONDS)))
             except (KeyError, TypeError, ValueError, OSError):
@@ -236,6 +271,16 @@ class _Attempt:
                 return self._crashed({"code": "internal_error", "message": "the training process broke the protocol"})
         finally:
             child.end()
+            sharing.stop()
+
+    def _lay_out_part(self) -> dict[str, Any]:
+        """Put what is known by others where the child finds it; return what it is told of the part."""
+        claim = cast("PartClaim", self._claim)
+        for stage, results in claim.known.items():
+            for number, result in enumerate(results):
+                (self._scratch / part_file(stage, number)).write_bytes(result)
+        known = {stage: len(results) for stage, results in claim.known.items()}
+        return {"stage": claim.stage, "number": claim.number, "cache_bytes": claim.cache_bytes, "known": known}
 
     def _fetch_model(self) -> _Ending | None:
         """Put the model of a batch where the child finds it; return the ending if that cannot be done."""
@@ -248,11 +293,11 @@ class _Attempt:
             return self._crashed({"code": "database_away", "message": message})
         return None
 
-    def _watch(self, child: Child) -> _Ending:
+    def _watch(self, child: Child, sharing: Sharing) -> _Ending:
         while True:
             message = child.read(TICK_SECONDS)
             if message is not None:
-                ending = self._heard(message)
+                ending = self._heard(message, sharing)
                 if ending is not None:
                     return ending
             ending = self._interruption() or self._stop_if_asked(child)
@@ -298,13 +343,16 @@ class _Attempt:
             f"{self._settings.stop_grace_seconds:g} s of being asked to stop",
         )
 
-    def _heard(self, message: dict[str, Any]) -> _Ending | None:
+    def _heard(self, message: dict[str, Any], sharing: Sharing) -> _Ending | None:
         kind = message["type"]
         if kind == "progress":
             self._keeper.progress(str(message["phase"]), float(message["progress"]), dict(message["details"]))
         elif kind == "succeeded":
-            ended = self._batch_succeeded if self._claim.kind == "batch" else self._succeeded
+            endings = {"batch": self._batch_succeeded, "part": self._part_succeeded}
+            ended = endings.get(self._claim.kind, self._succeeded)
             return ended(int(message["bytes"]), str(message["sha256"]))
+        elif "question" in message:
+            sharing.ask(message)
         elif kind == "failed":
             if message["code"] == "out_of_memory":
                 return self._out_of_memory()
@@ -357,12 +405,19 @@ class _Attempt:
 
         return _Ending("succeeded", write)
 
+    def _part_succeeded(self, size: int, sha256: str) -> _Ending:
+        claim = cast("PartClaim", self._claim)
+        result = (self._scratch / PART_FILE).read_bytes()
+        if len(result) != size or hashlib.sha256(result).hexdigest() != sha256:
+            return self._crashed({"code": "internal_error", "message": "the result is not what the child wrote"})
+        return _Ending("succeeded", lambda session: self._parts.finish_part(session, claim, result))
+
     def _failed(self, code: str, message: str) -> _Ending:
         error = {"code": code, "message": message}
-        return _Ending("failed", lambda session: self._jobs.finish_failed(session, self._claim, error))
+        return _Ending("failed", lambda session: self._transitions.finish_failed(session, self._claim, error))
 
     def _crashed(self, error: dict[str, Any]) -> _Ending:
-        return _Ending("crashed", lambda session: self._jobs.attempt_crashed(session, self._claim, error))
+        return _Ending("crashed", lambda session: self._transitions.attempt_crashed(session, self._claim, error))
 
     def _out_of_memory(self) -> _Ending:
         limit = self._settings.job_memory_bytes / (1 << 20)
@@ -370,8 +425,8 @@ class _Attempt:
         return self._crashed({"code": "out_of_memory", "message": message})
 
     def _cancelled(self) -> _Ending:
-        return _Ending("cancelled", lambda session: self._jobs.finish_cancelled(session, self._claim))
+        return _Ending("cancelled", lambda session: self._transitions.finish_cancelled(session, self._claim))
 
     def _released(self) -> _Ending:
         reason = "the worker shuts down"
-        return _Ending("released", lambda session: self._jobs.release(session, self._claim, reason))
+        return _Ending("released", lambda session: self._transitions.release(session, self._claim, reason))

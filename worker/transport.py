@@ -2,7 +2,7 @@
 
 Whoever can write to the broker can put any bytes there. kombu 5.7 and Celery 5.7 decode them without a guard: one line
 that is not JSON ends the worker, and one with a valid frame but an odd body uses up its prefetch credit, after which it
-is deaf. So nothing but a job id is taken from a message; Celery gets a frame that is made here. To drop a message loses
+is deaf. So nothing but an id is taken from a message; Celery gets a frame that is made here. To drop a message loses
 nothing: doorbells are rung again.
 """
 
@@ -18,36 +18,37 @@ from uuid import uuid4
 from kombu.transport import TRANSPORT_ALIASES, redis
 
 from service.identifiers import is_id
-from service.jobs.doorbell import QUEUE, TASK
+from service.jobs.doorbell import PART_QUEUE, PART_TASK, QUEUE, TASK
 
 log = logging.getLogger("prefsvm.worker")
 
 
-def job_id_of(frame: Any) -> str | None:
-    """Return the job id in a decoded message, or None if it is not exactly a doorbell."""
+def id_in(frame: Any) -> str | None:
+    """Return the id of a job or a part in a decoded message, or None if it is not exactly a doorbell."""
     try:
         (args, kwargs, _) = json.loads(base64.b64decode(frame["body"], validate=True))
-        (job_id,) = args
+        (row_id,) = args
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    if kwargs != {} or not isinstance(job_id, str) or not is_id(job_id, "job"):
+    if kwargs != {} or not isinstance(row_id, str) or not (is_id(row_id, "job") or is_id(row_id, "part")):
         return None
-    return job_id
+    return row_id
 
 
-def frame_for(job_id: str) -> dict[str, Any]:
-    """Return the message of Celery's protocol 2, as kombu keeps it in Redis, that rings for a job."""
-    body = json.dumps([[job_id], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])
+def frame_for(row_id: str) -> dict[str, Any]:
+    """Return the message of Celery's protocol 2, as kombu keeps it in Redis, that rings for a job or a part."""
+    task, queue = (PART_TASK, PART_QUEUE) if is_id(row_id, "part") else (TASK, QUEUE)
+    body = json.dumps([[row_id], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])
     number = str(uuid4())
     return {
         "body": base64.b64encode(body.encode()).decode(),
         "content-encoding": "utf-8",
         "content-type": "application/json",
-        "headers": {"lang": "py", "task": TASK, "id": number, "root_id": number, "retries": 0, "ignore_result": True},
+        "headers": {"lang": "py", "task": task, "id": number, "root_id": number, "retries": 0, "ignore_result": True},
         "properties": {
             "correlation_id": number,
             "delivery_mode": 2,
-            "delivery_info": {"exchange": "", "routing_key": QUEUE},
+            "delivery_info": {"exchange": "", "routing_key": queue},
             "priority": 0,
             "body_encoding": "base64",
             "delivery_tag": str(uuid4()),
@@ -67,16 +68,16 @@ class Channel(redis.Channel):
 
 
 class Transport(redis.Transport):
-    """Redis transport that takes nothing but job ids from messages."""
+    """Redis transport that takes nothing but ids from messages."""
 
     Channel = Channel
 
     def _deliver(self, message: Any, queue: Any) -> None:
-        job_id = job_id_of(message)
-        if job_id is None:
+        row_id = id_in(message)
+        if row_id is None:
             log.warning("a doorbell that names no job was ignored")
             return
-        super()._deliver(frame_for(job_id), queue)  # type: ignore[no-untyped-call]
+        super()._deliver(frame_for(row_id), queue)  # type: ignore[no-untyped-call]
 
 
 def install() -> None:

@@ -1,6 +1,7 @@
 """What dispatcher and worker agree on about Celery: names and settings, as plain data.
 
-A message is a doorbell: it carries a job id and nothing else. Nobody reads Celery's state; the job row is the truth.
+A message is a doorbell: it carries the id of a job, or of a part of one, and nothing else. Nobody reads Celery's state;
+the row is the truth.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from typing import Any
 
 TASK = "prefsvm.train"
 QUEUE = "prefsvm"
+PART_TASK = "prefsvm.part"
+PART_QUEUE = "prefsvm-parts"
+"""Doorbells for parts of running jobs are apart from those for jobs, which the dispatcher counts."""
 CHANNEL = "prefsvm_jobs"
 """Postgres notification channel: "some row waits for the dispatcher"."""
 
@@ -31,6 +35,7 @@ def celery_settings(broker_url: str) -> dict[str, Any]:
         "broker_connection_max_retries": None,
         # By default redis-py waits for ever on a frozen server, and so would a publisher.
         "broker_transport_options": {"socket_timeout": 5, "socket_connect_timeout": 2, "health_check_interval": 10},
+        "task_queues": {name: {"routing_key": name} for name in (QUEUE, PART_QUEUE)},
         "task_default_queue": QUEUE,
         "task_create_missing_queues": False,
         "task_serializer": "json",

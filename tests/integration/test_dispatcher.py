@@ -23,7 +23,7 @@ from service.jobs.doorbell import QUEUE, TASK
 from service.jobs.lease import JobLifecycle
 from service.local.servers import RedisServer, wait_ready
 from service.settings import Settings
-from worker.transport import job_id_of
+from worker.transport import id_in
 
 
 def client_of(url: str) -> redis.Redis:
@@ -32,7 +32,7 @@ def client_of(url: str) -> redis.Redis:
 
 def bells(broker: redis.Redis) -> list[str | None]:
     """Job ids that wait in the broker, first rung first."""
-    return [job_id_of(json.loads(line)) for line in reversed(broker.lrange(QUEUE, 0, -1))]
+    return [id_in(json.loads(line)) for line in reversed(broker.lrange(QUEUE, 0, -1))]
 
 
 @pytest.fixture

@@ -12,11 +12,63 @@ import subprocess
 import time
 from pathlib import Path
 
-from worker.protocol import MODEL_FILE, Job, JobError, Reporter, Result
+from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
 
 
 def warm_up() -> None:
     time.sleep(float(os.environ.get("STANDIN_WARM_UP_SECONDS", "0")))
+
+
+def numerics() -> str:
+    return os.environ.get("STANDIN_NUMERICS", "standin")
+
+
+def run_part(job: Job, reporter: Reporter) -> None:
+    from solver.parts import OnePart, PartComputed
+    from solver.tensor_file import read_tensors, write_tensors
+
+    wanted = job.part
+    known = {
+        stage: [read_tensors(Path(job.scratch, part_file(stage, number)))[0] for number in range(count)]
+        for stage, count in wanted["known"].items()
+    }
+    try:
+        _parts(job, reporter, OnePart(wanted["stage"], wanted["number"], known, wanted["cache_bytes"]), "part")
+    except PartComputed as computed:
+        if reporter.is_to_stop:
+            raise JobError("stopped", "the part was not finished") from None
+        write_tensors(Path(job.scratch, PART_FILE), computed.result, {})
+
+
+def _parts(job: Job, reporter: Reporter, parts, who: str) -> list[float | None]:
+    """Two stages of parts that take their time; the second one's results depend on the first one's."""
+    import numpy as np
+
+    def stage(name: str, before: float) -> list[float | None]:
+        def compute(numbers):
+            results = []
+            for number in numbers:
+                note(job, f"{who} {name} {number} {os.getpid()}")
+                until = time.monotonic() + job.request["seconds"]
+                if who == "part" and job.request.get("die_elsewhere"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                while time.monotonic() < until and not reporter.progress("training", 0.5):
+                    time.sleep(0.01)
+                stopped = reporter.is_to_stop
+                results.append(None if stopped else {"value": np.array([before + number / 3])})
+            return results
+
+        found = parts.compute(name, job.request["parts"], compute)
+        return [None if result is None else float(result["value"][0]) for result in found]
+
+    first = stage("first", 1.0)
+    return stage("second", sum(value or 0.0 for value in first)) if job.request.get("stages", 1) == 2 else first
+
+
+def note(job: Job, line: str) -> None:
+    if job.request.get("parts_note"):
+        with Path(job.request["parts_note"]).open("a") as file:
+            file.write(line + "\n")
 
 
 def _finish(job: Job, status: str, **report: object) -> Result:
@@ -44,6 +96,12 @@ def run(job: Job, reporter: Reporter) -> Result:
     elif do == "die":
         if job.attempt <= job.request.get("times", 99):
             os.kill(os.getpid(), signal.SIGKILL)
+    elif do == "parts":
+        from worker.shared_parts import SharedParts
+
+        parts = SharedParts(reporter, Path(job.scratch), worth_seconds=0.2)
+        values = _parts(job, reporter, parts, "own")
+        return _finish(job, "stopped" if reporter.is_to_stop else "met", values=values, parts=parts.report)
     elif do == "exit":
         os._exit(7)
     elif do == "eat":

@@ -19,7 +19,7 @@ from service.settings import Settings
 from worker.protocol import Job, Reporter, storable
 from worker.spare import SECRETS, child_environment
 from worker.supervise import describe_exit
-from worker.transport import frame_for, job_id_of
+from worker.transport import frame_for, id_in
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats() | st.text(st.characters()),
@@ -113,7 +113,7 @@ def test_the_environment_of_a_child() -> None:
 
 def test_a_doorbell_is_read_and_made_alike() -> None:
     job_id = new_id("job")
-    assert job_id_of(frame_for(job_id)) == job_id
+    assert id_in(frame_for(job_id)) == job_id
 
 
 def _body(value: Any) -> dict[str, Any]:
@@ -130,14 +130,14 @@ def _body(value: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_what_is_no_doorbell_is_none(frame: Any) -> None:
-    assert job_id_of(frame) is None
+    assert id_in(frame) is None
 
 
 @given(JSON)
 def test_no_frame_whatever_raises(value: Any) -> None:
-    assert job_id_of(value) is None
-    assert job_id_of({"body": value}) is None
-    assert job_id_of(_body(storable(value))) is None
+    assert id_in(value) is None
+    assert id_in({"body": value}) is None
+    assert id_in(_body(storable(value))) is None
 
 
 def test_fault_plans() -> None:

@@ -1,0 +1,194 @@
+"""The supervisor's half of sharing a job's parts: it speaks with the database for the child, which has no way there.
+
+The child asks, one question at a time, and waits for the answer:
+
+* ``others``: how many workers are there that compute the same bits? Nothing is written before there is one.
+* ``share``: cut this stage into so many parts; some are done, their results lie in the scratch folder.
+* ``take``: what shall be computed here next? The answer names parts; or says that all are done, and that the results of
+  others lie in the scratch folder; or, when the database is away, that the child is alone again.
+* ``computed``: these parts are done here, their results lie in the scratch folder.
+
+What others are slow with is never waited for longer than they hold a lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from service.db.session import AWAY, Database
+from service.jobs.faults import fault
+from service.jobs.lease import Claim
+from service.jobs.parts import OwnClaim, PartLifecycle, Worker
+from worker.protocol import part_file
+
+log = logging.getLogger("prefsvm.worker")
+
+LOOK_SECONDS = 0.2
+"""How often it is looked whether the others are done, when nothing is left to compute here."""
+AWAY_SECONDS = 5.0
+"""After so long without the database the child computes by itself what is missing."""
+
+
+class Sharing:
+    """Answers the questions of one child about parts, in a thread of its own.
+
+    Parameters
+    ----------
+    database : Database
+    parts : PartLifecycle
+    claim : Claim
+        The job, as this worker holds it.
+    worker : Worker or None
+        This one; None if it is not known yet what it computes.
+    scratch : Path
+        The job's folder.
+    answer : callable
+        Sends an answer to the child.
+    tell : callable
+        Called with what a stage came to, for the events of the job.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        parts: PartLifecycle,
+        claim: Claim,
+        worker: Worker | None,
+        scratch: Path,
+        answer: Callable[[dict[str, Any]], None],
+        tell: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._database = database
+        self._parts = parts
+        self._claim = claim
+        self._worker = worker
+        self._scratch = scratch
+        self._answer = answer
+        self._tell = tell
+        self._questions: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        self._mine: list[OwnClaim] = []
+        self._elsewhere: dict[str, set[int]] = {}
+        """By stage, the parts whose results came from others."""
+        self._thread: threading.Thread | None = None
+
+    def ask(self, question: dict[str, Any]) -> None:
+        """Take a question of the child; it is answered later."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="sharing", daemon=True)
+            self._thread.start()
+        self._questions.put(question)
+
+    def stop(self) -> None:
+        """Answer no more, and withdraw the parts that there are."""
+        if self._thread is None:
+            return
+        self._stopped.set()
+        self._questions.put(None)
+        self._thread.join(10)
+        if self._elsewhere:
+            try:
+                with self._database.transaction() as session:
+                    self._parts.withdraw(session, self._claim)
+            except AWAY:
+                return  # The dispatcher sweeps them up.
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                question = self._questions.get(timeout=self._parts.lease_seconds / 3)
+            except queue.Empty:
+                self._renew()
+                continue
+            if question is None:
+                return
+            answer = self._look_up(question)
+            if answer is not None:
+                self._answer({"question": question["question"], **answer})
+
+    def _renew(self) -> None:
+        if not self._mine:
+            return
+        try:
+            with self._database.transaction() as session:
+                self._parts.renew_own(session, self._mine)
+        except AWAY:
+            return  # Should somebody else take them meanwhile, that is work done twice and nothing worse.
+
+    def _look_up(self, question: dict[str, Any]) -> dict[str, Any] | None:
+        kind = question["type"]
+        if kind == "others":
+            return {"others": self._others()}
+        stage = str(question["stage"])
+        answer: dict[str, Any] | None
+        given_up_at = time.monotonic() + AWAY_SECONDS
+        while not self._stopped.is_set():
+            try:
+                if kind == "share":
+                    answer = self._share(question)
+                elif kind == "computed":
+                    answer = self._computed(stage, question["numbers"])
+                else:
+                    answer = self._take(stage, int(question["most"]))
+                if answer is not None:
+                    return answer
+                given_up_at = time.monotonic() + AWAY_SECONDS
+            except AWAY as error:
+                if time.monotonic() > given_up_at:
+                    log.warning("%s: alone again (%s)", self._claim.job_id, type(error).__name__)
+                    return {"alone": True}
+            self._stopped.wait(LOOK_SECONDS)
+        return None
+
+    def _others(self) -> int:
+        if self._worker is None:
+            return 0
+        try:
+            with self._database.transaction() as session:
+                return self._parts.others(session, self._worker)
+        except AWAY:
+            return 0
+
+    def _share(self, question: dict[str, Any]) -> dict[str, Any]:
+        assert self._worker is not None  # noqa: S101 (there are others only for a worker that is known)
+        stage, count, cache_bytes = str(question["stage"]), int(question["count"]), int(question["cache_bytes"])
+        results = {number: self._read(stage, number) for number in question["done"]}
+        with self._database.transaction() as session:
+            shared = self._parts.share(session, self._claim, self._worker, stage, count, cache_bytes, results)
+        fault("after_share")
+        self._elsewhere.setdefault(stage, set())
+        return {} if shared else {"alone": True}
+
+    def _take(self, stage: str, most: int) -> dict[str, Any] | None:
+        assert self._worker is not None  # noqa: S101 (as above)
+        elsewhere = self._elsewhere[stage]
+        with self._database.transaction() as session:
+            self._mine = self._parts.claim_own(session, self._claim, self._worker, stage, most)
+            if self._mine:
+                return {"compute": [part.number for part in self._mine]}
+            state = self._parts.state(session, self._claim, stage, self._worker, sorted(elsewhere))
+        for number, result in state.elsewhere.items():
+            (self._scratch / part_file(stage, number)).write_bytes(result)
+            elsewhere.add(number)
+        if state.unfinished:
+            return None
+        self._tell({"stage": stage, "parts": state.parts, "elsewhere": len(elsewhere)})
+        return {"elsewhere": sorted(elsewhere)}
+
+    def _computed(self, stage: str, numbers: Sequence[int]) -> dict[str, Any]:
+        fault("before_own_part")
+        done = [part for part in self._mine if part.number in numbers]
+        results = {part.number: self._read(stage, part.number) for part in done}
+        with self._database.transaction() as session:
+            self._parts.finish_own(session, done, results)
+        self._mine = []
+        return {}
+
+    def _read(self, stage: str, number: int) -> bytes:
+        return (self._scratch / part_file(stage, number)).read_bytes()
