@@ -518,6 +518,11 @@ class SparsePool(CachedPool):
         terms = -self._scale * self._squares[samples] if self._rbf else np.full(len(columns), self._coef0)
         return Wt.reshape(-1), lookup, terms.astype(np.float32)
 
+    @property
+    def features(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], FloatArray]:
+        """Row ends, indices and float32 values of all samples."""
+        return self._indptr, self._indices, self._data
+
     def _column_terms(self) -> FloatArray:
         if self._rbf:
             return (-self._scale * self._squares[self.samples]).astype(np.float32)
@@ -527,25 +532,24 @@ class SparsePool(CachedPool):
         return elements * (2e-10 * self._per_row + 5e-10)
 
     def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
-        q = len(columns)
-        rows, terms = self.samples[columns], self._column_terms()[columns]
-        for r in range(0, q, self._batch):
-            # rows r … of the batch's columns, and by symmetry its rows
-            Wt, lookup, row_terms = self._left(columns[r : r + self._batch])
-            k = row_terms.size
-            part = np.empty((q - r, k), np.float32)
-
-            def fill(
-                s: int, e: int, r: int = r, Wt: Any = Wt, lookup: Any = lookup, own: Any = row_terms, part: Any = part
-            ) -> None:
-                tiles.sparse_block(
-                    Wt, lookup, own.size, self._indptr, self._indices, self._data, rows[r:], own, terms[r:], part, s,
-                    e, self._form, self._degree,
-                )  # fmt: skip
-
-            for_ranges(fill, q - r, 16, work=self._seconds((q - r) * k))
-            out[r:, r : r + k] = part
-            out[r : r + k, r:] = part.T
+        rows = self.samples[columns]
+        q = rows.size
+        entries = int((self._indptr[rows + 1] - self._indptr[rows]).sum())
+        begins = np.zeros(self._X.shape[1] + 1, np.int64)
+        lists = begins, np.empty(entries, np.int32), np.empty(entries, np.float32)
+        tiles.list_by_feature(self._indptr, self._indices, self._data, rows, *lists)
+        terms = self._column_terms()[columns]
+        own = terms if self._rbf else np.full(q, self._coef0, np.float32)
+        factor = np.float32((2.0 if self._rbf else 1.0) * self._scale)
+        # each entry meets its list, on average half of it
+        work = 5e-10 * float((np.diff(begins).astype(np.float64) ** 2).sum())
+        for_ranges(
+            lambda s, e: tiles.sparse_block(
+                self._indptr, self._indices, self._data, rows, *lists, factor, own, terms, out, s, e, self._form,
+                self._degree,
+            ),
+            q, 32, work=work,
+        )  # fmt: skip
         if self._rbf:
             np.fill_diagonal(out, 1.0)
 
@@ -734,16 +738,33 @@ class LinearPool(Pool):
 
 
 class SparseLinearPool(LinearPool):
-    """As ``LinearPool`` for CSR features."""
+    """As ``LinearPool`` for CSR features, by the same loops in float32 that make the blocks."""
 
     def __init__(self, X: Any) -> None:
         super().__init__(X)
         self._blocks = SparsePool(X, np.empty(0), "linear", 1.0, 1, 0.0)
+        self._change = np.zeros(X.shape[1])  # of w; kept, as fresh memory is dear
 
-    def _append(self, new: IndexArray) -> None:
-        super()._append(new)
+    def _append(self, new: IndexArray) -> None:  # noqa: ARG002
         self._blocks.samples = self.samples
 
     def block(self, columns: IndexArray) -> FloatArray:
         """Kernel values among some columns, (q, q) float32."""
         return self._blocks.compute_block(columns)
+
+    def update(
+        self,
+        columns: IndexArray,
+        coefficients: FloatArray,
+        F: FloatArray,
+        keep: BoolArray,  # noqa: ARG002
+        begin: int = 0,
+    ) -> None:
+        """``F[begin:] += X (Xᵀ coefficients)``."""
+        features, w, m = self._blocks.features, self._change, self.samples.size
+        w[:] = 0.0
+        tiles.add_sparse_rows(*features, self.samples[columns], coefficients, w)
+        for_ranges(
+            lambda s, e: tiles.add_sparse_scores(*features, self.samples, w, F, begin + s, begin + e),
+            m - begin, 1024, work=1.5e-9 * features[0][-1] * (m - begin) / max(1, self.n_samples),
+        )  # fmt: skip

@@ -14,10 +14,10 @@ from numba import njit
 from solver.simd import LANES, exp2_nonpositive, exp2_nonpositive_double, popcount, sparse_dots
 
 __all__ = [
-    "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "binary_block", "binary_rows", "centred_rows",
-    "centred_squares", "count_not_below",
-    "dense_block", "dense_rows", "exact_sums", "gather_rows", "look_at_features", "mostly_zero_block",
-    "mostly_zero_rows", "nonzeros_of", "sparse_block", "sparse_rows", "spread", "symmetric_block",
+    "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "add_sparse_rows", "add_sparse_scores", "binary_block",
+    "binary_rows", "centred_rows", "centred_squares", "count_not_below", "dense_block", "dense_rows", "exact_sums",
+    "gather_rows", "list_by_feature", "look_at_features", "mostly_zero_block", "mostly_zero_rows", "nonzeros_of",
+    "sparse_block", "sparse_rows", "spread", "symmetric_block",
 ]  # fmt: skip
 
 # what turns the tile's matrix product into kernel values
@@ -281,19 +281,99 @@ def sparse_rows(
 
 
 @njit(cache=True, nogil=True)
+def list_by_feature(indptr: Any, indices: Any, data: Any, rows: Any, begins: Any, places: Any, values: Any) -> None:
+    """Turn some CSR rows into lists of who has a feature: places in ``rows``, ascending, and values.
+
+    ``begins`` of (features + 1,) is zeroed on entry and tells on return where each list begins.
+    """
+    for r in rows:
+        for z in range(indptr[r], indptr[r + 1]):
+            begins[indices[z]] += 1
+    total = 0
+    for f in range(begins.size):
+        count = begins[f]
+        begins[f] = total
+        total += count
+    # the lists are filled, which moves each begin to its list's end, that is to the next one's begin
+    for i in range(rows.size):
+        for z in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            e = begins[indices[z]]
+            places[e] = i
+            values[e] = data[z]
+            begins[indices[z]] = e + 1
+    for f in range(begins.size - 1, 0, -1):
+        begins[f] = begins[f - 1]
+    begins[0] = 0
+
+
+_ROWS_MIRRORED = 16
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
 def sparse_block(
-    Wt: Any, lookup: Any, k: int, indptr: Any, indices: Any, data: Any, rows: Any, row_terms: Any, column_terms: Any,
-    block: Any, begin: int, end: int, form: int, degree: int,
+    indptr: Any, indices: Any, data: Any, rows: Any, begins: Any, places: Any, values: Any, factor: Any, row_terms: Any,
+    column_terms: Any, block: Any, begin: int, end: int, form: int, degree: int,
 ) -> None:  # fmt: skip
-    """Fill rows begin … end of a (q, k) kernel block, whose row r is the CSR row ``rows[r]``."""
-    uk = np.uint64(k)
-    line = np.empty(k, np.float32)
-    products = np.empty(k, np.float32)
+    """Fill rows begin … end of a symmetric kernel block up to its diagonal, and the columns that mirror them.
+
+    Work is done only where two rows have a feature in common.
+
+    Parameters
+    ----------
+    begins, places, values
+        The rows by feature, from ``list_by_feature``.
+    factor, row_terms, column_terms : float32
+        ``factor · products + row_terms + column_terms`` is what the form is applied to.
+    """
+    q = np.uint64(rows.size)
+    out = block.reshape(-1)
+    for first in range(begin, end, _ROWS_MIRRORED):
+        last = min(end, first + _ROWS_MIRRORED)
+        for i in range(first, last):
+            o, length = np.uint64(i) * q, np.uint64(i + 1)
+            for t in range(_0, length):
+                out[o + t] = np.float32(0)
+            for z in range(np.uint64(indptr[rows[i]]), np.uint64(indptr[rows[i] + 1])):
+                value, feature = data[z], np.uint64(indices[z])
+                for e in range(np.uint64(begins[feature]), np.uint64(begins[feature + _1])):
+                    place = np.uint64(places[e])
+                    if place >= length:
+                        break
+                    out[o + place] += value * values[e]
+            own = row_terms[i]
+            for t in range(_0, length):
+                out[o + t] = factor * out[o + t] + (own + column_terms[t])
+            _transform(out[o : o + length], form, degree)
+        for t in range(_0, np.uint64(last)):
+            for r in range(max(first, int(t)), last):
+                out[t * q + np.uint64(r)] = out[np.uint64(r) * q + t]
+
+
+@njit(cache=True, nogil=True)
+def add_sparse_rows(indptr: Any, indices: Any, data: Any, rows: Any, coefficients: Any, w: Any) -> None:
+    """``w += Σ_j coefficients_j x_j`` in float64 over some CSR rows."""
+    for i in range(rows.size):
+        for z in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            w[indices[z]] += coefficients[i] * data[z]
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def add_sparse_scores(indptr: Any, indices: Any, data: Any, rows: Any, w: Any, F: Any, begin: int, end: int) -> None:
+    """``F[t] += w · x`` in float64 for the CSR rows ``rows[begin:end]``."""
     for t in range(begin, end):
-        _sparse_products(Wt, lookup, uk, indptr, indices, data, rows, t, t + 1, products, line)
-        for r in range(k):
-            block[t, r] = products[r] + row_terms[r] + column_terms[t]
-    _transform(block[begin:end].reshape(-1), form, degree)
+        # four sums, so that additions need not wait for each other; unsigned indices spare a check
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        z, end_of_row = np.uint64(indptr[rows[t]]), np.uint64(indptr[rows[t] + 1])
+        while z + _4 <= end_of_row:
+            a += w[np.uint64(indices[z])] * data[z]
+            b += w[np.uint64(indices[z + _1])] * data[z + _1]
+            c += w[np.uint64(indices[z + _2])] * data[z + _2]
+            d += w[np.uint64(indices[z + _3])] * data[z + _3]
+            z += _4
+        while z < end_of_row:
+            a += w[np.uint64(indices[z])] * data[z]
+            z += _1
+        F[t] += (a + b) + (c + d)
 
 
 _LANES = np.uint64(LANES)
