@@ -111,6 +111,7 @@ def tar_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
         if len(block) < BLOCK_BYTES:
             raise _truncated()
         if not block.strip(b"\0"):
+            source.skip_rest()  # whether a packed one is whole shows at its end
             return
         try:
             info = tarfile.TarInfo.frombuf(block, "utf-8", "replace")
@@ -194,6 +195,11 @@ class _Source:
             passed = min(size, len(self._rest))
             self._rest = self._rest[passed:]
             size -= passed
+
+    def skip_rest(self) -> None:
+        """Pass over all that is left."""
+        while self._next():
+            pass
 
     def _next(self) -> bool:
         self._rest = memoryview(next(self._chunks, b""))

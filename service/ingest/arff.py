@@ -88,7 +88,7 @@ class _Reader:
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         """Yield what is neither empty nor a comment, with its line."""
-        chunks = with_bounded_lines(recoded(unpacked(self._path, self._limits), "utf-8"), self._limits.max_line_bytes)
+        chunks = with_bounded_lines(recoded(unpacked(self._path, self._limits), None), self._limits.max_line_bytes)
         text = io.TextIOWrapper(io.BufferedReader(ChunkReader(chunks), 1 << 20), encoding="utf-8")
         for number, line in enumerate(text, start=1):
             stripped = line.strip()

@@ -57,15 +57,18 @@ class _Reader:
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """Yield each object with the number of its line."""
-        chunks = with_bounded_lines(recoded(unpacked(self._path, self._limits), "utf-8"), self._limits.max_line_bytes)
+        chunks = with_bounded_lines(recoded(unpacked(self._path, self._limits), None), self._limits.max_line_bytes)
         for number, line in enumerate(io.BufferedReader(ChunkReader(chunks), 1 << 20), start=1):
             if line.isspace():
                 continue
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                # Its messages name what was expected and where, never what was read.
-                raise IngestError("malformed", f"not JSON: {error}; expected one object a line", line=number) from None
+                # Its messages name what was expected, never what was read; the line in them is that of this one line.
+                place = f"at character {error.pos + 1} of the line"
+                raise IngestError(
+                    "malformed", f"not JSON: {error.msg}, {place}; expected one object a line", line=number
+                ) from None
             if not isinstance(row, dict):
                 raise IngestError("malformed", "not an object; expected one object a line", line=number)
             if _has_repeated_names(line, row):

@@ -57,7 +57,16 @@ def read_mailbox(path: Path, options: TableOptions, limits: Limits, output: Path
     forced = forced_kinds(options.columns, COLUMNS)
     kinds = {position: forced.get(position, KINDS[name]) for position, name in enumerate(COLUMNS)}
     storage = [stored_as(kinds[position]) for position in range(len(COLUMNS))]
-    columnar = store_arrays(output, COLUMNS, storage, reader.batches, limits, warnings, kinds)
+    try:
+        columnar = store_arrays(output, COLUMNS, storage, reader.batches, limits, warnings, kinds)
+    except IngestError as error:
+        if error.code == "empty" and reader.skipped:
+            raise IngestError(
+                "empty",
+                f"none of the {reader.skipped} files of the archive is a mail, which begins with lines as Subject: …; "
+                "a packed table is taken as .csv.gz",
+            ) from None
+        raise
     if reader.skipped:
         warnings.append(f"{reader.skipped} files of the archive are no mails and were left out")
     warnings.append(

@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 
 from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
 from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
-from service.ingest.numbers import has_leading_zeros, has_outer_blanks
+from service.ingest.numbers import has_leading_zeros, has_outer_blanks, plain_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import ColumnProfile
 
 PROSE_WORDS = 3
 """Texts of so many words on average are free text, if there are many of them, as `solver.features` sees it."""
 PROSE_VALUES = 20
+MIN_NUMBERED_ROWS = 20
+MOST_CLASSES = 2
+"""Texts that are so many different numbers are labels."""
 SAMPLED_CHARACTERS = 1000
 """Of a text, that are looked at for words."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -47,6 +50,8 @@ class ColumnStatistics:
         self._min = math.inf
         self._max = -math.inf
         self._leading_zeros = False
+        self._next_row: float | None = None
+        self._numbers_rows = True
 
     def add(self, array: pa.Array) -> None:
         """Take a batch of float64 or string into account."""
@@ -66,6 +71,31 @@ class ColumnStatistics:
             bounds = pc.min_max(array).as_py()
             self._min = min(self._min, bounds["min"])
             self._max = max(self._max, bounds["max"])
+        self._numbers_rows = self._numbers_rows and self._is_number and self._goes_on(array)
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether the column counts the rows, from 0 or 1 on: the index of a table that somebody wrote along."""
+        return self._numbers_rows and self._rows >= MIN_NUMBERED_ROWS
+
+    @property
+    def holds_quoted_numbers(self) -> bool:
+        """Whether it is a column of texts which all are numbers; of too many different ones that is not known."""
+        sample = self._counts if self._counts is not None else self._sample
+        many = not self._is_number and MOST_CLASSES < len(sample) < MAX_DISTINCT
+        return many and plain_numbers(pa.array(list(sample), pa.string())) is not None
+
+    def _goes_on(self, array: pa.Array) -> bool:
+        if array.null_count or not len(array):
+            return not array.null_count
+        values = _items(array, np.float64)
+        begin = self._next_row
+        if begin is None:
+            begin = values[0] if values[0] in (0, 1) else -1.0
+        self._next_row = begin + len(values)
+        if begin < 0 or values[0] != begin or values[-1] != self._next_row - 1:
+            return False
+        return bool((np.diff(values) == 1).all())
 
     def mixes_booleans(self) -> bool:
         """Tell whether all texts are ``true`` or ``false``, one of them in several spellings."""

@@ -29,6 +29,7 @@ _OTHER_FILES = {
     b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it by gzip",
 }
 """What files begin with that are no text, and what they are."""
+_OTHER_ENCODING = ", or another encoding by the option of that name (such as utf-16, or cp1252 of many Windows files)"
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
 
 
@@ -139,10 +140,11 @@ def _members(file: BinaryIO, decompressor: type[_Decompressor], name: str, limit
             raise IngestError("truncated", f"the {name} file ends too early; its end is missing")
 
 
-def recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+def recoded(chunks: Iterator[bytes], encoding: str | None) -> Iterator[bytes]:
     """Turn text in any encoding into UTF-8 without a byte order mark, and check it.
 
-    What begins with a byte order mark of UTF-16 is read as that where UTF-8 was expected: it can be nothing else.
+    Without an `encoding` the format has no option for it, and is UTF-8. What begins with a byte order mark of UTF-16 is
+    read as that where UTF-8 was expected: it can be nothing else.
 
     Raises
     ------
@@ -150,6 +152,8 @@ def recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         ``bad_encoding`` with the line where it was noticed; NUL characters count as such, because no text has them.
         ``malformed`` for what is no text at all.
     """
+    advice = "" if encoding is None else _OTHER_ENCODING
+    encoding = encoding or "utf-8"
     first = next(chunks, b"")
     _refuse_other_files(first)
     if encoding == "utf-8" and first.startswith(UTF_16_MARKS):
@@ -168,8 +172,7 @@ def recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
             except UnicodeDecodeError as error:
                 raise IngestError(
                     "bad_encoding",
-                    f"not {encoding} text; expected {encoding}, or another encoding by the option of that name (files "
-                    "of Windows are often in cp1252)",
+                    f"not {encoding} text; expected {encoding}{advice}",
                     line=line + error.object.count(b"\n", 0, error.start),
                 ) from None
             if encoding != "utf-8" and at_start:
@@ -182,7 +185,7 @@ def recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         if b"\0" in out:
             raise IngestError(
                 "bad_encoding",
-                "a NUL character: not a text file, or in another encoding (such as utf-16), which an option can name",
+                f"a NUL character; expected text in {encoding}{advice}",
                 line=line + out.count(b"\n", 0, out.index(b"\0")),
             )
         line += out.count(b"\n")

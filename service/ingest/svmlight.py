@@ -81,7 +81,7 @@ def read_svmlight(path: Path, options: SvmlightOptions, limits: Limits, output: 
 
 def _blocks(path: Path, limits: Limits) -> Iterator[tuple[int, bytes]]:
     """Yield whole lines, some megabytes at a time, and the number of the first."""
-    chunks = with_bounded_lines(recoded(unpacked(path, limits), "utf-8"), limits.max_line_bytes)
+    chunks = with_bounded_lines(recoded(unpacked(path, limits), None), limits.max_line_bytes)
     line = 1
     waiting: list[bytes] = []
     size = 0
@@ -204,5 +204,7 @@ def _parse_line_by_line(block: bytes, first_line: int, limits: Limits) -> _Rows:
 def _finite(text: bytes, what: str, line: int) -> float:
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value):
-        raise IngestError("bad_value", f"{what} is not a finite number", line=line)
+        raise IngestError(
+            "bad_value", f"{what} is not a finite number; expected lines of label index:value …, all numbers", line=line
+        )
     return value

@@ -218,6 +218,17 @@ class _TableWriter:
             for profile in profiles
             if profile.kind == "category" and profile.values and _differ_in_case_only(profile.values)
         ]
+        warnings += [
+            f"column {column.name!r} counts the rows; leave it out of the features unless it measures something"
+            for column in self._columns
+            if column.numbers_rows
+        ]
+        warnings += [
+            f"column {column.name!r} is text, and all of its texts are numbers; if it measures something, say number "
+            "for it in option columns"
+            for position, column in enumerate(self._columns)
+            if position not in self._kinds and column.holds_quoted_numbers
+        ]
         return Columnar("table", rows, profiles, duplicate_rows=self._comparison.duplicates())
 
     def discard(self) -> None:

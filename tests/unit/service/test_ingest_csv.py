@@ -437,3 +437,14 @@ def test_columns_without_names_get_one_remark() -> None:
 
 def test_bzip2() -> None:
     assert Read(bz2.compress(ROWS), "csv").table == SAME
+
+
+def test_a_column_that_counts_the_rows_is_remarked_on() -> None:
+    def read(values: list[int]) -> list[str]:
+        return Read(("n,x\n" + "".join(f"{value},{value % 7}\n" for value in values)).encode(), "csv").warnings
+
+    for first in (0, 1):
+        (warning,) = read([*range(first, 300_000 + first)])  # several batches
+        assert "column 'n' counts the rows" in warning
+    for values in ([*range(19)], [*range(2, 60)], [*range(40), 41], [*range(59, -1, -1)]):
+        assert read(values) == []

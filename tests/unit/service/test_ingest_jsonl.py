@@ -98,3 +98,18 @@ def test_round_trip(rows: list[dict[str, object]]) -> None:
                 assert kept == value
             else:
                 assert math.isclose(float(kept), value)
+
+
+def test_numbers_in_quotes_are_remarked_on() -> None:
+    lines = "".join(f'{{"x": "{i}.5", "zip": "0{i}", "y": "{i % 2}"}}\n' for i in range(9)).encode()
+    (warning,) = Read(lines, "jsonl").warnings
+    assert "column 'x' is text, and all of its texts are numbers" in warning
+    assert Read(lines, "jsonl", {"columns": {"x": "category"}}).warnings == []
+
+
+def test_the_place_of_what_is_no_json() -> None:
+    error = refusal(b'{"a": 1}\n{"a": 1,}\n', "jsonl")
+    assert error.line == 2
+    assert "at character 8 of the line" in error.message
+    assert "line 1" not in error.message
+    assert "option" not in refusal(b'{"a": "\xff"}\n', "jsonl").message  # it has none for the encoding

@@ -140,3 +140,24 @@ def test_large_messages_are_cut_with_a_warning() -> None:
     read = Read(data, "mail")
     assert [len(body) for body in read.table["body"]] == [1 << 20, 2]
     assert any(warning.startswith("1 mails are larger") for warning in read.warnings)
+
+
+def test_a_packed_archive_has_to_be_whole() -> None:
+    """Also where what is missing is after the last mail: only its end tells that the rest is what was packed."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        raw = b"Subject: x\n\nbody\n"
+        entry = tarfile.TarInfo("ham/1.eml")
+        entry.size = len(raw)
+        tar.addfile(entry, io.BytesIO(raw))
+    assert Read(packed.getvalue(), "mail").rows == 1
+    assert refusal(packed.getvalue()[:-8], "mail").code == "truncated"
+
+
+def test_an_archive_without_mails_says_so() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("data.csv", "a,b\n1,2\n")
+    error = refusal(packed.getvalue(), "mail")
+    assert error.code == "empty"
+    assert "none of the 1 files of the archive is a mail" in error.message
