@@ -26,8 +26,10 @@ demo: .venv/installed  ## the main job, end to end, on real data
 serve: .venv/installed  ## the whole stack in the foreground until Ctrl-C (make serve ARGS="--port 9000")
 	@$(BIN)/prefsvm serve $(ARGS)
 
+# The solvers are compiled once, and not by every process that the tests start at once; long test files come first.
 test: .venv/installed  ## all quick tests, with a real Postgres and a real Redis protocol server
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/python -P -c 'from worker.fit import warm_up; warm_up()'
+	@$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: .venv/installed  ## the tests that take minutes
 	@$(BIN)/pytest -m slow --timeout 1800 $(ARGS)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 import redis
@@ -27,6 +28,10 @@ from service.local.servers import (
     wait_ready,
 )
 from service.settings import Settings
+
+# How long one example takes depends on what else the machine does; tests of speed measure it themselves.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 TEMPLATE = "template_prefsvm"
 _numbers = itertools.count(1)

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
 import time
 from collections import Counter
 
+log = logging.getLogger(__name__)
 VARIABLE = "PREFSVM_FAULT"
 STALL_SECONDS = 2.0
 ACTIONS = ("exit", "raise", "stall")
@@ -54,6 +56,8 @@ def fault(name: str) -> None:
     with _lock:
         _passed[name] += 1
         action = _plan.get((name, _passed[name]))
+    if action is not None:
+        log.warning("planned fault: %s:%s", name, action)
     if action == "exit":
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "raise":

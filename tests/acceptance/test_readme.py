@@ -39,7 +39,7 @@ def test_the_walk_with_curl(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=150,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

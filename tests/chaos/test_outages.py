@@ -35,36 +35,43 @@ def open_jobs(stack: ChaosStack) -> int:
 def test_a_key_sent_five_times_makes_one_job_though_the_api_is_killed(
     stack: ChaosStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keys, times = 300, 5
+    keys, times = 1000, 5
     stack.start_servers()
     stack.api.start()
     stack.wait_until_ready(worker=False)
     dataset = upload(stack)
     refused = 0
 
-    def post(number: int) -> tuple[int, str]:
+    answers: list[tuple[int, str]] = []
+
+    def post(client: httpx.Client, number: int) -> str:
         nonlocal refused
         deadline = time.monotonic() + 120
-        with stack.client() as client:
-            while time.monotonic() < deadline:
-                with suppress(httpx.HTTPError):
-                    headers = {"Idempotency-Key": str(number)}
-                    answer = client.post("/train", json=training(dataset, number), headers=headers)
-                    if answer.status_code == 202:
-                        return number, answer.text
-                    assert answer.status_code == 503, answer.text
-                refused += 1
-                time.sleep(0.2)
+        while time.monotonic() < deadline:
+            with suppress(httpx.HTTPError):
+                headers = {"Idempotency-Key": str(number)}
+                answer = client.post("/train", json=training(dataset, number), headers=headers)
+                if answer.status_code == 202:
+                    return answer.text
+                assert answer.status_code == 503, answer.text
+            refused += 1
+            time.sleep(0.2)
         raise AssertionError("not accepted in time")
+
+    def post_all(numbers: list[int]) -> None:
+        with stack.client() as client:
+            for number in numbers:
+                answers.append((number, post(client, number)))  # noqa: PERF401 (others count meanwhile)
 
     order = [number for number in range(keys) for _ in range(times)]
     with ThreadPoolExecutor(10) as clients:
-        sent = [clients.submit(post, number) for number in order]
+        sent = [clients.submit(post_all, order[first::10]) for first in range(10)]
         for share in (3, 2):  # after a third, after a half
-            wait_for(lambda share=share: sum(one.done() for one in sent) >= len(sent) // share, 240)  # type: ignore[misc]
+            wait_for(lambda share=share: len(answers) >= len(order) // share, 300)  # type: ignore[misc]
             stack.api.kill(with_children=False)
             stack.api.start()
-        answers = [one.result() for one in sent]
+        for one in sent:
+            one.result()
     rows = stack.query("SELECT id FROM jobs")
     with capsys.disabled():
         print(f"\n{keys} keys, each sent {times} times, API killed twice: {len(rows)} jobs, {refused} sent again")
@@ -77,66 +84,68 @@ def test_a_key_sent_five_times_makes_one_job_though_the_api_is_killed(
     assert other.status_code == 409
 
 
+@pytest.mark.timeout(900)
 def test_the_broker_emptied_full_frozen_and_back(stack: ChaosStack, capsys: pytest.CaptureFixture[str]) -> None:
-    """200 trainings wait; the API never notices what becomes of the broker, and afterwards all of them are run."""
+    """500 trainings wait; the API never notices what becomes of the broker, and afterwards all of them are run."""
     stack.start()
     dataset = upload(stack)
     broker = redis.Redis(unix_socket_path=str(stack.folder / "redis.sock"))
     number = 0
 
-    def send_some(count: int) -> list[float]:
+    def send_some(what: str, count: int, over_seconds: float = 0.0) -> list[float]:
         nonlocal number
         seconds = []
+        began = time.monotonic()
         with stack.client() as client:
-            for _ in range(count):
+            for sent in range(count):
+                time.sleep(max(0.0, began + sent * over_seconds / count - time.monotonic()))
                 number += 1
-                began = time.monotonic()
+                asked = time.monotonic()
                 assert client.post("/train", json=training(dataset, number)).status_code == 202
-                seconds.append(time.monotonic() - began)
-        return seconds
-
-    def show(what: str, seconds: list[float]) -> None:
+                seconds.append(time.monotonic() - asked)
         with capsys.disabled():
             print(
-                f"\nPOST /train, {what}: median {median(seconds) * 1000:.0f} ms, "
-                f"p95 {quantiles(seconds, n=20)[-1] * 1000:.0f} ms",
+                f"\nPOST /train, broker {what}: median {median(seconds) * 1000:.0f} ms, "
+                f"p99 {late(seconds) * 1000:.0f} ms",
                 end="",
             )
+        return seconds
+
+    def late(seconds: list[float]) -> float:
+        return quantiles(seconds, n=100)[-1]
 
     for worker in stack.workers:
         worker.freeze(with_children=False)
-    well = send_some(50)
-    show("broker well", well)
+    well = send_some("well", 100)
     wait_for(lambda: broker.llen(QUEUE) > 0, 20)
     broker.flushall()
-    send_some(10)
+    emptied = send_some("emptied", 50)
 
     # Full, and told to throw away what it likes.
     broker.config_set("maxmemory-policy", "allkeys-lru")
     broker.config_set("maxmemory", "1mb")
-    full = send_some(40)
-    show("full", full)
+    full = send_some("full", 100)
     broker.config_set("maxmemory", "0")
     broker.config_set("maxmemory-policy", "noeviction")
 
     stack.redis.freeze(with_children=False)
-    began = time.monotonic()
-    frozen = send_some(50)
-    show("frozen", frozen)
+    frozen = send_some("frozen for a minute", 150, over_seconds=60)
     with stack.client() as client:
         assert client.get("/readyz").status_code == 503
-    time.sleep(max(0.0, 15 - (time.monotonic() - began)))
     stack.redis.thaw()
 
     stack.redis.kill(with_children=False)
-    away = send_some(50)
-    show("away", away)
+    away = send_some("away", 100)
+    assert open_jobs(stack) == number == 500
     stack.redis.start()
     for worker in stack.workers:
         worker.thaw()
-    wait_for(lambda: open_jobs(stack) == 0, 180)
+    wait_for(lambda: open_jobs(stack) == 0, 400)
     assert stack.query("SELECT status, count(*) FROM jobs GROUP BY status") == [("succeeded", number)]
-    assert median(full + frozen + away) <= 2 * median(well) + 0.05
+    ill = emptied + full + frozen + away
+    # A busy machine is slow with a broker that is well, too.
+    assert late(ill) <= max(0.05, 1.5 * late(well))
+    assert median(ill) <= 2 * median(well) + 0.01
 
 
 def test_a_forged_doorbell_changes_nothing(stack: ChaosStack) -> None:

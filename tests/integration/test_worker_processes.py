@@ -236,6 +236,7 @@ def test_a_dispatcher_may_die_anywhere(stack: Stack, place: str, action: str) ->
         assert struck.wait(20) == (-signal.SIGKILL if action == "exit" else 1)
         stack.start_dispatcher()
     assert stack.wait_for_status(job_id, "succeeded").attempt == 1
+    assert f"planned fault: {place}:{action}".encode() in stack.log_of(struck)
 
 
 @pytest.mark.slow
@@ -243,7 +244,7 @@ def test_a_dispatcher_may_die_anywhere(stack: Stack, place: str, action: str) ->
 @pytest.mark.parametrize("place", IN_THE_WORKER)
 def test_a_worker_may_die_anywhere(stack: Stack, place: str, action: str) -> None:
     """The n-th step fails once; another worker brings the job to its one end."""
-    stack.start_worker(PREFSVM_FAULT=f"{place}:{action}")
+    struck = stack.start_worker(PREFSVM_FAULT=f"{place}:{action}")
     stack.start_dispatcher()
     job_id = stack.enqueue("sleep", seconds=1.0, later=0)
     wait_for(lambda: stack.row(job_id).attempt == 1)
@@ -251,6 +252,9 @@ def test_a_worker_may_die_anywhere(stack: Stack, place: str, action: str) -> Non
     stack.wait_for_status(job_id, "succeeded", 40)
     assert len(stack.models(job_id)) == 1
     assert [event.kind for event in stack.events(job_id)].count("finished") == 1
+    assert f"planned fault: {place}:{action}".encode() in stack.log_of(struck)
+    if action == "exit":
+        assert struck.wait(5) == -signal.SIGKILL
 
 
 @pytest.mark.slow

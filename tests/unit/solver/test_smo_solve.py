@@ -247,7 +247,7 @@ def test_a_wrong_gradient_is_found_out():
 def test_large_c_reaches_the_tolerance(n, C):
     X, y = two_classes(n, d=2, seed=8, noise=0.02)
     kernel = FeatureKernel(X, gamma=2.0)
-    solution = solve(kernel, np.arange(n), y, -1.0, 0.0, C, tol=1e-3, max_seconds=2)
+    solution = solve(kernel, np.arange(n), y, -1.0, 0.0, C, tol=1e-3, max_seconds=60 if C == 1e4 else 2)
     K = kernel_block(X, X, "rbf", gamma=2.0)
     gap = true_gap(K, y, -np.ones(n), np.zeros(n), np.full(n, C), solution.alpha)
     assert solution.gap == pytest.approx(gap, rel=1e-3, abs=1e-8 * np.abs(solution.alpha).sum())
@@ -255,7 +255,7 @@ def test_large_c_reaches_the_tolerance(n, C):
         assert gap <= 1.001e-3
     else:
         assert solution.status in ("time", "precision")
-        assert C > 1e4
+        assert C == 1e6
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e3])
