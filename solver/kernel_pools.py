@@ -58,6 +58,9 @@ class Pool:
     # working sets beyond this cost more for their block than they save
     largest_set = 1024
 
+    # about what an element of a kernel row costs in float32, on one thread; 0 where many rows cost no more than one
+    seconds_an_element = 4e-10
+
     def __init__(self, n_samples: int) -> None:
         self.n_samples = n_samples
         self.samples: IndexArray = np.empty(0, np.int64)
@@ -272,7 +275,7 @@ class DensePool(CachedPool):
         self._scale = gamma * LOG2_E if self._rbf else gamma
         self._coef0 = coef0
         self._right = _Growing(X.shape[0], width + 2, np.float32)
-        self._seconds_an_element = 2e-11 * (width + 2) + 4e-10
+        self.seconds_an_element = 2e-11 * (width + 2) + 4e-10
 
     def _append(self, new: IndexArray) -> None:
         d = self._width
@@ -307,12 +310,12 @@ class DensePool(CachedPool):
                 lambda s, e: tiles.symmetric_block(
                     W, X, out, s, e, self._form, self._degree, _BAND, scratch(_BAND * q)
                 ),
-                q, _BAND, work=0.5 * self._seconds_an_element * q * q,
+                q, _BAND, work=0.5 * self.seconds_an_element * q * q,
             )  # fmt: skip
         else:
             for_ranges(
                 lambda s, e: tiles.dense_block(W, X, out, s, e, self._form, self._degree),
-                q, 16, work=self._seconds_an_element * q * q,
+                q, 16, work=self.seconds_an_element * q * q,
             )  # fmt: skip
         if self._rbf:
             np.fill_diagonal(out, 1.0)
@@ -326,7 +329,7 @@ class DensePool(CachedPool):
                 W, X, coef, to.F, to.begin + s, to.begin + e, self._form, self._degree, to.stored, to.starts, to.cache,
                 width, scratch(k * width),
             ),
-            m - to.begin, width, work=self._seconds_an_element * k * (m - to.begin),
+            m - to.begin, width, work=self.seconds_an_element * k * (m - to.begin),
         )  # fmt: skip
 
 
@@ -386,7 +389,7 @@ class MostlyZeroPool(CachedPool):
             self._row_terms = np.full(self.n_samples, coef0, np.float32)
             self._column_terms = np.zeros(self.n_samples, np.float32)
         self._dense = _Growing(-(-self.n_samples // LANES), nonzeros.n_features * LANES, np.float32)
-        self._seconds_an_element = 5e-11 * nonzeros.values.size / max(1, self.n_samples) + 1e-9
+        self.seconds_an_element = 5e-11 * nonzeros.values.size / max(1, self.n_samples) + 1e-9
 
     def _append(self, new: IndexArray) -> None:
         before = self.samples.size - new.size
@@ -421,7 +424,7 @@ class MostlyZeroPool(CachedPool):
                     self._degree, dense, products,
                 )  # fmt: skip
 
-        for_ranges(fill, q, LANES, work=self._seconds_an_element * q * q)
+        for_ranges(fill, q, LANES, work=self.seconds_an_element * q * q)
         if self._rbf:
             np.fill_diagonal(out, 1.0)
 
@@ -437,7 +440,7 @@ class MostlyZeroPool(CachedPool):
                 max(to.begin, begin + s), begin + e, self._form, self._degree, to.stored, to.starts, to.cache, width,
                 scratch(k * width),
             ),
-            m - begin, width, work=self._seconds_an_element * k * (m - begin),
+            m - begin, width, work=self.seconds_an_element * k * (m - begin),
         )  # fmt: skip
 
 
@@ -449,6 +452,7 @@ class BinaryPool(CachedPool):
         self._X = X
         self._scale = gamma * LOG2_E
         self._words = _Growing(X.shape[0], -(-X.shape[1] // 64), np.uint64)
+        self.seconds_an_element = 3e-10 * -(-X.shape[1] // 64)
         self._by_word: npt.NDArray[np.uint64] = np.empty((0, 0), np.uint64)
 
     def _append(self, new: IndexArray) -> None:
@@ -470,7 +474,7 @@ class BinaryPool(CachedPool):
         ones = self._column_ones[columns]
         for_ranges(
             lambda s, e: tiles.binary_block(W, Wt, ones, self._scale, out, s, e),
-            q, 16, work=3e-10 * q * q * W.shape[1],
+            q, 16, work=self.seconds_an_element * q * q,
         )  # fmt: skip
 
     def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
@@ -482,7 +486,7 @@ class BinaryPool(CachedPool):
                 W, ones, self._by_word, self._column_ones, self._scale, coef, to.F, to.begin + s, to.begin + e,
                 to.stored, to.starts, to.cache, width, scratch(k * width),
             ),
-            m - to.begin, width, work=3e-10 * k * (m - to.begin) * W.shape[1],
+            m - to.begin, width, work=self.seconds_an_element * k * (m - to.begin),
         )  # fmt: skip
 
 
@@ -501,8 +505,9 @@ class SparsePool(CachedPool):
         self._degree = degree
         self._scale = gamma * LOG2_E if self._rbf else gamma
         self._coef0 = coef0
-        self._per_row: float = X.nnz / max(1, X.shape[0])
-        self.costly = self._per_row > 64
+        per_row = X.nnz / max(1, X.shape[0])
+        self.costly = per_row > 64
+        self.seconds_an_element = 2e-10 * per_row + 5e-10
         self._batch = 64
 
     def _left(self, columns: IndexArray) -> tuple[FloatArray, npt.NDArray[np.int32], FloatArray]:
@@ -527,9 +532,6 @@ class SparsePool(CachedPool):
         if self._rbf:
             return (-self._scale * self._squares[self.samples]).astype(np.float32)
         return np.zeros(self.samples.size, np.float32)
-
-    def _seconds(self, elements: float) -> float:
-        return elements * (2e-10 * self._per_row + 5e-10)
 
     def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
         rows = self.samples[columns]
@@ -572,7 +574,7 @@ class SparsePool(CachedPool):
                     to.starts[r : r + k], to.cache, width, scratch(k * width),
                 )  # fmt: skip
 
-            for_ranges(fill, m - to.begin, width, work=self._seconds(k * (m - to.begin)))
+            for_ranges(fill, m - to.begin, width, work=self.seconds_an_element * k * (m - to.begin))
 
 
 class ExactPool(CachedPool):
@@ -589,6 +591,7 @@ class ExactPool(CachedPool):
         super().__init__(n_samples)
         self._matrix = matrix
         self.costly = True
+        self.seconds_an_element = 2e-8
 
     def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
         samples = self.samples[columns]
@@ -672,7 +675,7 @@ class AugmentedPool(Pool):
     def __init__(self, base: Pool, rows: FloatArray) -> None:
         n = base.n_samples
         super().__init__(n + len(rows))
-        self.largest_set = base.largest_set
+        self.largest_set, self.seconds_an_element = base.largest_set, base.seconds_an_element
         self._base, self._size = base, base.samples.size
         self.samples = np.concatenate([base.samples, np.arange(n, n + len(rows))])
         self._column_of[self.samples] = np.arange(self.samples.size)
@@ -709,6 +712,7 @@ class LinearPool(Pool):
     """The linear kernel without kernel rows: a change of alpha changes w, and F changes by X · (change of w)."""
 
     largest_set = 512
+    seconds_an_element = 0.0
 
     def __init__(self, X: Matrix) -> None:
         super().__init__(X.shape[0])

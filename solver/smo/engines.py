@@ -4,6 +4,8 @@ Notation: ``v = -y · gradient``. With ``up`` the variables whose y·a may grow 
 alpha is optimal when ``max_up v <= min_down v``; the difference is the gap.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from solver.kernels import Kernel
@@ -45,8 +47,21 @@ PATIENCE = 30
 # float64 recomputations of F before everything is done in float64
 REFINEMENTS = 3
 
-# kernel values in float64 between two looks at the clock and the callback: about 50 ms for few features
-_PRODUCTS_A_LOOK = 20_000_000
+# estimated seconds of one thread between two looks at the clock and the callback
+_SECONDS_A_LOOK = 0.1
+_FEWEST_ROWS = 16
+_MOST_ROWS = 1024
+
+# a kernel value in float64 costs so many times one in float32
+_EXACT = 4.0
+
+
+class _StopError(Exception):
+    """A limit was met between two surveys; ``status`` tells which."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -> Outcome:
@@ -116,18 +131,20 @@ class _WorkingSet:
         self.size = min(problem.idx.size, set_size(problem.idx.size), self.pool.largest_set)
         self.exact = False  # float64 blocks and updates, for the last bits
         self.refinements = 0
+        self.gap = np.inf  # at the last survey
+        self.started = False  # before, there is no gradient to stop with
 
     def run(self) -> Outcome:
         """Iterate to the tolerance or a limit."""
         self._start()
-        problem = self.problem
-        v = np.empty(problem.idx.size)
+        self.started = True
+        v = np.empty(self.problem.idx.size)
         chosen = np.empty(0, np.int64)
         best, since_best = np.inf, 0
         while True:
             highest, lowest, product = survey(self.F, self.surveyed, self.linear, self.signed, self.moves, v)
             objective = 0.5 * product + self.linear_part
-            gap = width(highest, lowest)
+            self.gap = gap = width(highest, lowest)
             since_best = 0 if objective < best - 1e-10 * abs(best) else since_best + 1
             best = min(best, objective)
             moved = False
@@ -136,21 +153,22 @@ class _WorkingSet:
                 if reason is not None:
                     return self._finish(v, reason)
                 chosen = self._choose(v, highest, lowest, chosen)
-                moved = self._improve(chosen, v, gap)
+                try:
+                    moved = self._improve(chosen, v, gap)
+                except _StopError as stop:
+                    return self._finish(v, stop.status)
             if not moved:
                 outcome = self._finish(v, "optimal")
                 if outcome.gap <= self.tol:
                     return outcome
-                reason = self.limits.reason_to_stop(outcome.gap)
-                if reason is not None:
-                    outcome.status = reason
-                    return outcome
+                self.gap = outcome.gap
                 if self.exact:
-                    outcome.status = "precision"
+                    outcome.status = self.limits.reason_to_stop(self.gap) or "precision"
                     return outcome
-                reason = self._refine(outcome.gap)
-                if reason is not None:
-                    outcome.status = reason
+                try:
+                    self._refine()
+                except _StopError as stop:
+                    outcome.status = stop.status
                     return outcome
                 chosen = chosen[:0]
                 best, since_best = np.inf, 0
@@ -190,9 +208,23 @@ class _WorkingSet:
             samples = self.pool.samples
             sums[begin:] += self.kernel.products(samples[columns], coefficients, samples[begin:])
             return
-        for s in range(0, columns.size, 1024):
-            part = slice(s, s + 1024)
+        for part in self._parts(columns.size, 1.0):
             self.pool.update(columns[part], coefficients[part], sums, keep[part], begin)
+
+    def _parts(self, n_rows: int, factor: float) -> Iterator[slice]:
+        """Rows to be computed between two looks, each of whose values costs ``factor`` times one of the pool."""
+        seconds = factor * self.pool.seconds_an_element * self.F.size
+        count = _MOST_ROWS if seconds == 0 else max(_FEWEST_ROWS, min(_MOST_ROWS, int(_SECONDS_A_LOOK / seconds)))
+        for s in range(0, n_rows, count):
+            if s and self.started:
+                self._look()
+            yield slice(s, s + count)
+
+    def _look(self) -> None:
+        """Stop if the callback or a limit says so."""
+        status = self.limits.reason_to_stop(self.gap)
+        if status is not None:
+            raise _StopError(status)
 
     def _free(self, variables: IndexArray) -> BoolArray:
         free: BoolArray = self.moves[variables] == GROWS | SHRINKS
@@ -235,26 +267,26 @@ class _WorkingSet:
         self.moves[chosen] = directions(y, after, lo, hi)
         self.linear_part += float((problem.p[chosen] * (after - before)).sum())
         check_bounded(after, lo, hi)
-        self._add(chosen[moved], change[moved])
+        try:
+            self._add(chosen[moved], change[moved])
+        except _StopError:
+            self.alpha[chosen] = before  # what v belongs to
+            raise
         return moved.size > 0
 
-    def _refine(self, gap: float) -> str | None:
+    def _refine(self) -> None:
         """Compute F afresh in float64; float32 errors of what follows are then proportional to small changes only.
 
-        Answers why to stop, with F as it was, if that is asked for meanwhile: this may take seconds.
+        If it is stopped meanwhile, F is as it was.
         """
         self.refinements += 1
         self.exact = self.refinements > REFINEMENTS
         support = np.flatnonzero(self.alpha)
         sums = np.zeros(self.problem.idx.size)
-        part = max(256, _PRODUCTS_A_LOOK // max(1, sums.size))
-        for s in range(0, support.size, part):
-            reason = self.limits.reason_to_stop(gap)
-            if reason is not None:
-                return reason
-            sums += self._products(support[s : s + part], self.problem.idx)
+        self._look()
+        for part in self._parts(support.size, _EXACT):
+            sums += self._products(support[part], self.problem.idx)
         self.F[self.column] = sums
-        return None
 
     def _products(self, variables: IndexArray, samples: IndexArray) -> FloatArray:
         coefficients = self.problem.y[variables] * self.alpha[variables]

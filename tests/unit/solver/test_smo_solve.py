@@ -382,26 +382,52 @@ def test_callback_sees_progress_and_cancels(n):
 
 
 def test_cancel_is_quick():
-    """At most 0.2 s between two questions to the callback, on a size where rounds are long."""
+    """At most 0.2 s between two questions to the callback, on a size where rounds are long.
+
+    Processor seconds, as a neighbour may have the cores meanwhile.
+    """
     rng = np.random.default_rng(14)
     X = rng.normal(size=(20_000, 20))
     y = np.where(X[:, 0] + rng.normal(size=20_000) > 0, 1.0, -1.0)
     times = []
 
     def callback(iteration, gap):
-        times.append(time.perf_counter())
+        times.append(time.process_time())
         return len(times) == 12
 
     solution = solve(FeatureKernel(X, gamma=0.05), np.arange(20_000), y, -1.0, 0.0, 1.0, callback=callback)
     assert solution.status == "cancelled"
-    assert np.median(np.diff(times)) < 0.2
+    assert max(np.diff(times)) < 0.2
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_cancel_is_heard_between_rows_of_one_update(sparse, monkeypatch):
+    """With very many rows one update takes seconds; what is returned is what was there before it."""
+    X, y = two_classes(1500, seed=30)
+    K = kernel_block(X, X, "rbf", gamma=0.4)
+    monkeypatch.setattr(engines, "_SECONDS_A_LOOK", 1e-9)
+    heard = []
+
+    def callback(iteration, gap):
+        heard.append((iteration, gap))
+        return len(heard) > 40 and heard[-1] == heard[-2] == heard[-3]
+
+    kernel = FeatureKernel(sp.csr_array(X) if sparse else X, gamma=0.4)
+    solution = solve(kernel, np.arange(1500), y, -1.0, 0.0, 10.0, callback=callback)
+    assert solution.status == "cancelled"
+    assert heard[-1][1] > 1e-3
+    gap = true_gap(K, y, -np.ones(1500), np.zeros(1500), np.full(1500, 10.0), solution.alpha)
+    assert solution.gap == pytest.approx(gap, abs=1e-5)
+    # without a cancel, parts do not matter
+    whole = solve(kernel, np.arange(1500), y, -1.0, 0.0, 10.0, callback=lambda *_: False)
+    check(whole, K, y, -1.0, 0.0, 10.0, 0.0, 1e-3)
 
 
 def test_cancel_is_heard_while_the_gradient_is_computed_afresh(monkeypatch):
     """For many rows that takes seconds; what is returned then is as exact as ever."""
     X, y = two_classes(1500, seed=29)
     K = kernel_block(X, X, "rbf", gamma=0.4)
-    monkeypatch.setattr(engines, "_PRODUCTS_A_LOOK", 1)
+    monkeypatch.setattr(engines, "_EXACT", 1e9)  # as if float64 were that slow
     heard = []
 
     def callback(iteration, gap):
