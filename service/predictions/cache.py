@@ -40,6 +40,8 @@ class ByteCache(Generic[Value]):
         """Look-ups that found their value ready."""
         self.misses = 0
         """Look-ups that loaded it, or waited for a load."""
+        self.dropped_bytes = 0
+        """What the values took together that had to go."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -76,6 +78,7 @@ class ByteCache(Generic[Value]):
             while self.nbytes > self._capacity:
                 _, dropped = self._values.popitem(last=False)
                 self.nbytes -= dropped.nbytes
+                self.dropped_bytes += dropped.nbytes
         return value
 
 

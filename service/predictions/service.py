@@ -17,6 +17,7 @@ from service.models.repository import ModelFile
 from service.predictions.budget import RequestBudget, Room
 from service.predictions.cache import ByteCache
 from service.predictions.errors import RowsDoNotFit
+from service.predictions.heap import give_back_free_memory
 from service.predictions.inputs import InputKind, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
@@ -33,6 +34,8 @@ QUICK_SECONDS = 0.001
 CALL_SECONDS, CELL_SECONDS, VECTOR_SECONDS, PRODUCT_SECONDS = 50e-6, 40e-9, 2e-9, 45e-12
 """Measured: a prediction as such, a value of a row, a support vector for a row, a number of a support vector for a
 row."""
+MAX_FREE_BYTES = 1 << 24
+"""What models that went out of the cache may take before it is given back to the system."""
 OBJECT_BYTES = 1 << 16
 """What a model needs beside its arrays."""
 
@@ -85,6 +88,7 @@ class PredictionService:
         self._max_rows = settings.max_predict_rows
         self._budget = RequestBudget(settings.predict_memory_bytes)
         self.cache: ByteCache[ReadyModel] = ByteCache(settings.model_cache_bytes)
+        self._given_back = 0
         self._threads = CapacityLimiter(THREADS)
         self.usage = UsageRecorder(database)
 
@@ -168,6 +172,9 @@ class PredictionService:
 
     async def _load(self, file: ModelFile) -> ReadyModel:
         def load() -> ReadyModel:
+            if self.cache.dropped_bytes - self._given_back > MAX_FREE_BYTES:
+                self._given_back = self.cache.dropped_bytes
+                give_back_free_memory()
             model = self._files.read(file)
             return ReadyModel(file.model_id, model, ModelUsage(self.usage, file.project_id, file.model_id, model))
 
