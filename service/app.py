@@ -81,7 +81,8 @@ def create_app(settings: Settings) -> FastAPI:
         raise ValueError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` starts a Postgres of its own and sets it")
     # For callers, and for what is done for nobody in particular.
     database = Database(settings.database_url, application_name="prefsvm-api", one_project=True)
-    system = Database(settings.system_database_url or settings.database_url, application_name="prefsvm-api")
+    all_projects = settings.system_database_url or settings.database_url
+    system = Database(all_projects, pool_size=4, application_name="prefsvm-api")
     blobs = BlobStore(settings.blob_location)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-api")
     feed = EventFeed(system)
