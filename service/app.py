@@ -23,6 +23,7 @@ from service.api.batches import batches_router
 from service.api.context import RequestContext
 from service.api.datasets import datasets_router
 from service.api.docs import docs_router
+from service.api.feedback import feedback_router
 from service.api.gate import Gate
 from service.api.health import health_router
 from service.api.inference import inference_router
@@ -41,6 +42,7 @@ from service.blobs.store import BlobStore
 from service.datasets.resumable import ResumableUploads
 from service.datasets.service import DatasetService
 from service.db.session import Database
+from service.feedback.service import FeedbackService
 from service.isolation import hide_secrets
 from service.jobs.feed import EventFeed
 from service.jobs.service import JobService
@@ -129,6 +131,7 @@ def create_app(settings: Settings) -> FastAPI:
         keys_router(KeyService(database, system)),
         projects_router(ProjectService(database, system)),
         jobs_router(JobService(database, settings, feed)),
+        feedback_router(FeedbackService(database, settings)),
         webhooks_router(WebhookService(database, settings)),
         batches_router(BatchService(database, blobs, settings)),
         models_router(ModelService(database, predictions.forget), ExportService(database)),

@@ -31,7 +31,7 @@ MODELS = text(
     """
     DELETE FROM models
      WHERE created_at < now() - CAST(:age AS interval)
-       AND NOT EXISTS (SELECT FROM aliases WHERE aliases.model_id = models.id)
+       AND NOT EXISTS (SELECT FROM aliases WHERE models.id IN (aliases.model_id, aliases.shadow_id))
     """
 )
 JOBS = text("DELETE FROM jobs WHERE finished_at < now() - CAST(:age AS interval) RETURNING result ->> 'blob_key'")
@@ -44,6 +44,16 @@ DATASETS = text(
               WHERE jobs.dataset_id = datasets.id
                 AND (jobs.finished_at IS NULL OR jobs.finished_at >= now() - CAST(:age AS interval)))
     RETURNING blob_key, columnar_key
+    """
+)
+FEEDBACK = text(
+    """
+    DELETE FROM feedback
+     WHERE created_at < now() - CAST(:age AS interval)
+       AND NOT EXISTS (
+             SELECT FROM jobs
+              WHERE jobs.project_id = feedback.project_id AND jobs.status IN ('queued', 'running')
+                AND jobs.feedback_until >= feedback.seq AND jobs.request ->> 'alias' = feedback.alias)
     """
 )
 IDEMPOTENCY_KEYS = text("DELETE FROM idempotency_keys WHERE created_at < now() - CAST(:age AS interval)")
@@ -79,6 +89,7 @@ class Keeper:
             ("models", MODELS, settings.retain_models_days),
             ("jobs", JOBS, settings.retain_jobs_days),
             ("datasets", DATASETS, settings.retain_datasets_days),
+            ("feedback", FEEDBACK, settings.retain_feedback_days),
             ("idempotency_keys", IDEMPOTENCY_KEYS, settings.retain_idempotency_keys_days),
         )
         deleted: dict[str, int] = {}

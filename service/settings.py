@@ -98,6 +98,8 @@ class Settings(BaseSettings):
     """Models that are older are deleted, unless an alias points at them."""
     retain_datasets_days: Annotated[float, Field(ge=0)] | None = None
     """Data sets are deleted when they are older and no job has used them for as long."""
+    retain_feedback_days: Annotated[float, Field(ge=0)] | None = None
+    """Feedback that is older is deleted, and later trainings do without it."""
     retain_idempotency_keys_days: Annotated[float, Field(ge=1)] | None = 30
     """How long a repeated create with the same Idempotency-Key is recognised."""
     retention_seconds: Annotated[float, Field(gt=0)] = 3600.0
@@ -112,7 +114,9 @@ class Settings(BaseSettings):
     model_cache_bytes: int = MIB * 512
     """Decision functions kept ready for ``POST /predict``, in one API process."""
     max_predict_rows: int = 10_000
-    """Rows of one ``POST /predict``."""
+    """Rows of one ``POST /predict`` or ``POST /feedback``."""
+    max_feedback_rows: int = 100_000
+    """Corrected rows that are kept for one alias."""
     predict_memory_bytes: int = MIB * 256
     """Memory for the bodies of all ``POST /predict`` that one API process serves at a time; beyond it they get 503."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +15,8 @@ from solver import lowrank, smo
 from solver.model_file import write_model
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors
-from solver.training import ALGORITHMS, Progress, TrainedModel, TrainingError, TrainingRequest, train
-from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
+from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
+from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
 from worker.shared_parts import SharedParts
 
 __all__ = ["numerics", "run", "run_part", "training_request", "warm_up"]
@@ -86,6 +87,7 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
             data = read_columnar(path, layout)
             labels = read_labels(path, layout, job.request["target"])
             kinds = read_kinds(path, layout)
+        corrections = read_corrections(Path(job.scratch, FEEDBACK_FILE))
     except IngestError as error:
         raise JobError(error.code, error.message) from error
     except BlobNotFoundError as error:
@@ -98,9 +100,23 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
         return reporter.progress(news.phase, fraction, news.details)
 
     try:
-        return train(data, labels, request, progress=progress, parts=parts), reading
+        return train(data, labels, request, corrections=corrections, progress=progress, parts=parts), reading
     except TrainingError as error:
         raise JobError(error.code, error.message) from error
+
+
+def read_corrections(path: Path) -> Corrections | None:
+    """Return what `worker.feedback_files.fetch_feedback` wrote; None if it wrote nothing."""
+    if not path.exists():
+        return None
+    rows: list[dict[str, Any]] = []
+    labels: list[str] = []
+    with path.open("rb") as file:
+        for line in file:
+            sent = json.loads(line)
+            rows += sent["rows"]
+            labels += sent["labels"]
+    return Corrections(rows, labels) if rows else None
 
 
 def training_request(body: dict[str, Any], known_kinds: Mapping[str, str]) -> TrainingRequest:

@@ -32,8 +32,9 @@ from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobL
 from service.jobs.parts import PartClaim, PartLifecycle, Worker
 from service.settings import Settings
 from worker.batch_files import fetch_model, publish
+from worker.feedback_files import fetch_feedback
 from worker.heartbeat import LeaseKeeper
-from worker.protocol import MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
+from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
 from worker.scratch import Scratch
 from worker.sharing import Sharing
 from worker.spare import Child, ChildGoneError, SparePool
@@ -236,10 +237,9 @@ class _Attempt:
         """Run the child to its end, or end it."""
         if self._claim.dataset is None:
             return self._failed("dataset_deleted", "the data set was deleted before the job ran")
-        if self._claim.kind == "batch":
-            refused = self._fetch_model()
-            if refused is not None:
-                return refused
+        refused = self._fetch()
+        if refused is not None:
+            return refused
         part = self._lay_out_part() if isinstance(self._claim, PartClaim) else None
         child = self._spares.take(give_up=self._has_waited_enough)
         if child is None:
@@ -282,14 +282,23 @@ class _Attempt:
         known = {stage: len(results) for stage, results in claim.known.items()}
         return {"stage": claim.stage, "number": claim.number, "cache_bytes": claim.cache_bytes, "known": known}
 
-    def _fetch_model(self) -> _Ending | None:
-        """Put the model of a batch where the child finds it; return the ending if that cannot be done."""
+    def _fetch(self) -> _Ending | None:
+        """Put the model of a batch, or the feedback of a training, where the child finds it.
+
+        Returns
+        -------
+        _Ending or None
+            How the attempt ends if that cannot be done.
+        """
         try:
-            fetch_model(self._database, self._claim, self._scratch / MODEL_FILE)
+            if self._claim.kind == "batch":
+                fetch_model(self._database, self._claim, self._scratch / MODEL_FILE)
+            else:
+                fetch_feedback(self._database, self._claim, self._scratch / FEEDBACK_FILE)
         except Problem as error:
             return self._failed(error.type.replace("-", "_"), error.detail)
         except AWAY as error:
-            message = f"the model could not be read ({type(error).__name__})"
+            message = f"what the job needs could not be read ({type(error).__name__})"
             return self._crashed({"code": "database_away", "message": message})
         return None
 

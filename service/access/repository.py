@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
 from service.access.errors import QueueFull, StorageQuotaExceeded
-from service.db.tables import ApiKeyRow, DatasetRow, JobRow, ModelRow, ProjectRow, UploadRow
+from service.db.tables import ApiKeyRow, DatasetRow, FeedbackRow, JobRow, ModelRow, ProjectRow, UploadRow
 from service.paging import Cursor, page_of
 
 
@@ -166,8 +166,11 @@ class QuotaRepository:
         results = select(func.coalesce(func.sum(JobRow.result["bytes"].astext.cast(BigInteger)), 0)).where(
             JobRow.project_id == self._project_id, JobRow.result.is_not(None)
         )
-        parts = [part.scalar_subquery() for part in (uploads, arriving, models, results)]
-        return int(self._session.scalar(select(parts[0] + parts[1] + parts[2] + parts[3])) or 0)
+        feedback = select(func.coalesce(func.sum(FeedbackRow.bytes), 0)).where(
+            FeedbackRow.project_id == self._project_id
+        )
+        parts = (uploads, arriving, models, results, feedback)
+        return sum(int(self._session.scalar(part) or 0) for part in parts)
 
     def make_room_in_queue(self) -> None:
         """Let this transaction insert one queued job.

@@ -110,6 +110,22 @@ def jobs_router(jobs: JobService) -> APIRouter:
         """Stop a job. One in the queue ends at once; a running one within seconds, with its best model if so asked."""
         return jobs.cancel(caller.project_id, job_id, keep_best=body is not None and body.keep_best)
 
+    @router.post(
+        "/aliases/{name}/retrain",
+        operation_id="retrainAlias",
+        status_code=202,
+        tags=["aliases"],
+        responses=problems(404, 409, 422),
+    )
+    def retrain(caller: Writer, response: Response, name: str, key: IdempotencyKey = None) -> Job:
+        """Train once more what an alias points at, with the feedback that was sent for it since.
+
+        The request is that of the model's own training. The alias moves to the new model when the job has succeeded.
+        """
+        job = jobs.retrain(caller.project_id, name, key)
+        response.headers["Location"] = f"/jobs/{job.id}"
+        return job
+
     @router.post("/jobs/{job_id}/retry", operation_id="retryJob", status_code=202, responses=problems(404, 409, 422))
     def retry(caller: Writer, response: Response, job_id: str, key: IdempotencyKey = None) -> Job:
         """Run the request of a job that has ended once more, as a new job with `retry_of`."""

@@ -48,6 +48,10 @@ DEFAULT_PROJECT = "prj_" + 32 * "0"
 """The project that is there from the start. Without keys everything is in it; its admins run the installation."""
 
 
+Content = bytes
+"""For rows that tell their size as ``bytes``, which hides the type."""
+
+
 def _project() -> Mapped[str]:
     """Return the column that says whose row this is. It has no default, so that nobody forgets it."""
     return mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"))
@@ -476,7 +480,7 @@ class FeedbackRow(Base):
     labels: Mapped[dict[str, Any]]
     """Label to number of rows."""
     bytes: Mapped[int] = mapped_column(BigInteger)
-    content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    content: Mapped[Content] = mapped_column(LargeBinary, deferred=True)
     """``{"rows": […], "labels": […]}`` as JSON without line breaks."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 

@@ -18,6 +18,14 @@ class JobNotFinished(Problem):
     status = 409
 
 
+class NothingToRepeat(Problem):
+    """The training that made the model is not known any more."""
+
+    type = "nothing-to-repeat"
+    title = "Nothing to repeat"
+    status = 409
+
+
 class TooManyFollowers(Problem):
     """The process serves as many event streams as it may."""
 

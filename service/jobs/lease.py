@@ -83,6 +83,8 @@ class Claim:
     kind: str
     """``train`` or ``batch``."""
     project_id: str
+    feedback_until: int | None
+    """`JobRow.feedback_until`."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ class JobLifecycle:
                 JobRow.dataset_id,
                 JobRow.kind,
                 JobRow.project_id,
+                JobRow.feedback_until,
                 extract("epoch", self.now - JobRow.created_at).label("queue_seconds"),
             )
         ).one_or_none()
@@ -251,6 +254,7 @@ class JobLifecycle:
             dataset=None if dataset is None else Dataset(*dataset),
             kind=row.kind,
             project_id=row.project_id,
+            feedback_until=row.feedback_until,
         )
 
     def heartbeat(self, session: Session, claim: Claim) -> Signals | None:

@@ -282,9 +282,9 @@ class PartLifecycle:
         if part is None:
             return None
         job = session.execute(
-            select(JobRow.request, JobRow.max_seconds, JobRow.dataset_id, JobRow.project_id).where(
-                JobRow.id == part.job_id
-            )
+            select(
+                JobRow.request, JobRow.max_seconds, JobRow.dataset_id, JobRow.project_id, JobRow.feedback_until
+            ).where(JobRow.id == part.job_id)
         ).one()
         dataset = session.execute(
             select(DatasetRow.id, DatasetRow.layout, DatasetRow.columnar_key).where(DatasetRow.id == job.dataset_id)
@@ -298,6 +298,7 @@ class PartLifecycle:
             dataset=None if dataset is None else Dataset(*dataset),
             kind="part",
             project_id=job.project_id,
+            feedback_until=job.feedback_until,
             part_id=part_id,
             stage=part.stage,
             number=part.number,

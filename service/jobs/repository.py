@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Text, and_, func, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from service.db.tables import JobEventRow, JobRow, ModelRow
+from service.db.tables import AliasRow, JobEventRow, JobRow, ModelRow
 from service.jobs.doorbell import CHANNEL
 from service.paging import Cursor, page_of
 from service.webhooks.outbox import announce_end
@@ -34,6 +34,18 @@ class JobRepository:
     def get(self, job_id: str) -> tuple[JobRow, str | None] | None:
         """Return a job and the id of the model that it made."""
         found = self._session.execute(self._with_model().where(JobRow.id == job_id)).one_or_none()
+        return None if found is None else (found[0], found[1])
+
+    def behind_alias(self, name: str) -> tuple[str, JobRow | None] | None:
+        """Return the model of an alias and the training that made it, None for one that was deleted."""
+        statement = (
+            select(AliasRow.model_id, JobRow)
+            .select_from(AliasRow)
+            .join(ModelRow, and_(ModelRow.project_id == AliasRow.project_id, ModelRow.id == AliasRow.model_id))
+            .outerjoin(JobRow, and_(JobRow.project_id == AliasRow.project_id, JobRow.id == ModelRow.job_id))
+            .where(AliasRow.project_id == self._project_id, AliasRow.name == name)
+        )
+        found = self._session.execute(statement).one_or_none()
         return None if found is None else (found[0], found[1])
 
     def list(self, status: str | None, cursor: Cursor | None, limit: int) -> Sequence[tuple[JobRow, str | None]]:

@@ -159,6 +159,7 @@ class TrainRequest(Body):
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     alias: AliasName | None = Field(default=None, description="Points at the new model once the job has succeeded.")
+    feedback: bool = Field(default=True, description="Learn from what was sent with `POST /feedback` for `alias`, too.")
     max_seconds: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="Longest time an attempt may take; the best model so far is then kept."
     )

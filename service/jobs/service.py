@@ -14,18 +14,21 @@ from service.db import idempotency
 from service.db.session import Database
 from service.db.tables import JobRow
 from service.errors import IdempotencyConflict
+from service.feedback.repository import FeedbackRepository
 from service.identifiers import is_id, new_id
 from service.jobs.checking import CheckedTraining, check_training
-from service.jobs.errors import JobFinished, JobNotFinished, JobNotFound
+from service.jobs.errors import JobFinished, JobNotFinished, JobNotFound, NothingToRepeat
 from service.jobs.feed import LAST_KIND, EventFeed
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, TrainingEstimate, TrainRequest
+from service.models.errors import AliasNotFound
 from service.paging import Cursor, next_cursor
-from service.schemas import Page
+from service.schemas import Page, is_alias
 from service.settings import Settings
 
 OPERATION = "train"
 RETRY_OPERATION = "retryJob"
+RETRAIN_OPERATION = "retrainAlias"
 """Operation ids under which idempotency keys of trainings are kept."""
 KEEP_ALIVE_SECONDS = 15.0
 """Proxies cut connections on which nothing is sent for a minute or so."""
@@ -63,10 +66,17 @@ class JobService:
             dataset = (
                 DatasetRepository(session, project_id).lock_for_use(body.dataset) if is_id(body.dataset, "ds") else None
             )
-            return self._enqueue(session, project_id, job_id, check_training(body, dataset, self._settings))
+            training = check_training(body, dataset, self._settings)
+            return self._enqueue(session, project_id, job_id, training, _feedback(session, project_id, body))
 
     def _enqueue(
-        self, session: Session, project_id: str, job_id: str, training: CheckedTraining, retry_of: str | None = None
+        self,
+        session: Session,
+        project_id: str,
+        job_id: str,
+        training: CheckedTraining,
+        feedback_until: int | None,
+        retry_of: str | None = None,
     ) -> Job:
         quota = QuotaRepository(session, project_id)
         quota.make_room_in_queue()
@@ -80,6 +90,7 @@ class JobService:
                 dataset_id=training.request["dataset"],
                 max_seconds=training.request["max_seconds"],
                 estimate=training.estimate,
+                feedback_until=feedback_until,
                 retry_of=retry_of,
             )
         )
@@ -113,7 +124,39 @@ class JobService:
                 raise JobNotFinished(f"the job is {found[0].status}; only one that has ended can be run again")
             body = TrainRequest.model_validate(found[0].request)
             dataset = DatasetRepository(session, project_id).lock_for_use(body.dataset)
-            return self._enqueue(session, project_id, new, check_training(body, dataset, self._settings), job_id)
+            training = check_training(body, dataset, self._settings)
+            # The same rows: what was sent meanwhile is not for this one.
+            return self._enqueue(session, project_id, new, training, found[0].feedback_until, job_id)
+
+    def retrain(self, project_id: str, alias: str, idempotency_key: str | None) -> Job:
+        """Make a new job of the request that made the model of an alias, with all feedback until now.
+
+        Raises
+        ------
+        AliasNotFound
+        NothingToRepeat
+            If that request was deleted.
+        InvalidRequest, QueueFull, StorageQuotaExceeded, IdempotencyConflict
+            As `train`.
+        """
+        with self._database.transaction() as session:
+            jobs = JobRepository(session, project_id)
+            new = new_id("job")
+            found = jobs.behind_alias(alias) if is_alias(alias) else None
+            if found is None:
+                raise AliasNotFound("no alias has this name")
+            if idempotency_key is not None:
+                digest = hashlib.sha256(alias.encode()).hexdigest()
+                made = idempotency.claim(session, project_id, RETRAIN_OPERATION, idempotency_key, digest, new)
+                if made != new:
+                    return _as_accepted(jobs.get(made))
+            _, made_by = found
+            if made_by is None:
+                raise NothingToRepeat("the job that made the model of this alias was deleted; train with POST /train")
+            body = TrainRequest.model_validate(made_by.request | {"alias": alias, "feedback": True})
+            dataset = DatasetRepository(session, project_id).lock_for_use(body.dataset)
+            training = check_training(body, dataset, self._settings)
+            return self._enqueue(session, project_id, new, training, _feedback(session, project_id, body))
 
     def dry_run(self, project_id: str, body: TrainRequest) -> DryRun:
         """Check a training without starting it. Raises what `train` raises."""
@@ -185,6 +228,13 @@ class JobService:
         if not done and job.status is not JobStatus.CANCELLED:
             raise JobFinished(f"the job has ended as {job.status}")
         return job
+
+
+def _feedback(session: Session, project_id: str, body: TrainRequest) -> int | None:
+    """Return up to where the feedback of a training goes; None if it has none."""
+    if body.alias is None or not body.feedback:
+        return None
+    return FeedbackRepository(session, project_id).last_seq(body.alias)
 
 
 def _job(row: JobRow, model_id: str | None) -> Job:

@@ -65,6 +65,19 @@ class Origin:
     dataset_sha256: str | None
 
 
+@dataclass(frozen=True)
+class ModelShape:
+    """What rows a model takes, and what it may say of them."""
+
+    id: str
+    columns: list[dict[str, str]]
+    """Name and kind; empty for a model of a matrix."""
+    labels: tuple[str, str]
+    width: int | None
+    """Columns of the matrix; None for a model of a table."""
+    first_index: int
+
+
 class UsageKey(NamedTuple):
     """What rows are counted by."""
 
@@ -168,6 +181,31 @@ class ModelRepository:
         pointing = and_(AliasRow.project_id == self._project_id, AliasRow.model_id == model_id)
         statement = select(AliasRow.name).where(pointing).order_by(AliasRow.name)
         return self._session.scalars(statement).all()
+
+    def shape_behind(self, alias: str) -> ModelShape | None:
+        """Return the shape of the model that an alias points at; None if there is no such alias."""
+        decision, features = ModelRow.manifest["decision"], ModelRow.manifest["features"]
+        statement = (
+            select(ModelRow.id, ModelRow.report["columns"], ModelRow.manifest["classes"], decision, features)
+            .join(AliasRow, AliasRow.model_id == ModelRow.id)
+            .where(
+                ModelRow.project_id == self._project_id,
+                AliasRow.project_id == self._project_id,
+                AliasRow.name == alias,
+            )
+        )
+        found = self._session.execute(statement).one_or_none()
+        if found is None:
+            return None
+        model_id, columns, classes, of_decision, of_features = found
+        is_matrix = of_features["kind"] == "matrix"
+        return ModelShape(
+            id=model_id,
+            columns=columns,
+            labels=(str(classes["negative"]), str(classes["positive"])),
+            width=of_decision["n_features"] if is_matrix else None,
+            first_index=of_features["first_index"] if is_matrix else 0,
+        )
 
     def lock(self, model_id: str, *, for_delete: bool = False) -> bool:
         """Lock a model against deletion, or against everything that would need it; False if there is none."""

@@ -50,6 +50,25 @@ class Classes(Answer):
     positive: str
 
 
+class RefusedFeedback(Answer):
+    """Corrected rows that could not be used."""
+
+    reason: str
+    rows: int
+
+
+class FeedbackReport(Answer):
+    """What became of the corrected rows."""
+
+    rows: int = Field(description="Corrected rows that were sent.")
+    added: int = Field(description="Rows that the data set has not: learned from, and never measured on.")
+    relabelled: int = Field(description="Rows of the data set that have another label now, or one at all.")
+    confirmed: int = Field(description="Rows of the data set that had this label.")
+    superseded: int = Field(description="Corrections of which a later one says otherwise, or the same.")
+    held_out: int = Field(description="Corrected rows of the data set that are tested on instead of learned from.")
+    refused: list[RefusedFeedback]
+
+
 class Report(Answer):
     """What was asked, what was reached, how, and what it cost."""
 
@@ -73,6 +92,7 @@ class Report(Answer):
         description="`no_unlabelled`: the same method without the unlabelled rows. `plain_svm`: at threshold 0.",
     )
     rounds: list[dict[str, Any]] = Field(default_factory=list)
+    feedback: FeedbackReport | None = Field(default=None, description="Null for a training without feedback.")
     solver: dict[str, Any] = Field(default_factory=dict)
     timings: dict[str, float] = Field(default={}, description="Seconds of each phase.")
     peak_memory_bytes: int | None = None

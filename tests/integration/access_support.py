@@ -70,9 +70,12 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
         client.request(method, path, json=body, headers=tenant.headers()).raise_for_status()
     batch = client.post("/batches", json={"model": model, "dataset": dataset["id"]}, headers=tenant.headers()).json()
     upload = client.post("/uploads", headers=tenant.headers()).json()
+    corrected = {"alias": "ours", "rows": [{"age": 39, "job": "clerk"}], "labels": ["ham"]}
+    feedback = client.post("/feedback", json=corrected, headers=tenant.headers()).json()
     webhook = client.post("/webhooks", json={"url": "https://example.com/"}, headers=tenant.headers()).json()
     tenant.ids |= {
         "webhook_id": webhook["id"],
+        "feedback_id": feedback["id"],
         "upload_id": upload["id"],
         "batch_id": batch["id"],
         "version": model,
@@ -87,6 +90,7 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
 
 UNKNOWN_IDS = {
     "webhook_id": new_id("wh"),
+    "feedback_id": new_id("fb"),
     "upload_id": new_id("up"),
     "batch_id": new_id("job"),
     "version": new_id("mdl"),
@@ -114,6 +118,9 @@ def bodies(ids: dict[str, str]) -> dict[str, dict[str, Any]]:
         "createProject": {"json": {"name": "new"}},
         "changeProject": {"json": {"limits": {"queued_jobs": 7}}},
         "train": {"json": train_body({"id": ids["dataset_id"]})},
+        "addFeedback": {
+            "json": {"alias": ids["name"], "rows": [{"age": 39, "job": "clerk"}], "labels": ["ham"]},
+        },
         "createWebhook": {"json": {"url": "https://example.com/"}},
         "cancelJob": {"json": {"keep_best": True}},
         "appendToUpload": {"content": b"a,b\n"},

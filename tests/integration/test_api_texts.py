@@ -5,9 +5,12 @@ from __future__ import annotations
 from unittest.mock import ANY
 
 import numpy as np
+import orjson
 import pytest
 from api_support import api_client, store_model, tiny_model
 
+from service.db.tables import DEFAULT_PROJECT
+from service.feedback.repository import FeedbackRepository
 from service.ingest.mail import FIELDS, parse_mail
 from solver.features import Column, Table
 from solver.training import TrainingRequest, train
@@ -113,3 +116,22 @@ def test_what_does_not_fit_is_refused(client, database, tmp_path, models):
     problem(
         client.post("/predict", params={"model": "nobody"}, content=b"x", headers=mail_type), 404, "model-not-found"
     )
+
+
+def test_feedback_in_texts_and_mails_is_kept_as_the_rows_that_trainings_read(client, database, models):
+    for name, model in zip(("of-texts", "of-mails"), models, strict=True):
+        client.put(f"/aliases/{name}", json={"model": model})
+    messages = [mail("claim your prize", SPAM), mail("see you", HAM)]
+    sent = {"alias": "of-mails", "messages": messages, "labels": ["ham", "spam"]}
+    assert client.post("/feedback", json=sent).status_code == 201
+    assert client.post("/feedback", json={"alias": "of-texts", "texts": [SPAM, ""], "labels": ["ham"] * 2}).is_success
+    with database.transaction() as session:
+        of_mails = b"".join(FeedbackRepository(session, DEFAULT_PROJECT).contents("of-mails", 1 << 62))
+        of_texts = b"".join(FeedbackRepository(session, DEFAULT_PROJECT).contents("of-texts", 1 << 62))
+    # All fields, whichever the model of today uses.
+    fields = [{name: text or None for name, text in parse_mail(m.encode()).items()} for m in messages]
+    assert orjson.loads(of_mails) == {"rows": fields, "labels": ["ham", "spam"]}
+    assert set(fields[0]) == set(FIELDS)
+    assert orjson.loads(of_texts) == {"rows": [{"body": SPAM}, {"body": None}], "labels": ["ham", "ham"]}
+    wrong = client.post("/feedback", json={"alias": "of-mails", "texts": ["x"], "labels": ["ham"]})
+    problem(wrong, 422, "feedback-does-not-fit")

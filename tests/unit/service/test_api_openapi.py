@@ -69,6 +69,7 @@ OPERATIONS = {
     "getDataset": "GET /datasets/{dataset_id}",
     "getHealth": "GET /healthz",
     "getJob": "GET /jobs/{job_id}",
+    "retrainAlias": "POST /aliases/{name}/retrain",
     "retryJob": "POST /jobs/{job_id}/retry",
     "createWebhook": "POST /webhooks",
     "listWebhooks": "GET /webhooks",
@@ -95,6 +96,10 @@ OPERATIONS = {
     "revokeKey": "DELETE /keys/{key_id}",
     "rollbackAlias": "POST /aliases/{name}/rollback",
     "rotateKey": "POST /keys/{key_id}/rotate",
+    "addFeedback": "POST /feedback",
+    "deleteFeedback": "DELETE /feedback/{feedback_id}",
+    "getFeedback": "GET /feedback/{feedback_id}",
+    "listFeedback": "GET /feedback",
     "train": "POST /train",
 }
 

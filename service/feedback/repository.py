@@ -1,0 +1,72 @@
+"""All SQL about feedback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from service.db.tables import FeedbackRow, JobRow
+from service.paging import Cursor, page_of
+
+
+class FeedbackRepository:
+    """Feedback of one project, in the transaction of `session`."""
+
+    def __init__(self, session: Session, project_id: str) -> None:
+        self._session = session
+        self._project_id = project_id
+
+    def add(self, row: FeedbackRow) -> FeedbackRow:
+        """Insert feedback. The alias must be locked: `seq` then grows in the order in which it can be seen."""
+        self._session.add(row)
+        self._session.flush()
+        self._session.refresh(row)
+        return row
+
+    def get(self, feedback_id: str) -> FeedbackRow | None:
+        """Return feedback without its content."""
+        mine = select(FeedbackRow).where(FeedbackRow.project_id == self._project_id, FeedbackRow.id == feedback_id)
+        return self._session.scalars(mine).one_or_none()
+
+    def list(self, alias: str | None, cursor: Cursor | None, limit: int) -> Sequence[FeedbackRow]:
+        """Return up to ``limit + 1``, without their content, newest first."""
+        statement = select(FeedbackRow).where(FeedbackRow.project_id == self._project_id)
+        if alias is not None:
+            statement = statement.where(FeedbackRow.alias == alias)
+        return self._session.scalars(page_of(statement, FeedbackRow.created_at, FeedbackRow.id, cursor, limit)).all()
+
+    def open_job_with(self, row: FeedbackRow) -> str | None:
+        """Return the id of a queued or running job that uses this feedback, or None."""
+        using = select(JobRow.id).where(
+            JobRow.project_id == self._project_id,
+            JobRow.status.in_(("queued", "running")),
+            JobRow.request["alias"].astext == row.alias,
+            JobRow.feedback_until >= row.seq,
+        )
+        return self._session.scalar(using.limit(1))
+
+    def delete(self, feedback_id: str) -> bool:
+        """Delete feedback; False if there is none of this id."""
+        gone = delete(FeedbackRow).where(FeedbackRow.project_id == self._project_id, FeedbackRow.id == feedback_id)
+        return self._session.scalar(gone.returning(FeedbackRow.id)) is not None
+
+    def count_rows(self, alias: str) -> int:
+        """Add up the rows that were sent for an alias."""
+        total = select(func.coalesce(func.sum(FeedbackRow.rows), 0))
+        mine = total.where(FeedbackRow.project_id == self._project_id, FeedbackRow.alias == alias)
+        return int(self._session.scalar(mine) or 0)
+
+    def last_seq(self, alias: str) -> int | None:
+        """Return the `seq` of the newest feedback for an alias, or None if there is none."""
+        last = select(func.max(FeedbackRow.seq))
+        return self._session.scalar(last.where(FeedbackRow.project_id == self._project_id, FeedbackRow.alias == alias))
+
+    def contents(self, alias: str, until: int) -> Iterator[bytes]:
+        """Yield what was sent for an alias up to a `seq`, oldest first, one after the other."""
+        mine = (FeedbackRow.project_id == self._project_id, FeedbackRow.alias == alias, FeedbackRow.seq <= until)
+        for feedback_id in self._session.scalars(select(FeedbackRow.id).where(*mine).order_by(FeedbackRow.seq)).all():
+            content = self._session.scalar(select(FeedbackRow.content).where(*mine, FeedbackRow.id == feedback_id))
+            if content is not None:
+                yield content

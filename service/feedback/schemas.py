@@ -1,0 +1,66 @@
+"""What ``/feedback`` takes and gives."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, StringConstraints
+
+from service.schemas import AliasName, Answer, Body
+
+Value = str | int | float | bool | None
+Label = Annotated[str, StringConstraints(max_length=512)]
+
+
+class FeedbackRequest(Body):
+    """What was decided on (rows, texts or mails: one of them), and what would have been right."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"alias": "spam-filter", "rows": [{"age": 39, "job": "clerk"}], "labels": ["ham"]},
+                {"alias": "spam-filter", "texts": ["win a prize"], "labels": ["spam"]},
+            ]
+        }
+    )
+
+    alias: AliasName
+    rows: list[dict[str, Value]] | None = Field(
+        default=None,
+        min_length=1,
+        description="As for `POST /predict`. Columns that the model does not use are kept for the next training.",
+    )
+    texts: list[str] | None = Field(default=None, min_length=1, description="For a model of one column of text.")
+    messages: list[str] | None = Field(default=None, min_length=1, description="Whole mails, for a model of mails.")
+    labels: list[Label] = Field(
+        min_length=1, description="The right label of each of them: one of the two that the model decides between."
+    )
+
+
+class Feedback(Answer):
+    """Corrected rows that were sent at once. What they held is not shown again."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "fb_0192f0c1d5a67b3e8f0a1b2c3d4e5f65",
+                    "alias": "spam-filter",
+                    "model_id": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62",
+                    "rows": 3,
+                    "labels": {"ham": 1, "spam": 2},
+                    "bytes": 214,
+                    "created_at": "2026-11-01T12:40:00Z",
+                }
+            ]
+        }
+    )
+
+    id: str
+    alias: AliasName
+    model_id: str = Field(description="What the alias pointed at then: the rows were checked against it.")
+    rows: int
+    labels: dict[str, int] = Field(description="Rows of each label.")
+    bytes: int = Field(description="What it counts among the stored bytes of the project.")
+    created_at: datetime

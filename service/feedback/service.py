@@ -1,0 +1,172 @@
+"""What can be done with feedback: corrected labels, from which the next training of an alias learns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from service.access.repository import QuotaRepository
+from service.db import idempotency
+from service.db.session import Database
+from service.db.tables import FeedbackRow
+from service.errors import IdempotencyConflict, InvalidRequest
+from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackNotFound, TooMuchFeedback
+from service.feedback.repository import FeedbackRepository
+from service.feedback.schemas import Feedback, FeedbackRequest
+from service.identifiers import is_id, new_id
+from service.ingest.mail import FIELDS
+from service.models.repository import AliasRepository, ModelRepository, ModelShape
+from service.paging import Cursor, next_cursor
+from service.predictions.errors import RowsDoNotFit
+from service.predictions.inputs import rows_of
+from service.schemas import Page
+from service.settings import Settings
+from solver.features import FeatureError, matrix_from_rows, table_from_rows
+
+OPERATION = "addFeedback"
+ALL_FIELDS = [{"name": name, "kind": "text"} for name in FIELDS]
+NO_ALIAS = "no alias has this name"
+
+
+class FeedbackService:
+    """Keeps corrected rows by alias."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+
+    def add(self, project_id: str, body: FeedbackRequest, idempotency_key: str | None) -> Feedback:
+        """Keep corrected rows for the next training of an alias.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no such alias, or not one label a row.
+        FeedbackDoesNotFit
+            If the rows or labels are not those of the model that the alias points at.
+        TooMuchFeedback, StorageQuotaExceeded
+            If there is no room for them.
+        IdempotencyConflict
+            If the key came before with another body.
+        """
+        kind, items = self._given(body)
+        with self._database.transaction() as session:
+            model = ModelRepository(session, project_id).shape_behind(body.alias)
+        if model is None:
+            raise InvalidRequest.of("body.alias", NO_ALIAS)
+        _check_labels(model, body.labels)
+        # Outside of any transaction: mails take their time.
+        content = orjson.dumps({"rows": _rows(model, kind, items), "labels": body.labels})
+        digest = hashlib.sha256(orjson.dumps(body.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        with self._database.transaction() as session:
+            feedback = FeedbackRepository(session, project_id)
+            feedback_id = new_id("fb")
+            if idempotency_key is not None:
+                made = idempotency.claim(session, project_id, OPERATION, idempotency_key, digest, feedback_id)
+                if made != feedback_id:
+                    return _as_accepted(feedback.get(made))
+            if AliasRepository(session, project_id).lock(body.alias) is None:
+                raise InvalidRequest.of("body.alias", NO_ALIAS)
+            limit = self._settings.max_feedback_rows
+            if feedback.count_rows(body.alias) + len(items) > limit:
+                raise TooMuchFeedback(f"an alias may have {limit} corrected rows; delete older feedback first")
+            QuotaRepository(session, project_id).make_room_for_bytes(len(content))
+            row = feedback.add(
+                FeedbackRow(
+                    id=feedback_id,
+                    project_id=project_id,
+                    alias=body.alias,
+                    model_id=model.id,
+                    rows=len(items),
+                    labels=dict(Counter(body.labels)),
+                    bytes=len(content),
+                    content=content,
+                )
+            )
+            return Feedback.model_validate(row)
+
+    def _given(self, body: FeedbackRequest) -> tuple[str, Sequence[Any]]:
+        """Return the kind of what was sent, and that itself."""
+        given = [kind for kind in ("rows", "texts", "messages") if getattr(body, kind) is not None]
+        if len(given) != 1:
+            raise InvalidRequest.of(f"body.{given[1] if given else 'rows'}", "give one of rows, texts and messages")
+        items: Sequence[Any] = getattr(body, given[0])
+        if len(items) > self._settings.max_predict_rows:
+            raise InvalidRequest.of(f"body.{given[0]}", f"may hold at most {self._settings.max_predict_rows} of them")
+        if len(items) != len(body.labels):
+            message = f"needs one label for each of the {len(items)} {given[0]} and has {len(body.labels)}"
+            raise InvalidRequest.of("body.labels", message)
+        return given[0], items
+
+    def get(self, project_id: str, feedback_id: str) -> Feedback:
+        """Return feedback, without what it holds; raises `FeedbackNotFound`."""
+        with self._database.transaction() as session:
+            row = FeedbackRepository(session, project_id).get(feedback_id) if is_id(feedback_id, "fb") else None
+        if row is None:
+            raise FeedbackNotFound("no feedback has this id")
+        return Feedback.model_validate(row)
+
+    def list(self, project_id: str, alias: str | None, cursor: str | None, limit: int) -> Page[Feedback]:
+        """Return a page of feedback, newest first."""
+        position = Cursor.decode(cursor) if cursor is not None else None
+        with self._database.transaction() as session:
+            rows = FeedbackRepository(session, project_id).list(alias, position, limit)
+        return Page(
+            items=[Feedback.model_validate(row) for row in rows[:limit]],
+            next_cursor=next_cursor(rows, limit, key=lambda row: row),
+        )
+
+    def delete(self, project_id: str, feedback_id: str) -> None:
+        """Delete feedback: trainings that are asked for later do not see it.
+
+        Raises
+        ------
+        FeedbackNotFound
+        FeedbackInUse
+            If a job that waits or runs uses it.
+        """
+        with self._database.transaction() as session:
+            feedback = FeedbackRepository(session, project_id)
+            row = feedback.get(feedback_id) if is_id(feedback_id, "fb") else None
+            if row is None:
+                raise FeedbackNotFound("no feedback has this id")
+            job_id = feedback.open_job_with(row)
+            if job_id is not None:
+                raise FeedbackInUse(f"the job {job_id} uses this feedback; wait for it to end, or cancel it")
+            feedback.delete(feedback_id)
+
+
+def _check_labels(model: ModelShape, labels: Sequence[str]) -> None:
+    for position, label in enumerate(labels):
+        if label not in model.labels:
+            named = " or ".join(repr(known) for known in model.labels)
+            raise FeedbackDoesNotFit.of(f"body.labels.{position}", f"should be one of the model's labels, {named}")
+
+
+def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> Sequence[Mapping[str, Any]]:
+    """Return rows that fit the model."""
+    try:
+        if kind == "texts":
+            return rows_of(model.columns, "texts", items)
+        if kind == "messages":
+            rows_of(model.columns, "messages", [])  # whether it is a model of mails
+            return rows_of(ALL_FIELDS, "messages", items)  # the next one may use other parts of them
+        if model.width is not None:
+            matrix_from_rows(items, model.first_index, model.width)
+        else:
+            table_from_rows(items, model.columns)
+    except RowsDoNotFit as error:
+        raise FeedbackDoesNotFit(error.detail, errors=error.errors) from None
+    except FeatureError as error:
+        raise FeedbackDoesNotFit.of("body.rows", str(error)) from None
+    return items
+
+
+def _as_accepted(row: FeedbackRow | None) -> Feedback:
+    if row is None:
+        raise IdempotencyConflict("the feedback that this Idempotency-Key made was deleted; use a new key")
+    return Feedback.model_validate(row)
