@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -16,15 +16,17 @@ from service.blobs.store import BlobNotFoundError, BlobStore
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
-from service.db.tables import JobRow
+from service.db.tables import DatasetRow, JobRow
 from service.errors import FieldError, IdempotencyConflict, InvalidRequest
 from service.identifiers import is_id, new_id
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import JobStatus
-from service.models.repository import ModelFileRepository
+from service.models.repository import ModelFileRepository, ModelRepository
 from service.paging import Cursor, next_cursor
+from service.predictions.errors import RowsDoNotFit
 from service.schemas import Page
 from service.settings import Settings
+from solver.features import MissingColumns
 
 OPERATION = "createBatch"
 PIECE_BYTES = 1 << 20
@@ -56,6 +58,8 @@ class BatchService:
         ------
         InvalidRequest
             If there is no such model or data set.
+        RowsDoNotFit
+            If the data set lacks columns that the model needs.
         IdempotencyConflict
             If the key came before with another body.
         QueueFull, StorageQuotaExceeded
@@ -80,6 +84,7 @@ class BatchService:
                 errors.append(FieldError("body.dataset", "there is no such data set"))
             if model is None or dataset is None:
                 raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+            _check_columns(dataset, ModelRepository(session, project_id).columns(model.model_id))
             quota = QuotaRepository(session, project_id)
             quota.make_room_in_queue()
             quota.make_room_for_bytes(0)
@@ -172,6 +177,14 @@ class BatchService:
         if row is None:
             raise BatchNotFound("no batch has this id")
         return row
+
+
+def _check_columns(dataset: DatasetRow, needed: Sequence[str]) -> None:
+    """Raise `RowsDoNotFit` if a table lacks columns; the job finds out what else may not fit."""
+    there = {column["name"] for column in dataset.columns}
+    missing = [name for name in needed if name not in there]
+    if missing and dataset.layout == "table":
+        raise RowsDoNotFit.of("body.dataset", str(MissingColumns(missing)))
 
 
 def _batch(row: JobRow) -> Batch:

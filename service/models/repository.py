@@ -138,6 +138,10 @@ class ModelRepository:
         found = self._session.execute(select(ModelRow.report, _APPLIED).where(self._is(model_id))).one_or_none()
         return None if found is None else (found[0], found[1])
 
+    def columns(self, model_id: str) -> Sequence[str]:
+        """Return the names of the columns that a model needs; none of one that takes a matrix, or is unknown."""
+        return [column["name"] for column in self._session.scalar(_COLUMNS.where(self._is(model_id))) or ()]
+
     def origin(self, model_id: str) -> Origin:
         """Return what a model was made from, as far as it still exists."""
         statement = (
@@ -219,6 +223,9 @@ class ModelRepository:
 
     def _is(self, model_id: str) -> ColumnElement[bool]:
         return and_(ModelRow.project_id == self._project_id, ModelRow.id == model_id)
+
+
+_COLUMNS = select(ModelRow.report["columns"])
 
 
 class ModelFileRepository:

@@ -152,8 +152,11 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_reason(
     client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
 ) -> None:
     model_id = store_model(database, tmp_path)
-    other = upload(client, b"age,height\n1,2\n3,4\n")
+    lacking = upload(client, b"age,height\n1,2\n3,4\n")
+    other = upload(client, b"age,job\nold,clerk\nyoung,cook\n")
     body = {"model": model_id, "dataset": other["id"]}
+    refused = problem(client.post("/batches", json={**body, "dataset": lacking["id"]}), 422, "rows-do-not-fit")
+    assert refused["errors"] == [{"field": "body.dataset", "message": "missing columns: 'job'"}]
     unknown = problem(client.post("/batches", json={"model": "nobody", "dataset": "ds_1"}), 422, "invalid-request")
     assert [error["field"] for error in unknown["errors"]] == ["body.model", "body.dataset"]
     problem(client.post("/batches", json={**body, "format": "xlsx"}), 422, "invalid-request")
@@ -161,7 +164,7 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_reason(
     assert bench.supervisor.run(batch["id"]) == "failed"
     failed = client.get(f"/batches/{batch['id']}").json()
     assert failed["error"]["code"] == "rows_do_not_fit"
-    assert "job" in failed["error"]["message"]
+    assert "'age' is a number to the model" in failed["error"]["message"]
     problem(client.get(f"/batches/{batch['id']}/result"), 409, "batch-not-finished")
 
     batch = client.post("/batches", json=body).json()
