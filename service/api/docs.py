@@ -72,8 +72,9 @@ def _by_tag(document: dict[str, Any]) -> dict[str, list[tuple[str, dict[str, Any
 
 
 def _operation(heading: str, operation: dict[str, Any]) -> Iterator[str]:
-    first_sentence, *more = re.split(r"\.\s+", operation["description"], maxsplit=1)
-    yield f"<details><summary>{heading} <i>{_text(first_sentence.rstrip('.'))}</i></summary><p>{_text(''.join(more))}</p><table>"
+    first_sentence, *more = re.split(r"\.(?:\s+|$)", operation["description"], maxsplit=1)
+    yield f"<details><summary>{heading} <i>{_text(first_sentence)}</i></summary>"
+    yield f"<p>{_text(''.join(more))}</p><table>"
     for parameter in operation.get("parameters", []):
         required = ", required" if parameter.get("required") else ""
         text = _text(parameter.get("description", ""))
