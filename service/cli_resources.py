@@ -11,7 +11,16 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli_support import DEFAULT_URL, Url, model_path, open_client, print_table, published, short_time
+from service.cli_support import (
+    DEFAULT_URL,
+    Url,
+    model_path,
+    open_client,
+    print_table,
+    published,
+    short_time,
+    short_value,
+)
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
@@ -111,8 +120,9 @@ def follow(job: JobId, url: Url = DEFAULT_URL) -> None:
     """Print the events of a job as they come, until it ends."""
     with open_client(url) as client:
         for event in client.events(f"/jobs/{quote(job, safe='')}/events"):
-            told = " ".join(f"{name}={value}" for name, value in event["data"].items())
-            print(f"{short_time(event['created_at'])}  {event['kind']:<10} {told}".rstrip(), flush=True)
+            told = " ".join(f"{name}={short_value(value)}" for name, value in event["data"].items())
+            when = event["created_at"][:23].rstrip("Z")  # to the millisecond: small jobs are quick
+            print(f"{when:<23}  {event['kind']:<10} {told}".rstrip(), flush=True)
 
 
 # --- models ----------------------------------------------------------------------------------------------------------

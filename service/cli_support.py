@@ -164,6 +164,17 @@ def model_path(client: Client, name: str) -> str:
     raise ClientError(f"no alias is named {name!r}, and an id of a model starts with mdl_")
 
 
+def short_value(value: Any) -> str:
+    """Return a value of an event for reading: numbers with six digits."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {short_value(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(short_value, value)) + "]"
+    return str(value)
+
+
 def short_time(text: str | None) -> str:
     """A time without its fraction; nothing for none."""
     return "" if text is None else text[:19]

@@ -32,15 +32,11 @@ BUSY_SECONDS = 10.0
 """For so long after somebody waited for a child, two are kept warm instead of one: short jobs come thick and fast."""
 RETRY_SECONDS = 2.0
 """Pause after a child that could not be made ready."""
-SECRETS = (
-    "PREFSVM_DATABASE_URL",
-    "PREFSVM_SYSTEM_DATABASE_URL",
-    "PREFSVM_BROKER_URL",
-    "PREFSVM_BOOTSTRAP_KEY",
-    "PREFSVM_BOOTSTRAP_KEY_FILE",
-    "PREFSVM_API_KEY",
-)
-"""Not handed to the process that reads uploaded data."""
+KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "XDG_CACHE_HOME", "LD_LIBRARY_PATH")
+KEPT_PREFIXES = ("LC_", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_", "CUPY_", "NVIDIA_", "PYTHON", "COVERAGE_")
+"""What the process that reads uploaded data is handed of the environment: nothing that could be a secret."""
+BLOB_STORE_PREFIXES = ("AWS_", "FSSPEC_", "GOOGLE_", "AZURE_", "SSL_CERT_", "REQUESTS_CA_", "HTTPS_PROXY", "NO_PROXY")
+"""And this where it reads from an object store."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 NVIDIA_CONTROL = Path("/dev/nvidiactl")
 
@@ -49,10 +45,20 @@ class ChildGoneError(Exception):
     """Raised when the child closed its end of the line: it has ended, or broke the protocol."""
 
 
-def child_environment(environment: Mapping[str, str], slots: int) -> dict[str, str]:
-    """Return the environment of a child: no secrets, and a fair share of the processors for each slot."""
+def child_environment(environment: Mapping[str, str], slots: int, online: bool) -> dict[str, str]:
+    """Return the environment of a child: what it needs and no more, and a fair share of the processors for each slot.
+
+    Parameters
+    ----------
+    environment : mapping of str to str
+        Of the worker.
+    slots : int
+    online : bool
+        Whether the child reads data sets from an object store, whose keys are in the environment.
+    """
     threads = str(max(1, len(os.sched_getaffinity(0)) // slots))
-    kept = {name: value for name, value in environment.items() if name not in SECRETS}
+    prefixes = KEPT_PREFIXES + (BLOB_STORE_PREFIXES if online else ())
+    kept = {name: value for name, value in environment.items() if name in KEPT_VARIABLES or name.startswith(prefixes)}
     return {**dict.fromkeys(THREAD_VARIABLES, threads), **kept, "PYTHONFAULTHANDLER": "1"}
 
 
@@ -79,7 +85,7 @@ class Child:
                 [sys.executable, "-m", "worker.child", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                env=child_environment(os.environ, slots),
+                env=child_environment(os.environ, slots, online),
                 pass_fds=(writing,),
                 start_new_session=True,
             )

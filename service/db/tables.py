@@ -286,7 +286,8 @@ class JobEventRow(Base):
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
     attempt: Mapped[int]
     kind: Mapped[str]
-    """``queued``, ``started``, ``progress``, ``round``, ``warning``, ``requeued``, ``cancelling``, ``finished``."""
+    """``queued``, ``started``, ``progress``, ``round``, ``parts``, ``warning``, ``requeued``, ``cancelling``,
+    ``finished``."""
     data: Mapped[dict[str, Any]]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 

@@ -259,7 +259,8 @@ class JobEvent(Answer):
     id: int = Field(description="Grows with time; send the last one as `after` to get what came since.")
     attempt: int
     kind: str = Field(
-        description="`queued`, `started`, `progress`, `round`, `warning`, `requeued`, `cancelling` or `finished`."
+        description="`queued`, `started`, `progress`, `round`, `parts`, `warning`, `requeued`, `cancelling` or "
+        "`finished`."
     )
     data: dict[str, Any]
     created_at: datetime

@@ -96,6 +96,10 @@ class Report(Answer):
     solver: dict[str, Any] = Field(default_factory=dict)
     timings: dict[str, float] = Field(default={}, description="Seconds of each phase.")
     peak_memory_bytes: int | None = None
+    parts: dict[str, dict[str, int]] = Field(
+        default={},
+        description="By stage of the training that several workers shared: `parts`, and how many of them `elsewhere`.",
+    )
     warnings: list[str] = Field(default_factory=list)
 
 

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from service import client_uploads
 from service.cli import app
 from service.client import Client
+from service.db.tables import JobEventRow
 from solver.model_file import read_model
 
 
@@ -47,9 +48,14 @@ def test_datasets(prefsvm, client):
 
 def test_jobs_are_followed_to_their_end_and_tried_again(prefsvm, client, database):
     job = client.post("/train", json=train_body(store_dataset(database))).json()["id"]
+    measures = {"precision": 2 / 3, "round": 3, "parts": {"tuning": [1e-9 / 3, True]}}
+    with database.transaction() as session:
+        session.add(JobEventRow(job_id=job, attempt=0, kind="round", data=measures))
     client.post(f"/jobs/{job}/cancel")
-    said = prefsvm("follow", job)
-    assert [line.split()[1] for line in said.splitlines()] == ["queued", "finished"]
+    said = prefsvm("follow", job).splitlines()
+    assert [line.split()[1] for line in said] == ["queued", "round", "finished"]
+    assert {"precision=0.666667", "round=3"} <= set(said[1].split())
+    assert "parts={tuning: [3.33333e-10, True]}" in said[1]
     again = prefsvm("retry", job).strip()
     assert client.get(f"/jobs/{again}").json()["status"] == "queued"
     assert "no job has this id" in prefsvm("follow", "job_0", code=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -337,3 +338,17 @@ def test_progress_and_events(database: Database, enqueue: Callable[..., str]) ->
         assert JOBS.record_progress(session, found, "training", 0.25, [Event("round", {"round": 1})])
     assert (row(database, job_id).phase, row(database, job_id).progress) == ("training", 0.25)
     assert kinds(database, job_id) == ["queued", "started", "round"]
+
+
+def test_events_that_are_written_together_have_times_of_their_own(
+    database: Database, enqueue: Callable[..., str]
+) -> None:
+    found = claim(database, enqueue())
+    events = [Event("round", {"round": number}, happened=time.monotonic() - 3 + number) for number in range(3)]
+    with database.transaction() as session:
+        assert JOBS.record_progress(session, found, "training", 0.25, events)
+        rows = session.scalars(select(JobEventRow).where(JobEventRow.kind == "round").order_by(JobEventRow.id)).all()
+    assert [row.data["round"] for row in rows] == [0, 1, 2]
+    first, second, third = (row.created_at for row in rows)
+    assert 0.9 < (second - first).total_seconds() < 1.1
+    assert 0.9 < (third - second).total_seconds() < 1.1

@@ -144,7 +144,7 @@ def test_workers_of_other_numerics_and_single_ones_share_nothing(open_stack):
     stack = open_stack()
     stack.start_dispatcher()
     stack.start_worker()
-    stack.start_worker(STANDIN_NUMERICS="another processor")
+    stack.start_worker(PYTHON_STANDIN_NUMERICS="another processor")
     wait_for(lambda: count(stack.database, WorkerRow) == 2)
     job_id = stack.enqueue("parts", parts=4, seconds=0.2)
     stack.wait_for_status(job_id, "succeeded")
@@ -276,7 +276,7 @@ def test_a_real_training_on_two_workers_has_the_bits_of_one(open_stack, settings
     found, seconds = [], []
     for workers in (1, 2):
         stack.start_worker(PREFSVM_JOB_RUNNER="worker.fit")
-        wait_for(lambda workers=workers: count(database, WorkerRow) == workers, 60)
+        wait_for(lambda workers=workers: count(database, WorkerRow) == workers, 240)
         job_id = stack.enqueue("", max_seconds=600.0, **request)
         job = stack.wait_for_status(job_id, "succeeded", 300)
         seconds.append((job.finished_at - job.started_at).total_seconds())
