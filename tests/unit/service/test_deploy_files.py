@@ -102,9 +102,13 @@ def test_only_the_proxy_is_published_and_on_loopback_only() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert list(published) == ["proxy"]
     assert all(port.startswith("127.0.0.1:") for port in published["proxy"])
-    assert COMPOSE["networks"]["backend"]["internal"] is True
-    outside = {name for name, service in SERVICES.items() if service["networks"] != ["backend"]}
-    assert outside == {"api", "proxy"}
+    internal = {name for name, network in COMPOSE["networks"].items() if network.get("internal")}
+    assert internal == {"backend", "frontend"}
+    assert SERVICES["api"]["networks"] == ["backend", "frontend"]
+    # Who reads what strangers have sent has no way out; the proxy is published, and the dispatcher sends webhooks.
+    outside = {name for name, service in SERVICES.items() if not set(service["networks"]) <= internal}
+    assert outside == {"proxy", "dispatcher"}
+    assert "backend" not in SERVICES["proxy"]["networks"]
 
 
 def test_services_start_in_order() -> None:
