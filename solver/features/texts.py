@@ -1,7 +1,8 @@
 """Free text → TF-IDF weights of its words: 1 + ln(count) times a smooth inverse row frequency, rows of length 1.
 
 The weights are those of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``. It does the fitting; what it found is
-kept as arrays. Applying is our own, so that one text takes microseconds and the API need not load scikit-learn.
+kept as arrays. Applying is our own, so that one text takes microseconds and the API need not load scikit-learn. Reading
+the words takes most of the time, so the texts that were fitted are not read again when they are transformed next.
 """
 
 from __future__ import annotations
@@ -218,9 +219,25 @@ class _Vocabulary:
         self.column, self.kind, self.longest, self.terms, self.idf = column, kind, longest, terms, idf
         self._index = {term: j for j, term in enumerate(terms)}
         self._split = _splitter(kind, longest)
+        self._fitted: tuple[Sequence[str | None], sparse.csr_array] | None = None
+
+    def remember(self, texts: Sequence[str | None], counts: sparse.csr_array) -> None:
+        """Keep how often each term occurs in these texts until `weights` is called."""
+        self._fitted = texts, counts
 
     def weights(self, texts: Sequence[str | None]) -> sparse.csr_array:
         """TF-IDF weights, shape (texts, terms), with sorted indices."""
+        fitted, self._fitted = self._fitted, None
+        # Comparing the very same objects, as they are as a rule, takes no time.
+        counts = fitted[1] if fitted is not None and fitted[0] == texts else self._counts(texts)
+        weights = (np.log(counts.data.astype(np.float64)) + 1) * self.idf[counts.indices]
+        ends = counts.indptr.astype(np.int32)
+        X = sparse.csr_array((weights, counts.indices.astype(np.int32), ends), shape=counts.shape)
+        rows = np.repeat(np.arange(len(texts)), np.diff(ends))
+        X.data /= np.sqrt(np.bincount(rows, weights=weights**2, minlength=len(texts)))[rows]
+        return X
+
+    def _counts(self, texts: Sequence[str | None]) -> sparse.csr_array:
         # Arrays rather than lists: four bytes a term, of which there may be many millions.
         indices, frequencies, ends = array("i"), array("i"), [0]
         index, split = self._index, self._split
@@ -229,12 +246,9 @@ class _Vocabulary:
             indices.extend([j for j, _ in found])
             frequencies.extend([n for _, n in found])
             ends.append(len(indices))
-        columns = np.array(indices)
-        weights = (np.log(np.array(frequencies, dtype=np.float64)) + 1) * self.idf[columns]
-        X = sparse.csr_array((weights, columns, np.array(ends, dtype=np.int32)), shape=(len(texts), len(self.terms)))
-        rows = np.repeat(np.arange(len(texts)), np.diff(ends))
-        X.data /= np.sqrt(np.bincount(rows, weights=weights**2, minlength=len(texts)))[rows]
-        return X
+        shape = len(texts), len(self.terms)
+        parts = np.array(frequencies, dtype=np.int32), np.array(indices, dtype=np.int32), np.array(ends, dtype=np.int32)
+        return sparse.csr_array(parts, shape=shape)
 
 
 def _fit_vocabulary(
@@ -245,18 +259,21 @@ def _fit_vocabulary(
     options: TextOptions,
 ) -> tuple[_Vocabulary, float] | None:
     """The vocabulary of a column and its terms a row, None if no term is frequent enough."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
     fewest = options.min_rows if len(values) >= 10 * options.min_rows else 1
-    vectorizer = TfidfVectorizer(
-        analyzer=_splitter(kind, longest), min_df=fewest, max_features=options.max_terms, sublinear_tf=True
+    vectorizer = CountVectorizer(
+        analyzer=_splitter(kind, longest), min_df=fewest, max_features=options.max_terms, dtype=np.int32
     )
     try:
-        fitted = vectorizer.fit_transform(value or "" for value in values)
+        counts = sparse.csr_array(vectorizer.fit_transform(value or "" for value in values))
     except ValueError:  # no term, or none frequent enough
         return None
+    counts.sort_indices()
     terms = vectorizer.get_feature_names_out().tolist()
-    return _Vocabulary(column, kind, longest, terms, vectorizer.idf_), fitted.nnz / len(values)
+    vocabulary = _Vocabulary(column, kind, longest, terms, TfidfTransformer().fit(counts).idf_)
+    vocabulary.remember(values, counts)
+    return vocabulary, counts.nnz / len(values)
 
 
 def _splitter(kind: TermKind, longest: int) -> Callable[[str], Sequence[str]]:

@@ -12,6 +12,9 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from solver.features import Column, FeatureError, StateError, Table, TableFeatures, TextOptions
+from solver.features import texts as texts_module
+from solver.features.columns import FeatureCounts
+from solver.features.texts import TextColumns
 
 WORDS = [f"{a}{b}" for a in ("win", "Lunch", "prize", "über", "meet", "3d") for b in ("", "s", "er", "ing", "ly")]
 
@@ -192,3 +195,24 @@ def test_a_vocabulary_that_lists_a_term_or_a_column_twice_is_refused() -> None:
     for kinds in (["text", "magic"], "text", [3], [["text"]]):
         with pytest.raises(StateError, match="kinds"):
             TableFeatures.array_types({**meta, "kinds": kinds})
+
+
+@pytest.mark.parametrize("options", [TextOptions(), TextOptions(words=2, characters=4, max_terms=30)])
+def test_fitted_texts_are_read_once_and_to_the_same_bits(options, monkeypatch):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{j}" for j in rng.integers(0, 60, 20)) for _ in range(50)] + [None]
+    read = []
+    words = texts_module._words
+    monkeypatch.setattr(texts_module, "_words", lambda text: read.append(text) or words(text))
+    fitted, _ = TextColumns.fit({"t": texts}, options, [])
+    first = fitted.transform([list(texts)], FeatureCounts())
+    assert len(read) == len(texts)
+    again = fitted.transform([texts], FeatureCounts())
+    assert len(read) == 2 * len(texts)
+    for part in ("data", "indices", "indptr"):
+        one, other = getattr(first, part), getattr(again, part)
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    # Other texts than those that were fitted are read, also right after.
+    fitted, _ = TextColumns.fit({"t": texts}, options, [])
+    np.testing.assert_array_equal(fitted.transform([texts[:7]], FeatureCounts()).toarray(), again[:7].toarray())
