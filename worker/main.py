@@ -21,11 +21,9 @@ from worker.app import create_app
 from worker.hearing import Hearing
 from worker.presence import Presence
 from worker.scratch import Scratch
-from worker.spare import SparePool
+from worker.spare import RUNNER_VARIABLE, SparePool
 from worker.supervise import Supervisor
 
-RUNNER_VARIABLE = "PREFSVM_JOB_RUNNER"
-"""Module that does the work in the child. Only tests set it; no request can."""
 DEFAULT_RUNNER = "worker.fit"
 DEAF = 3
 """Exit status of a worker that heard no doorbell although it should have."""

@@ -32,8 +32,12 @@ BUSY_SECONDS = 10.0
 """For so long after somebody waited for a child, two are kept warm instead of one: short jobs come thick and fast."""
 RETRY_SECONDS = 2.0
 """Pause after a child that could not be made ready."""
+RUNNER_VARIABLE = "PREFSVM_JOB_RUNNER"
+"""Module that does the work in the child. Only tests set it, and more that begins so for that module."""
 KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "XDG_CACHE_HOME", "LD_LIBRARY_PATH")
-KEPT_PREFIXES = ("LC_", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_", "CUPY_", "NVIDIA_", "PYTHON", "COVERAGE_")
+KEPT_PREFIXES = (
+    "LC_", "PYTHON", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_", "CUPY_", "NVIDIA_", "COVERAGE_", RUNNER_VARIABLE,
+)  # fmt: skip
 """What the process that reads uploaded data is handed of the environment: nothing that could be a secret."""
 BLOB_STORE_PREFIXES = ("AWS_", "FSSPEC_", "GOOGLE_", "AZURE_", "SSL_CERT_", "REQUESTS_CA_", "HTTPS_PROXY", "NO_PROXY")
 """And this where it reads from an object store."""

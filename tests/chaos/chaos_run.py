@@ -286,9 +286,13 @@ class ChaosRun:
     def _count(self) -> str:
         statuses = dict(self.stack.query("SELECT status, count(*) FROM jobs GROUP BY status"))
         events = dict(self.stack.query("SELECT kind, count(*) FROM job_events GROUP BY kind"))
+        ((shared, elsewhere),) = self.stack.query(
+            "SELECT coalesce(sum((data->>'parts')::int), 0), coalesce(sum((data->>'elsewhere')::int), 0)"
+            " FROM job_events WHERE kind = 'parts'"
+        )
         return (
             f"{statuses}; claims {events.get('started', 0)}, back into the queue {events.get('requeued', 0)}, "
-            f"finished {events.get('finished', 0)}"
+            f"finished {events.get('finished', 0)}; parts shared {shared}, computed elsewhere {elsewhere}"
         )
 
 

@@ -39,7 +39,7 @@ def test_nothing_is_lost(short_dir: Path, capsys: pytest.CaptureFixture[str], se
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_in_short(short_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = [("freeze", "worker 1"), ("kill", "redis")]
-    chaos = run(short_dir, 1, 200, fault_seconds=400, first=first, CHAOS_LONG_EVERY="10")
+    chaos = run(short_dir, 1, 200, fault_seconds=400, first=first, PREFSVM_JOB_RUNNER_LONG_EVERY="10")
     show(capsys, chaos)
     check(chaos)
 
@@ -59,7 +59,14 @@ def test_it_goes_red(
     short_dir: Path, capsys: pytest.CaptureFixture[str], defect: str, first: list[tuple[str, str]], says: str
 ) -> None:
     chaos = run(
-        short_dir, 1, 60, fault_seconds=120, settle_seconds=25, first=first, defect=defect, CHAOS_LONG_EVERY="3"
+        short_dir,
+        1,
+        60,
+        fault_seconds=120,
+        settle_seconds=25,
+        first=first,
+        defect=defect,
+        PREFSVM_JOB_RUNNER_LONG_EVERY="3",
     )
     show(capsys, chaos)
     assert any(re.search(says, what) for what in chaos.wrong), chaos.wrong

@@ -47,7 +47,7 @@ def holder(stack: ChaosStack, job_id: str) -> int:
 def test_a_lost_worker_costs_at_most_45_seconds_and_a_stopped_one_2(
     open_stack: Callable[..., ChaosStack], capsys: pytest.CaptureFixture[str], how: str, limit: float
 ) -> None:
-    stack = open_stack(lease_seconds=30.0, CHAOS_LONG_SECONDS="60", PREFSVM_REDISPATCH_SECONDS="15")
+    stack = open_stack(lease_seconds=30.0, PREFSVM_JOB_RUNNER_LONG_SECONDS="60", PREFSVM_REDISPATCH_SECONDS="15")
     job_id = send(stack, upload(stack), 25)
     wait_for(lambda: job(stack, job_id)["status"] == "running", 30)
     first = stack.workers[holder(stack, job_id)]

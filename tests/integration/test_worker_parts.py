@@ -144,7 +144,7 @@ def test_workers_of_other_numerics_and_single_ones_share_nothing(open_stack):
     stack = open_stack()
     stack.start_dispatcher()
     stack.start_worker()
-    stack.start_worker(PYTHON_STANDIN_NUMERICS="another processor")
+    stack.start_worker(PREFSVM_JOB_RUNNER_NUMERICS="another processor")
     wait_for(lambda: count(stack.database, WorkerRow) == 2)
     job_id = stack.enqueue("parts", parts=4, seconds=0.2)
     stack.wait_for_status(job_id, "succeeded")

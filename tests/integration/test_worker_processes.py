@@ -46,15 +46,6 @@ def stack(open_stack: Callable[..., Stack]) -> Stack:
     return open_stack()
 
 
-@pytest.fixture
-def own_broker(short_dir: Path) -> Iterator[RedisServer]:
-    server = RedisServer(short_dir, log=short_dir / "log")
-    server.start()
-    wait_ready(server)
-    yield server
-    server.kill()
-
-
 def parent_of(child: int, workers: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     parent = psutil.Process(child).ppid()
     return next(worker for worker in workers if worker.pid == parent)
@@ -296,14 +287,25 @@ def test_a_frozen_worker_is_fenced_off(stack: Stack, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_jobs_that_do_nothing_come_thick_and_fast(open_stack: Callable[..., Stack]) -> None:
-    """Each has a fresh process of its own. 20 a second on two quiet cores; others may be at work here."""
+    """Each has a fresh process of its own. 20 a second on two quiet cores are 0.1 s of processor time a job.
+
+    How many a second it is says more about who else is at work; what a job costs of a processor does not, but for the
+    half that neighbours on the same core and its caches add to it.
+    """
     stack = open_stack(redispatch_seconds=15.0)
     stack.start_dispatcher()
-    stack.start_worker(PREFSVM_WORKER_SLOTS="2")
+    worker = psutil.Process(stack.start_worker(PREFSVM_WORKER_SLOTS="2").pid)
+
+    def processor_seconds() -> float:
+        spent = worker.cpu_times()
+        return spent.user + spent.system + spent.children_user + spent.children_system
+
+    before = processor_seconds()
     jobs = [stack.enqueue("nothing") for _ in range(150)]
     for job_id in jobs:
         stack.wait_for_status(job_id, "succeeded", 120)
+    each = (processor_seconds() - before) / len(jobs)
     rows = [stack.row(job_id) for job_id in jobs[10:]]
     seconds = (max(row.finished_at for row in rows) - min(row.started_at for row in rows)).total_seconds()  # type: ignore[type-var,operator]
-    print(f"{len(rows) / seconds:.1f} jobs/s at a load of {os.getloadavg()[0]:.1f}")
-    assert len(rows) / seconds > 2
+    print(f"{len(rows) / seconds:.1f} jobs/s, {each:.3f} s of processor each, at a load of {os.getloadavg()[0]:.1f}")
+    assert each < 0.2

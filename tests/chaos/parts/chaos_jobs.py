@@ -10,18 +10,65 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from worker.protocol import MODEL_FILE, Job, JobError, Reporter, Result
+from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result
+
+if TYPE_CHECKING:  # most children have no use for it, and are to be there soon
+    from solver.parts import PartResult, Parts
 
 SHORT_SECONDS = 0.05
-LONG_SECONDS = float(os.environ.get("CHAOS_LONG_SECONDS", "3"))
-LONG_EVERY = int(os.environ.get("CHAOS_LONG_EVERY", "50"))
+LONG_SECONDS = float(os.environ.get("PREFSVM_JOB_RUNNER_LONG_SECONDS", "3"))
+LONG_EVERY = int(os.environ.get("PREFSVM_JOB_RUNNER_LONG_EVERY", "50"))
+PARTS = 10
 KILLS_ITSELF, EATS_MEMORY, LOOPS_IN_C = range(2**31, 2**31 + 3)
 
 
 def warm_up() -> None:
     """Nothing is to be loaded."""
+
+
+def numerics() -> str:
+    """All workers of the run compute alike."""
+    return "chaos"
+
+
+def run_part(job: Job, reporter: Reporter) -> None:
+    """Compute a part of a long job that another worker runs."""
+    from solver.parts import OnePart, PartComputed
+    from solver.tensor_file import write_tensors
+
+    assert job.part is not None
+    try:
+        wait_in_parts(OnePart(job.part["stage"], job.part["number"], {}, job.part["cache_bytes"]), reporter)
+    except PartComputed as computed:
+        write_tensors(Path(job.scratch, PART_FILE), computed.result or {}, {})
+
+
+def wait_in_parts(parts: Parts, reporter: Reporter) -> None:
+    """Wait as long as a long job does, in parts that anybody may wait for, and see that each is what it should be."""
+    import numpy as np
+
+    def compute(numbers: Sequence[int]) -> list[PartResult]:
+        for _ in numbers:
+            wait(LONG_SECONDS / PARTS, reporter)
+        return [{"square": np.array([float(number**2)])} for number in numbers]
+
+    results = parts.compute("waiting", PARTS, compute)
+    found = [None if result is None else float(result["square"][0]) for result in results]
+    if found != [float(number**2) for number in range(PARTS)]:
+        raise JobError("wrong_parts", f"the parts of the job are {found}")
+
+
+def wait(seconds: float, reporter: Reporter) -> None:
+    """Do nothing for a while."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if reporter.progress("training", 0.5):
+            raise JobError("stopped", "nobody asked for that")
+        time.sleep(0.02)
 
 
 def run(job: Job, reporter: Reporter) -> Result:
@@ -38,12 +85,12 @@ def run(job: Job, reporter: Reporter) -> Result:
     elif seed == LOOPS_IN_C:
         # With the interpreter lock held, so that no other thread of the child can run.
         ctypes.PyDLL(None).sleep(3600)
-    seconds = LONG_SECONDS if seed % LONG_EVERY == LONG_EVERY // 2 else SHORT_SECONDS
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if reporter.progress("training", 0.5):
-            raise JobError("stopped", "nobody asked for that")
-        time.sleep(0.02)
+    if seed % LONG_EVERY == LONG_EVERY // 2:
+        from worker.shared_parts import SharedParts
+
+        wait_in_parts(SharedParts(reporter, Path(job.scratch), worth_seconds=0.1), reporter)
+    else:
+        wait(SHORT_SECONDS, reporter)
     Path(job.scratch, MODEL_FILE).write_bytes(f"{job.job_id} {job.attempt}".encode())
-    report = {"status": "met", "status_reason": "", "timings": {"training": seconds}}
+    report = {"status": "met", "status_reason": "", "timings": {}}
     return Result("svm", {"format": 1}, report)

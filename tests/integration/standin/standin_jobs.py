@@ -20,7 +20,7 @@ def warm_up() -> None:
 
 
 def numerics() -> str:
-    return os.environ.get("PYTHON_STANDIN_NUMERICS", "standin")
+    return os.environ.get("PREFSVM_JOB_RUNNER_NUMERICS", "standin")
 
 
 def run_part(job: Job, reporter: Reporter) -> None:
