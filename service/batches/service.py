@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import orjson
 
-from service.access.repository import QuotaRepository
 from service.batches.errors import BatchFinished, BatchNotFinished, BatchNotFound, ResultGone
 from service.batches.repository import KIND, BatchRepository
 from service.batches.schemas import MEDIA_TYPES, Batch, BatchRequest
@@ -19,6 +18,7 @@ from service.db.session import Database
 from service.db.tables import DatasetRow, JobRow
 from service.errors import FieldError, IdempotencyConflict, InvalidRequest
 from service.identifiers import is_id, new_id
+from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import JobStatus
 from service.models.repository import ModelFileRepository, ModelRepository
@@ -85,9 +85,6 @@ class BatchService:
             if model is None or dataset is None:
                 raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
             _check_columns(dataset, ModelRepository(session, project_id).columns(model.model_id))
-            quota = QuotaRepository(session, project_id)
-            quota.make_room_in_queue()
-            quota.make_room_for_bytes(0)
             request = {
                 "model": model.model_id,
                 "sha256": model.sha256,
@@ -95,7 +92,8 @@ class BatchService:
                 "dataset": dataset.id,
                 "format": body.format,
             }
-            row = JobRepository(session, project_id).enqueue(
+            row = put_in_queue(
+                session,
                 JobRow(
                     id=batch_id,
                     project_id=project_id,
@@ -104,7 +102,7 @@ class BatchService:
                     request=request,
                     dataset_id=dataset.id,
                     max_seconds=self._settings.job_max_seconds,
-                )
+                ),
             )
             return _batch(row)
 

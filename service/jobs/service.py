@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 import orjson
 from sqlalchemy.orm import Session
 
-from service.access.repository import QuotaRepository
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
@@ -19,6 +18,7 @@ from service.identifiers import is_id, new_id
 from service.jobs.checking import CheckedTraining, check_training
 from service.jobs.errors import JobFinished, JobNotFinished, JobNotFound, NothingToRepeat
 from service.jobs.feed import LAST_KIND, EventFeed
+from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, TrainingEstimate, TrainRequest
 from service.models.errors import AliasNotFound
@@ -78,10 +78,8 @@ class JobService:
         feedback_until: int | None,
         retry_of: str | None = None,
     ) -> Job:
-        quota = QuotaRepository(session, project_id)
-        quota.make_room_in_queue()
-        quota.make_room_for_bytes(0)
-        job = JobRepository(session, project_id).enqueue(
+        job = put_in_queue(
+            session,
             JobRow(
                 id=job_id,
                 project_id=project_id,
@@ -92,7 +90,7 @@ class JobService:
                 estimate=training.estimate,
                 feedback_until=feedback_until,
                 retry_of=retry_of,
-            )
+            ),
         )
         return _job(job, None)
 
