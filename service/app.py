@@ -99,9 +99,11 @@ def create_app(settings: Settings) -> FastAPI:
             background.start_soon(sweep_forever, OrphanSweeper(system, blobs, LEFTOVER_SECONDS), DAY)
             background.start_soon(resumable.read_forever)
             background.start_soon(predictions.usage.flush_forever)
+            background.start_soon(predictions.shadows.flush_forever)
             yield
             background.cancel_scope.cancel()
         await to_thread.run_sync(predictions.usage.flush)
+        await predictions.shadows.flush()
         if spans is not None:
             await to_thread.run_sync(spans.close)
         database.close()

@@ -24,6 +24,7 @@ from service.models.schemas import (
     ModelSummary,
     OperatingPoint,
     PutAlias,
+    Shadow,
 )
 from service.models.service import AliasService, ModelService
 from service.schemas import AliasName, Page
@@ -172,8 +173,17 @@ def aliases_router(aliases: AliasService) -> APIRouter:
 
     @router.put("/{name}", operation_id="putAlias", responses=problems(413, 415, 422))
     def put(caller: Writer, name: AliasName, body: PutAlias) -> Alias:
-        """Point a name at a model. The history is kept."""
-        return aliases.put(caller.project_id, name, body.model)
+        """Point a name at a model. The history is kept.
+
+        A `shadow` is a model that decides on the same rows of `POST /predict` later, without a say in the answers: see
+        `GET /aliases/{name}/shadow`. To let it take over, name it as the model.
+        """
+        return aliases.put(caller.project_id, name, body)
+
+    @router.get("/{name}/shadow", operation_id="getAliasShadow", responses=problems(404, 422))
+    def shadow(caller: Reader, name: str, limit: Limit = 20) -> Shadow:
+        """Show how often the shadow of an alias decided otherwise than the model that answers, and on what last."""
+        return aliases.shadow(caller.project_id, name, limit)
 
     @router.post("/{name}/rollback", operation_id="rollbackAlias", responses=problems(404, 409, 422))
     def roll_back(caller: Writer, name: str) -> Alias:

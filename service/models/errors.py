@@ -32,6 +32,13 @@ class AliasNotFound(NotFound):
     title = "No such alias"
 
 
+class NoShadow(NotFound):
+    """The alias has no shadow."""
+
+    type = "no-shadow"
+    title = "No such shadow"
+
+
 class NothingToRollBack(Problem):
     """The alias has pointed at no earlier model that still exists."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Date, ScalarSelect, Select, and_, delete, func, select, text
+from sqlalchemy import ColumnElement, Date, ScalarSelect, Select, and_, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.orm import Session
 
@@ -181,8 +181,9 @@ class ModelRepository:
         return self._session.scalar(select(ModelRow.id).where(self._is(model_id))) is not None
 
     def aliases_of(self, model_id: str) -> Sequence[str]:
-        """Return the names that point at a model, and keep them from moving until the transaction ends."""
-        pointing = and_(AliasRow.project_id == self._project_id, AliasRow.model_id == model_id)
+        """Return the names that point at a model or have it as their shadow."""
+        needing = or_(AliasRow.model_id == model_id, AliasRow.shadow_id == model_id)
+        pointing = and_(AliasRow.project_id == self._project_id, needing)
         statement = select(AliasRow.name).where(pointing).order_by(AliasRow.name)
         return self._session.scalars(statement).all()
 
@@ -332,15 +333,31 @@ class AliasRepository:
         self._project_id = project_id
 
     def put(self, name: str, model_id: str, *, restores: int | None = None) -> AliasRow:
-        """Point an alias at a model and note the move."""
+        """Point an alias at a model and note the move. A shadow that takes over is no shadow any more."""
         statement = insert(AliasRow).values(project_id=self._project_id, name=name, model_id=model_id)
         moved = statement.on_conflict_do_update(
-            index_elements=[AliasRow.project_id, AliasRow.name], set_={"model_id": model_id, "updated_at": func.now()}
+            index_elements=[AliasRow.project_id, AliasRow.name],
+            set_={
+                "model_id": model_id,
+                "shadow_id": func.nullif(AliasRow.shadow_id, model_id),
+                "updated_at": func.now(),
+            },
         )
         row = self._session.scalars(moved.returning(AliasRow), execution_options={"populate_existing": True}).one()
         self._session.add(AliasChangeRow(project_id=self._project_id, name=name, model_id=model_id, restores=restores))
         self._session.flush()
         return row
+
+    def set_shadow(self, name: str, shadow_id: str | None) -> AliasRow:
+        """Give an alias a shadow, or none."""
+        mine = and_(AliasRow.project_id == self._project_id, AliasRow.name == name)
+        changed = update(AliasRow).where(mine).values(shadow_id=shadow_id).returning(AliasRow)
+        return self._session.scalars(changed, execution_options={"populate_existing": True}).one()
+
+    def get(self, name: str) -> AliasRow | None:
+        """Return an alias."""
+        mine = and_(AliasRow.project_id == self._project_id, AliasRow.name == name)
+        return self._session.scalar(select(AliasRow).where(mine))
 
     def list(self, after: str | None, limit: int) -> Sequence[AliasRow]:
         """Return up to ``limit + 1`` aliases by name."""

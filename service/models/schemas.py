@@ -336,9 +336,25 @@ class Drift(Answer):
 class PutAlias(Body):
     """Where an alias shall point."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62"}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"model": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62"},
+                {
+                    "model": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62",
+                    "shadow": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f70",
+                },
+            ]
+        }
+    )
 
     model: str = Field(description="Id of a model.", max_length=100)
+    shadow: str | None = Field(
+        default=None,
+        max_length=100,
+        description="Id of a model that decides on the same rows without a say in the answers; null: none. Left out: "
+        "it stays as it is.",
+    )
 
 
 class Alias(Answer):
@@ -346,7 +362,77 @@ class Alias(Answer):
 
     name: AliasName
     model_id: str
+    shadow_id: str | None
     updated_at: datetime
+
+
+class ShadowPair(Answer):
+    """Rows of which the two models said this."""
+
+    label: str
+    shadow_label: str
+    rows: int
+
+
+class ShadowDisagreement(Answer):
+    """A row on which the shadow decided otherwise, without the row."""
+
+    created_at: datetime
+    row_sha256: str = Field(
+        description="Of the text or mail as it came, or of the row as JSON with its names in order and no blanks."
+    )
+    label: str
+    score: float
+    shadow_label: str
+    shadow_score: float
+
+
+class Shadow(Answer):
+    """How the shadow of an alias would have answered. Figures are a few seconds old."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "alias": "spam-filter",
+                    "model_id": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62",
+                    "shadow_id": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f70",
+                    "since": "2026-11-01T12:30:00Z",
+                    "rows": 1200,
+                    "disagreements": 12,
+                    "disagreement_share": 0.01,
+                    "pairs": [
+                        {"label": "ham", "shadow_label": "ham", "rows": 1188},
+                        {"label": "ham", "shadow_label": "spam", "rows": 12},
+                    ],
+                    "dropped": 0,
+                    "failed": 0,
+                    "latest": [
+                        {
+                            "created_at": "2026-11-01T12:40:00Z",
+                            "row_sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                            "label": "ham",
+                            "score": -0.1,
+                            "shadow_label": "spam",
+                            "shadow_score": 0.4,
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    alias: AliasName
+    model_id: str
+    shadow_id: str
+    since: datetime | None = Field(description="First row that these two were compared on; null if there was none.")
+    rows: int = Field(description="Rows that both decided on.")
+    disagreements: int
+    disagreement_share: float | None
+    pairs: list[ShadowPair]
+    dropped: int = Field(description="Rows that the shadow did not look at, because it was behind.")
+    failed: int = Field(description="Rows that do not fit the shadow.")
+    latest: list[ShadowDisagreement] = Field(description="Newest first; the last 1,000 of an alias are kept.")
 
 
 class AliasPage(Answer):

@@ -18,7 +18,7 @@ from service.identifiers import is_id, new_id
 from service.jobs.schemas import Objective
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of
 from service.models.drift import drift_of
-from service.models.errors import AliasNotFound, ModelInUse, ModelNotFound, NoCurve, NothingToRollBack
+from service.models.errors import AliasNotFound, ModelInUse, ModelNotFound, NoCurve, NoShadow, NothingToRollBack
 from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
 from service.models.schemas import (
     Alias,
@@ -29,7 +29,12 @@ from service.models.schemas import (
     Model,
     ModelSummary,
     OperatingPoint,
+    PutAlias,
+    Shadow,
+    ShadowDisagreement,
+    ShadowPair,
 )
+from service.models.shadows import BETWEEN, ShadowRepository
 from service.paging import NOT_OURS, Cursor, next_cursor
 from service.schemas import Page, is_alias
 from solver.evaluation import measures
@@ -99,7 +104,7 @@ class ModelService:
                 raise ModelNotFound("no model has this id")
             names = models.aliases_of(model_id)
             if names:
-                raise ModelInUse(f"the alias {names[0]} points at this model; move it first")
+                raise ModelInUse(f"the alias {names[0]} points at this model, or has it as its shadow; change it first")
             models.delete(model_id)
 
     def curve(self, project_id: str, model_id: str, kind: CurveName, costs: Costs) -> AnyCurve:
@@ -160,12 +165,59 @@ class AliasService:
         self._database = database
         self._changed = changed
 
-    def put(self, project_id: str, name: str, model_id: str) -> Alias:
-        """Point an alias at a model, making the alias if it is new."""
+    def put(self, project_id: str, name: str, body: PutAlias) -> Alias:
+        """Point an alias at a model, making the alias if it is new, and change its shadow if the body speaks of it."""
+        shadow_id = body.shadow
         with changing(self._database, self._changed) as session:
-            if not is_id(model_id, "mdl") or not ModelRepository(session, project_id).lock(model_id):
+            models, aliases = ModelRepository(session, project_id), AliasRepository(session, project_id)
+            if not is_id(body.model, "mdl") or not models.lock(body.model):
                 raise InvalidRequest.of("body.model", "there is no such model")
-            return Alias.model_validate(AliasRepository(session, project_id).put(name, model_id))
+            if shadow_id is not None and not (is_id(shadow_id, "mdl") and models.lock(shadow_id)):
+                raise InvalidRequest.of("body.shadow", "there is no such model")
+            if shadow_id == body.model:
+                raise InvalidRequest.of("body.shadow", "is the model that answers")
+            row = aliases.put(name, body.model)
+            if "shadow" in body.model_fields_set:
+                row = aliases.set_shadow(name, shadow_id)
+            return Alias.model_validate(row)
+
+    def shadow(self, project_id: str, name: str, limit: int) -> Shadow:
+        """Return how the shadow of an alias compares; raises `AliasNotFound`, `NoShadow`."""
+        with self._database.transaction() as session:
+            alias = AliasRepository(session, project_id).get(name) if is_alias(name) else None
+            if alias is None:
+                raise AliasNotFound("no alias has this name")
+            if alias.shadow_id is None:
+                raise NoShadow("this alias has no shadow")
+            shadows = ShadowRepository(session, project_id)
+            counted = shadows.statistics(name, alias.model_id, alias.shadow_id)
+            latest = shadows.latest(name, alias.model_id, alias.shadow_id, limit)
+        pairs = [] if counted is None else [(*pair.split(BETWEEN), rows) for pair, rows in counted.pairs.items()]
+        total = sum(rows for _, _, rows in pairs)
+        differing = sum(rows for label, shadow_label, rows in pairs if label != shadow_label)
+        return Shadow(
+            alias=name,
+            model_id=alias.model_id,
+            shadow_id=alias.shadow_id,
+            since=None if counted is None else counted.created_at,
+            rows=total,
+            disagreements=differing,
+            disagreement_share=differing / total if total else None,
+            pairs=[ShadowPair(label=one, shadow_label=other, rows=rows) for one, other, rows in sorted(pairs)],
+            dropped=0 if counted is None else counted.dropped,
+            failed=0 if counted is None else counted.failed,
+            latest=[
+                ShadowDisagreement(
+                    created_at=row.created_at,
+                    row_sha256=row.row_sha256.hex(),
+                    label=row.label,
+                    score=row.score,
+                    shadow_label=row.shadow_label,
+                    shadow_score=row.shadow_score,
+                )
+                for row in latest
+            ],
+        )
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> AliasPage:
         """Return a page of aliases, by name."""

@@ -21,6 +21,7 @@ from service.predictions.heap import give_back_free_memory
 from service.predictions.inputs import InputKind, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
+from service.predictions.shadow import Shadows
 from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
 from solver.features import FeatureError
@@ -91,6 +92,7 @@ class PredictionService:
         self._given_back = 0
         self._threads = CapacityLimiter(THREADS)
         self.usage = UsageRecorder(database)
+        self.shadows = Shadows(database, self.ready)
 
     def room(self) -> Room:
         """Return room for the body of one request, which grows as the body does."""
@@ -99,6 +101,7 @@ class PredictionService:
     def forget(self) -> None:
         """Ask Postgres anew what every name means: a model or alias was changed. May be called from any thread."""
         self._lookup.forget()
+        self.shadows.forget()
 
     async def predict(self, project_id: str, body: PredictRequest) -> Decisions:
         """Decide on rows, texts or mails.
@@ -128,7 +131,9 @@ class PredictionService:
         """
         self.check_rows(len(rows), "body.rows")
         ready = await self.ready(project_id, name)
-        return await self.run(ready, len(rows), lambda: decide(ready, rows))
+        decided = await self.run(ready, len(rows), lambda: decide(ready, rows))
+        self.shadows.offer(project_id, name, "rows", rows, decided)
+        return decided
 
     def check_rows(self, count: int, where: str) -> None:
         """Raise `InvalidRequest` if there are more rows than one request may bring."""
@@ -154,9 +159,11 @@ class PredictionService:
     ) -> Decisions:
         """Decide on texts or mails in a thread: reading them takes as long as it takes."""
         ready = await self.ready(project_id, name)
-        return await to_thread.run_sync(
+        decided = await to_thread.run_sync(
             lambda: decide(ready, rows_of(ready.model.columns, kind, items), f"body.{kind}"), limiter=self._threads
         )
+        self.shadows.offer(project_id, name, kind, items, decided)
+        return decided
 
     async def ready(self, project_id: str, name: str) -> ReadyModel:
         """Return a model by its id or an alias; raises `ModelNotFound`, `DamagedModel`."""

@@ -65,7 +65,8 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
     dataset = store_dataset(database, project_id=tenant.project_id)
     job = client.post("/train", json=train_body(dataset), headers=tenant.headers()).json()
     model = store_model(database, folder, project_id=tenant.project_id)
-    for path, body in ((f"/models/{model}/operating-points", {"apply": True}), ("/aliases/ours", {"model": model})):
+    aliased = {"model": model, "shadow": store_model(database, folder, project_id=tenant.project_id)}
+    for path, body in ((f"/models/{model}/operating-points", {"apply": True}), ("/aliases/ours", aliased)):
         method = "PUT" if "aliases" in path else "POST"
         client.request(method, path, json=body, headers=tenant.headers()).raise_for_status()
     batch = client.post("/batches", json={"model": model, "dataset": dataset["id"]}, headers=tenant.headers()).json()

@@ -51,6 +51,7 @@ SCOPES = {
         "exportModel",
         "getBatch",
         "getBatchResult",
+        "getAliasShadow",
         "getDataset",
         "getFeedback",
         "getInferenceModel",
