@@ -166,7 +166,7 @@ def hello_server() -> Iterator[tuple[str, int, psutil.Process]]:
         port = free.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-P", "-c", HELLO, str(port)])
     try:
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 socket.create_connection(("127.0.0.1", port)).close()
                 break
