@@ -30,6 +30,17 @@ CSV = b"age,job,label\n" + b"".join(
 )
 
 
+def problem(response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    """Check that an answer is this problem, whole, and return it."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = response.json()
+    assert body["type"] == f"urn:prefsvm:problem:{kind}"
+    assert body["status"] == status
+    assert body["request_id"] == response.headers["x-request-id"]
+    return body
+
+
 @contextmanager
 def api_client(settings: Settings, **changes: Any) -> Iterator[httpx.Client]:
     """Serve the application as in production, on a free port of this machine, and yield a client of it."""

@@ -312,6 +312,13 @@ def test_what_is_no_live_key_is_refused(
         # Paths that do not exist are not told apart either, and no body is read.
         assert client.post("/nothing", content=b"x" * 1000).status_code == 401
 
+        # A key is not used by whoever knows no more than its id.
+        unused = client.post("/keys", json={"name": "b", "scopes": ["read"]}, headers=bearer(bootstrap.text)).json()
+        assert client.get("/models", headers=bearer(ApiKey(unused["id"], other.secret).text)).status_code == 401
+        listed = {item["id"]: item for item in client.get("/keys", headers=bearer(bootstrap.text)).json()["items"]}
+        assert listed[unused["id"]]["last_used_at"] is None
+        assert listed[made.json()["id"]]["last_used_at"] is not None
+
         # Wrong keys are only listened to so often, the right one always.
         statuses = [client.get("/models", headers=bearer(ApiKey.new().text)) for _ in range(20)]
         assert statuses[-1].status_code == 429

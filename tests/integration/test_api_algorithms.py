@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 import pytest
-from api_support import api_client, counts, store_dataset, train_body, upload
+from api_support import counts, store_dataset, train_body, upload
 from sqlalchemy import select
 
 from service.db.tables import DEFAULT_PROJECT, DatasetRow, JobRow, ModelChunkRow, ModelRow
@@ -20,12 +20,6 @@ from worker.protocol import MODEL_FILE, Job, JobError, Reporter
 
 WRONG = {"number": ["1", True, None, [], 1e300], "integer": [0.5, "1", True, [], 1e300], "choice": ["nope", 1, []]}
 COST = {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0}
-
-
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
 
 
 def refused(response) -> list[str]:

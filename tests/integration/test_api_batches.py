@@ -9,13 +9,12 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from api_support import api_client, blob_files, store_dataset, store_model, tiny_model, train_body, upload
+from api_support import blob_files, problem, store_dataset, store_model, tiny_model, train_body, upload
 from worker_bench import STANDIN, Bench
 
 from service.blobs.store import BlobStore
@@ -33,24 +32,11 @@ CSV = "age,job,town\n" + "".join(f"{20 + i % 50},{('clerk', 'cook', 'king')[i % 
 
 
 @pytest.fixture
-def client(settings: Settings) -> Iterator[httpx.Client]:
-    with api_client(settings) as opened:
-        yield opened
-
-
-@pytest.fixture
 def bench(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
     opened = Bench(settings, database)
     yield opened
     opened.close()
-
-
-def problem(response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
-    assert response.status_code == status, response.text
-    body = response.json()
-    assert body["type"] == f"urn:prefsvm:problem:{kind}"
-    return body
 
 
 def formula_model() -> Model:

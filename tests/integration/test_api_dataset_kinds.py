@@ -5,14 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 
-import pytest
-from api_support import CSV, api_client, blob_files, train_body, upload
-
-
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
+from api_support import CSV, blob_files, train_body, upload
 
 
 def kinds(dataset: dict) -> dict[str, str]:

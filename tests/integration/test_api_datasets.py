@@ -11,24 +11,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-from api_support import CSV, api_client, blob_files, counts, set_status, store_dataset, train_body, upload
-
-
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
-
-
-def problem(response, status: int, kind: str) -> dict:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    assert body["type"] == f"urn:prefsvm:problem:{kind}"
-    assert body["status"] == status
-    assert body["request_id"] == response.headers["x-request-id"]
-    return body
+from api_support import CSV, api_client, blob_files, counts, problem, set_status, store_dataset, train_body, upload
 
 
 def test_multipart_upload_can_be_read_back(client, settings):

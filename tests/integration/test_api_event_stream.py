@@ -7,25 +7,21 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import psycopg
 import pytest
-from api_support import api_client, counts, store_dataset, train_body
+from api_support import counts, store_dataset, train_body
 from worker_bench import wait_for
 
 from service.db.session import Database
+from service.jobs import feed
 from service.jobs.lease import Claim, Event, JobLifecycle
 from service.settings import Settings
 
 STREAM = {"Accept": "text/event-stream"}
 JOBS = JobLifecycle(30, 15)
-
-
-@pytest.fixture
-def client(settings: Settings) -> Iterator[httpx.Client]:
-    with api_client(settings) as client:
-        yield client
 
 
 def new_job(client: httpx.Client, database: Database) -> str:
@@ -129,6 +125,29 @@ def test_what_is_wrong_is_said_before_the_stream_begins(client: httpx.Client, da
     assert client.get(f"/jobs/{job_id}/events", headers={"Accept": "text/html"}).status_code == 406
     both = client.get(f"/jobs/{job_id}/events", headers={"Accept": "text/event-stream;q=0.5, application/json"})
     assert both.json()["items"]
+
+
+def test_nobody_follows_for_ever_and_a_defect_does_not_end_the_feed(
+    client: httpx.Client, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "LONGEST_SECONDS", 0.3)
+    job_id = new_job(client, database)
+    look = feed.events_after
+    broken = [True]
+
+    def failing(*arguments: Any) -> Any:
+        if broken:
+            broken.pop()
+            raise ValueError("a defect")
+        return look(*arguments)
+
+    monkeypatch.setattr(feed, "events_after", failing)
+    with client.stream("GET", f"/jobs/{job_id}/events", headers=STREAM) as answer:
+        list(parsed(answer.iter_lines()))  # ends although the job has not
+    monkeypatch.setattr(feed, "LONGEST_SECONDS", 60)
+    with client.stream("GET", f"/jobs/{job_id}/events", headers=STREAM) as answer:
+        assert next(parsed(answer.iter_lines()))["event"] == "queued"
+    assert not broken
 
 
 def test_a_quiet_stream_says_that_it_is_there(

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import onnxruntime
 import pytest
-from api_support import api_client, report, store_dataset, store_model, tiny_model
+from api_support import problem, report, store_dataset, store_model, tiny_model
 from sqlalchemy import text
 
 from service.db.tables import DEFAULT_PROJECT, JobRow
@@ -21,19 +21,6 @@ from solver.features import Column, Table, TableFeatures
 from solver.model_file import read_model
 
 ROWS = [{"age": 20, "job": "clerk"}, {"age": 50.5, "job": "cook"}]
-
-
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
-
-
-def problem(response, status: int, kind: str) -> dict:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["type"] == f"urn:prefsvm:problem:{kind}"
-    return response.json()
 
 
 def apply(client, model):

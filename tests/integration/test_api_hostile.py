@@ -20,12 +20,6 @@ SECRET = "tiefes-Geheimnis-4711"
 
 
 @pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
-
-
-@pytest.fixture
 def log() -> Iterator[io.StringIO]:
     """What the process would write to standard error in production."""
     written = io.StringIO()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from api_support import api_client, store_model, tiny_model
+from api_support import store_model, tiny_model
 from jsonschema import Draft202012Validator
 
 from service.db.session import Database
-from service.settings import Settings
 from solver.decision import DecisionState
 from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeatures
 from solver.model_file import Model
@@ -69,12 +67,6 @@ BY_COLUMN = [
     {"name": "age", "shape": [2], "datatype": "FP64", "data": AGES},
     {"name": "job", "shape": [2, 1], "datatype": "BYTES", "data": [[job] for job in JOBS]},
 ]
-
-
-@pytest.fixture
-def client(settings: Settings) -> Iterator[httpx.Client]:
-    with api_client(settings) as opened:
-        yield opened
 
 
 def checked(response: httpx.Response, form: dict[str, Any], status: int = 200) -> dict[str, Any]:

@@ -5,15 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
-import pytest
 from api_support import api_client, counts, set_status, store_dataset, store_model, train_body, upload
 from sqlalchemy import text
-
-
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
 
 
 def fields(response, status: int = 422) -> list[str]:

@@ -10,12 +10,6 @@ from sqlalchemy import text
 ROW = {"age": 20, "job": "clerk"}
 
 
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
-
-
 def scrape(client):
     """Return the samples by name and labels, read by Prometheus's own parser."""
     response = client.get("/metrics")

@@ -6,26 +6,12 @@ import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
-from api_support import api_client, counts, report, store_model, tiny_model
+from api_support import api_client, counts, problem, report, store_model, tiny_model
 from sqlalchemy import text
 
 from service.predictions.schemas import PredictAnswer
 
 ROWS = [{"age": 20, "job": "clerk"}, {"age": 50.5, "job": "cook"}]
-
-
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
-
-
-def problem(response, status: int, kind: str) -> dict:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["type"] == f"urn:prefsvm:problem:{kind}"
-    return response.json()
 
 
 def test_show_list_delete(client, database, tmp_path):

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from api_support import api_client, report, store_model
+from api_support import problem, report, store_model
 from matplotlib.image import imread
 from sqlalchemy import text
 
@@ -20,21 +20,8 @@ ROWS = [{"age": age, "job": "clerk"} for age in range(10, 70)]
 
 
 @pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
-
-
-@pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-def problem(response, status: int, kind: str) -> dict:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["type"] == f"urn:prefsvm:problem:{kind}"
-    return response.json()
 
 
 def calibrated(database, tmp_path, rng, n: int = 400, **changes):

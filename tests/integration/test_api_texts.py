@@ -7,7 +7,7 @@ from unittest.mock import ANY
 import numpy as np
 import orjson
 import pytest
-from api_support import api_client, store_model, tiny_model
+from api_support import problem, store_model, tiny_model
 
 from service.db.tables import DEFAULT_PROJECT
 from service.feedback.repository import FeedbackRepository
@@ -32,18 +32,6 @@ def trained(names: tuple[str, ...]):
     labels = np.array(["spam", "ham"] * 20, dtype=object)
     kinds = dict.fromkeys(names, "text")
     return train(Table(columns), labels, TrainingRequest(positive="spam", kinds=kinds)).model
-
-
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
-
-
-def problem(response, status: int, kind: str) -> dict:
-    assert response.status_code == status, response.text
-    assert response.json()["type"] == f"urn:prefsvm:problem:{kind}"
-    return response.json()
 
 
 @pytest.fixture

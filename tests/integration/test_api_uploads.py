@@ -27,12 +27,6 @@ TUS = {"Tus-Resumable": "1.0.0"}
 BYTES = TUS | {"Content-Type": "application/offset+octet-stream"}
 
 
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
-
-
 def encoded(**values: str) -> str:
     return ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in values.items())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,8 @@ from worker_bench import Stack, wait_for
 
 from service.db.session import Database
 from service.jobs.doorbell import QUEUE
-from service.local.servers import RedisServer, wait_ready
+from service.local.servers import RedisServer
 from service.settings import Settings
-
-
-@pytest.fixture
-def own_broker(short_dir: Path) -> Iterator[RedisServer]:
-    server = RedisServer(short_dir, log=short_dir / "log")
-    server.start()
-    wait_ready(server)
-    yield server
-    server.kill()
 
 
 @pytest.mark.slow

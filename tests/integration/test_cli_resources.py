@@ -10,7 +10,7 @@ import time
 
 import httpx
 import pytest
-from api_support import CSV, api_client, store_dataset, store_model, tiny_model, train_body, upload
+from api_support import CSV, store_dataset, store_model, tiny_model, train_body, upload
 from typer.testing import CliRunner
 
 from service import client_uploads
@@ -18,12 +18,6 @@ from service.cli import app
 from service.client import Client
 from service.db.tables import JobEventRow
 from solver.model_file import read_model
-
-
-@pytest.fixture
-def client(settings):
-    with api_client(settings) as client:
-        yield client
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import redis
@@ -44,15 +43,6 @@ def table(database: Database) -> JobTable:
 def broker(broker_url: str) -> Iterator[redis.Redis]:
     with client_of(broker_url) as client:
         yield client
-
-
-@pytest.fixture
-def own_broker(short_dir: Path) -> Iterator[RedisServer]:
-    server = RedisServer(short_dir, log=short_dir / "log")
-    server.start()
-    wait_ready(server)
-    yield server
-    server.kill()
 
 
 @pytest.fixture
