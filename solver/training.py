@@ -215,7 +215,9 @@ def train(
 
     with watch.phase("features"):
         watch.report(0.0)
-        features, X, warnings = _fit_features(data.take(train_rows) if len(test_rows) else data, request)
+        features, X, warnings = _fit_features(
+            data.take(train_rows) if len(test_rows) else data, request, watch.features
+        )
         if params["kernel"] == AUTO:
             # Measured on mails and newsgroups: texts are told apart as well or better by a plane, and sooner.
             has_text = isinstance(features, TableFeatures) and features.has_text
@@ -469,7 +471,7 @@ def _one_sided(block: Mapping[str, Any] | None, classes: tuple[str, str]) -> lis
 
 
 def _fit_features(
-    data: Table | MatrixData, request: TrainingRequest
+    data: Table | MatrixData, request: TrainingRequest, progress: Callable[[float], object]
 ) -> tuple[TableFeatures | MatrixFeatures, NDArray[np.float64] | sparse.csr_array, list[str]]:
     """The fitted pipeline, the feature matrix of the same rows, and what was left out."""
     target = request.target
@@ -486,7 +488,7 @@ def _fit_features(
                 kinds={name: kind for name, kind in request.kinds.items() if name not in exclude},
                 missing=request.missing,
                 text=TextOptions(**request.text),
-            ).fit(data)
+            ).fit(data, progress)
             return table_features, table_features.transform(data)[0], table_features.warnings
         matrix_features = MatrixFeatures(include=request.include, exclude=exclude).fit(data)
         return matrix_features, matrix_features.transform(data)[0], matrix_features.warnings
@@ -590,6 +592,10 @@ class _Stopwatch:
         self._fraction = max(self._fraction, fraction)
         if self._progress is not None and self._progress(Progress(self._phase, self._fraction, _without_nan(details))):
             self.stopped = True
+
+    def features(self, fraction: float) -> None:
+        """The callback of the features, whose fitting is half of the work; the other half is to apply them."""
+        self.report(0.5 * _FEATURES_DONE * fraction)
 
     def training(self, fraction: float, details: Mapping[str, Any]) -> bool:
         """The callback of the estimators."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -21,6 +21,8 @@ from solver.features.texts import TextColumns, TextOptions, looks_like_prose
 MAX_LEVELS: Final = 1000
 """A text column with more different values than this is no category unless the caller says so."""
 
+# share of the fitting that is done when all columns have been looked at
+_SEEN: Final = 0.5
 _PARTS: Final[dict[str, dict[str, str]]] = {
     "number": {
         "number_text": "uint8",
@@ -119,8 +121,14 @@ class TableFeatures:
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    def fit(self, table: Table) -> Self:
+    def fit(self, table: Table, progress: Callable[[float], object] = lambda _: None) -> Self:
         """Learn from these rows how each column becomes features.
+
+        Parameters
+        ----------
+        table : Table
+        progress : callable, optional
+            Called now and then with the share that is done, 0 to 1.
 
         Raises
         ------
@@ -136,7 +144,8 @@ class TableFeatures:
         categories: dict[str, Sequence[str | None]] = {}
         dates: dict[str, tuple[Sequence[str | None], str]] = {}
         texts: dict[str, Sequence[str | None]] = {}
-        for name, column in table.columns.items():
+        for place, (name, column) in enumerate(table.columns.items()):
+            progress(_SEEN * place / len(table.columns))
             if name in self.exclude or (self.include is not None and name not in self.include):
                 continue
             given = self.kinds.get(name)
@@ -152,6 +161,7 @@ class TableFeatures:
                 texts[name] = values
             elif kind == "category":
                 categories[name] = values
+        progress(_SEEN)
         indicate = self.missing == "indicate"
         text_columns, entries = TextColumns.fit(texts, self.text, self.warnings)
         self._set(
@@ -160,6 +170,7 @@ class TableFeatures:
             CategoryColumns.fit(categories, indicate, self.missing == "impute", self.warnings),
             text_columns,
         )
+        progress(1.0)
         if self.n_features == 0:
             raise FeatureError(
                 "no column is left as a feature" + (": " + "; ".join(self.warnings) if self.warnings else "")

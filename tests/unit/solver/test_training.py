@@ -317,6 +317,8 @@ def test_progress_rises_through_the_phases() -> None:
     assert fractions == sorted(fractions)
     assert (fractions[0], fractions[-1]) == (0.0, 1.0)
     assert list(dict.fromkeys(p.phase for p in seen)) == ["features", "training", "evaluating"]
+    # looking at each column, then fitting them, then applying that
+    assert len({p.fraction for p in seen if p.phase == "features"}) >= len(table.columns) + 3
     rounds = [p.details for p in seen if "round" in p.details]
     assert rounds
     json.dumps([p.details for p in seen], allow_nan=False)
