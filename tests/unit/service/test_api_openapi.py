@@ -23,11 +23,13 @@ KNOWN_TAGS = {
     "style",
     "h1",
     "h2",
+    "h3",
     "p",
     "a",
     "details",
     "summary",
     "b",
+    "i",
     "code",
     "table",
     "tr",
@@ -199,6 +201,9 @@ def test_the_page_for_people_names_every_call_and_needs_no_network(document):
     assert not re.search(r"<script|<link|src=|href=.?https?:|url\(|@import", page)
     assert [tag for tag in re.findall(r"<(\w+)", page) if tag not in KNOWN_TAGS] == []
     assert "<b>&" not in page
+    assert "<code>Idempotency-Key</code>" in page
+    links = set(re.findall(r"href=['\"]?([^'\">]+)", page))
+    assert links - {"/openapi.json"} <= {f"#{name}" for name in re.findall(r" id='([^']+)'", page)}
 
 
 def test_bodies_refuse_unknown_fields(document):
