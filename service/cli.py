@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli_administration import keys_app, projects_app, webhooks_app
+from service.cli_improving import feedback_app, retrain
 from service.cli_resources import (
     aliases_app,
     curve,
@@ -399,6 +400,7 @@ def batch(
 
 
 app.command("retry")(retry)
+app.command("retrain")(retrain)
 app.command("follow")(follow)
 app.command("threshold")(threshold)
 app.command("curve")(curve)
@@ -408,6 +410,7 @@ app.command("export")(download_model)
 app.add_typer(datasets_app, name="datasets", no_args_is_help=True)
 app.add_typer(uploads_app, name="uploads", no_args_is_help=True)
 app.add_typer(aliases_app, name="aliases", no_args_is_help=True)
+app.add_typer(feedback_app, name="feedback", no_args_is_help=True)
 app.add_typer(webhooks_app, name="webhooks", no_args_is_help=True)
 app.add_typer(keys_app, name="keys", no_args_is_help=True)
 app.add_typer(projects_app, name="projects", no_args_is_help=True)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import typer
 
+from service.cli_improving import alias_shadow
 from service.cli_support import (
     DEFAULT_URL,
     Url,
@@ -240,11 +241,21 @@ def aliases_list(url: Url = DEFAULT_URL) -> None:
 def aliases_set(
     name: AliasName,
     model: Annotated[str, typer.Argument(help="Id of the model (mdl_…).")],
+    shadow: Annotated[
+        str | None,
+        typer.Option(help="Id of a model that decides on the same rows without a say; none to have none."),
+    ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Point an alias at a model."""
+    body: dict[str, Any] = {"model": model}
+    if shadow is not None:
+        body["shadow"] = None if shadow == "none" else shadow
     with open_client(url) as client:
-        _print_aliases([client.put(f"/aliases/{quote(name, safe='')}", {"model": model})])
+        _print_aliases([client.put(f"/aliases/{quote(name, safe='')}", body)])
+
+
+aliases_app.command("shadow")(alias_shadow)
 
 
 @aliases_app.command("rollback")
@@ -255,5 +266,5 @@ def aliases_rollback(name: AliasName, url: Url = DEFAULT_URL) -> None:
 
 
 def _print_aliases(found: Sequence[dict[str, Any]]) -> None:
-    rows = [(alias["name"], alias["model_id"], short_time(alias["updated_at"])) for alias in found]
-    print_table("", ("alias", "model", "since"), rows)
+    rows = [(a["name"], a["model_id"], short_time(a["updated_at"]), a["shadow_id"] or "") for a in found]
+    print_table("", ("alias", "model", "since", "shadow"), rows)

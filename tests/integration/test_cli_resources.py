@@ -205,3 +205,23 @@ def test_who_has_waited_enough_is_told_that_the_job_goes_on(prefsvm, client, dat
     said = prefsvm("train", dataset, "--target", "label", "--objective", "f1", "--positive", "spam", "--wait", code=130)
     assert re.search(r"(job_\w+) goes on; prefsvm jobs \1 shows it, with --cancel it ends", said)
     assert client.get("/jobs").json()["items"][0]["status"] == "queued"
+
+
+def test_feedback_and_shadows(prefsvm, database, tmp_path):
+    first, second = (store_model(database, tmp_path) for _ in range(2))
+    prefsvm("aliases", "set", "spam-filter", first)
+    assert second in prefsvm("aliases", "set", "spam-filter", first, "--shadow", second)
+    assert "0 of 0 rows differ" in prefsvm("aliases", "shadow", "spam-filter")
+    assert second not in prefsvm("aliases", "set", "spam-filter", first, "--shadow", "none")
+    assert "no shadow" in prefsvm("aliases", "shadow", "spam-filter", code=1)
+    file = tmp_path / "right.csv"
+    file.write_text("age,job,right\n39,clerk,ham\n40,,spam\n")
+    sent = prefsvm("feedback", "add", "spam-filter", str(file), "--label", "right").split()[-1]
+    listed = prefsvm("feedback", "list", "spam-filter")
+    assert sent in listed
+    assert "1 ham, 1 spam" in listed
+    assert "no column 'label'" in prefsvm("feedback", "add", "spam-filter", str(file), code=1)
+    assert "no alias" in prefsvm("feedback", "add", "nobodys", str(file), "--label", "right", code=1)
+    assert "deleted; train with" in prefsvm("retrain", "spam-filter", code=1)
+    assert "is deleted" in prefsvm("feedback", "delete", sent)
+    assert sent not in prefsvm("feedback", "list")

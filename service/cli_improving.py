@@ -1,0 +1,128 @@
+"""``prefsvm feedback`` and ``retrain``, and what concerns the shadow of an alias."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from service.cli_support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
+
+feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
+AliasName = Annotated[str, typer.Argument(help="The alias.")]
+
+
+@feedback_app.command("add")
+def feedback_add(
+    alias: AliasName,
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV file with a header.")],
+    label: Annotated[str, typer.Option(help="Column that holds the right labels.")] = "label",
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Send the rows of a CSV file with their right labels, and print the id of each thousand."""
+    with open_client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
+        known = [found for found in client.items("/aliases") if found["name"] == alias]
+        if not known:
+            fail(f"no alias is named {alias!r}")
+        columns = client.get(f"/models/{known[0]['model_id']}")["columns"]
+        for rows, labels in _pieces(source, label, {column["name"]: column["kind"] for column in columns}):
+            print(client.post("/feedback", {"alias": alias, "rows": rows, "labels": labels})["id"])
+
+
+def _pieces(source: Any, label: str, kinds: dict[str, str]) -> Iterator[tuple[list[dict[str, Any]], list[str]]]:
+    """Yield rows and labels, as many at a time as one request takes."""
+    from service.client import LONGEST_CELL, PREDICT_ROWS, cell
+
+    csv.field_size_limit(LONGEST_CELL)
+    reader = csv.DictReader(source, strict=True)
+    try:
+        if label not in (reader.fieldnames or ()):
+            fail(f"the file has no column {label!r}; --label names the one that holds the right labels")
+        while lines := list(itertools.islice(reader, PREDICT_ROWS)):
+            if any(None in line or None in line.values() for line in lines):
+                fail(f"line {reader.line_num} or one shortly before it has not as many cells as the header")
+            rows = [
+                {name: cell(text, kinds.get(name)) for name, text in line.items() if name != label} for line in lines
+            ]
+            yield rows, [line[label] for line in lines]
+    except csv.Error as error:
+        fail(f"line {reader.line_num}: {error}")
+    except UnicodeDecodeError as error:
+        fail(f"the file is not UTF-8: {error.reason}")
+
+
+@feedback_app.command("list")
+def feedback_list(
+    alias: Annotated[str | None, typer.Argument(help="The alias.", show_default="all of them")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List what was sent, newest first."""
+    with open_client(url) as client:
+        found = list(client.items("/feedback" + (f"?alias={quote(alias, safe='')}" if alias else "")))
+    rows = [
+        (f["id"], f["alias"], f["rows"], ", ".join(f"{n} {name}" for name, n in f["labels"].items()),
+         short_time(f["created_at"]))
+        for f in found
+    ]  # fmt: skip
+    print_table("", ("feedback", "alias", "rows", "labels", "created"), rows)
+
+
+@feedback_app.command("delete")
+def feedback_delete(
+    feedback: Annotated[str, typer.Argument(help="Id of the feedback (fb_…).")], url: Url = DEFAULT_URL
+) -> None:
+    """Delete feedback: later trainings do without it."""
+    with open_client(url) as client:
+        client.delete(f"/feedback/{quote(feedback, safe='')}")
+    print(f"{feedback} is deleted")
+
+
+def retrain(
+    alias: AliasName,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Train once more what an alias points at, with all feedback for it; the alias then moves to the new model."""
+    with open_client(url) as client:
+        job = client.post(f"/aliases/{quote(alias, safe='')}/retrain")
+        print(job["id"])
+        if not wait:
+            return
+        job = wait_for(client, job)
+        if job["status"] != "succeeded":
+            fail(f"the job ended as {job['status']}" + (f": {job['error']['message']}" if job["error"] else ""))
+        report = client.get(f"/models/{job['model_id']}")["report"]
+    print(job["model_id"])
+    told = report["feedback"]
+    if told is not None:
+        print(f"feedback: {told['rows']} rows sent, {told['added']} added, {told['relabelled']} relabelled")
+    for warning in report["warnings"]:
+        print(f"note: {warning}", file=sys.stderr)
+
+
+def alias_shadow(
+    alias: AliasName,
+    latest: Annotated[int, typer.Option(min=1, max=100, help="How many of the last disagreements.")] = 10,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show how the shadow of an alias would have answered."""
+    with open_client(url) as client:
+        found = client.get(f"/aliases/{quote(alias, safe='')}/shadow?limit={latest}")
+    share = "" if found["disagreement_share"] is None else f" ({found['disagreement_share']:.1%})"
+    print(f"{found['disagreements']} of {found['rows']} rows differ{share}; {found['dropped']} dropped, ", end="")
+    print(f"{found['failed']} do not fit")
+    pairs = [(pair["label"], pair["shadow_label"], pair["rows"]) for pair in found["pairs"]]
+    print_table(f"{found['model_id']} and its shadow {found['shadow_id']}", ("answered", "shadow", "rows"), pairs)
+    rows = [
+        (short_time(d["created_at"]), d["row_sha256"], d["label"], f"{d['score']:.4g}", d["shadow_label"],
+         f"{d['shadow_score']:.4g}")
+        for d in found["latest"]
+    ]  # fmt: skip
+    if rows:
+        print_table("last disagreements", ("time", "SHA-256", "answered", "score", "shadow", "score"), rows)
