@@ -105,8 +105,9 @@ class Client:
         return self._call("PUT", path, json=body)
 
     def events(self, path: str) -> Iterator[Any]:
-        """Yield the events of a stream as they come, until it ends; takes it up again where it was cut off."""
+        """Yield the events of a stream as they come, until the last one; takes it up again where it was cut off."""
         last = ""
+        finished = False
         failures = 0
         while True:
             headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last} if last else {})
@@ -121,8 +122,15 @@ class Client:
                             last = value
                         elif name == "data":
                             failures = 0
-                            yield json.loads(value)
-                return
+                            event = json.loads(value)
+                            finished = event["kind"] == "finished"
+                            yield event
+                if finished or answer.status_code == httpx.codes.NO_CONTENT:
+                    return
+                failures += 1  # the service is about to stop, or wants to see the key again
+                if failures > EVENT_RETRIES:
+                    raise ClientError("the events end before the job does")
+                time.sleep(min(5.0, 0.5 * failures))
             except BusyError as error:
                 failures += 1
                 if failures > EVENT_RETRIES:

@@ -94,7 +94,8 @@ def jobs_router(jobs: JobService) -> APIRouter:
         """Show what happened to a job, oldest first.
 
         With `Accept: text/event-stream` the same events come live (`id`, `event`: the kind, `data`: the event as JSON)
-        until the one of kind `finished`. Who was cut off sends the last id as `Last-Event-ID` and misses nothing.
+        until the one of kind `finished`. Who was cut off, as everybody is after 15 minutes, sends the last id as
+        `Last-Event-ID` and misses nothing.
         """
         if choose_form(accept, ("application/json", EVENT_STREAM)) == "application/json":
             return jobs.events(caller.project_id, job_id, after, limit)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ MOST_EVENTS = 1000
 """Events that one look takes in; it is followed by another one at once if there were as many."""
 MOST_FOLLOWERS = 128
 """Of one API process: they must leave room for calls that are answered at once."""
+LONGEST_SECONDS = 900.0
+"""After so long a follower has to come again, and to show a key that is good still."""
 LAST_KIND = "finished"
 """No event comes after one of this kind."""
 
@@ -69,15 +72,17 @@ class EventFeed:
     async def follow(self, job_id: str, after: int, idle_seconds: float) -> AsyncIterator[Sequence[JobEvent]]:
         """Yield the events of a job with a larger id than `after` as they come, until it has ended.
 
-        Yields nothing at all (an empty sequence) each time that nothing came for `idle_seconds`.
+        Ends before that when the process is about to stop, and after `LONGEST_SECONDS`. Yields nothing at all (an empty
+        sequence) each time that nothing came for `idle_seconds`.
         """
         follower = _Follower(job_id, after)
         self._followers.add(follower)
         self._somebody.set()
+        end = time.monotonic() + LONGEST_SECONDS
         try:
-            while not self._closed:
+            while not self._closed and time.monotonic() < end:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(idle_seconds):
+                    async with asyncio.timeout(min(idle_seconds, max(0.0, end - time.monotonic()))):
                         await follower.news.wait()
                 follower.news.clear()
                 events, follower.events = follower.events, []
@@ -103,6 +108,9 @@ class EventFeed:
                 if not away:
                     log.warning("the database does not answer (%s)", type(error).__name__)
                 away, found = True, []
+            except Exception:
+                log.exception("no events were read")  # a defect here must not end the API
+                found = []
             else:
                 away = False
             self._hand_out(found)

@@ -127,7 +127,7 @@ class StandInHandler(BaseHTTPRequestHandler):
         if isinstance(answer, list):
             answer = answer.pop(0)
         status, body, *headers = answer if isinstance(answer, tuple) else (200, answer)
-        content = json.dumps(body).encode()
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         for name, value in dict(*headers).items():
             self.send_header(name, value)
@@ -437,6 +437,24 @@ def test_who_is_turned_away_comes_again(prefsvm, stand_in, table):
     assert prefsvm("jobs").exit_code == 0
     stand_in.answers["POST /predict"] = [busy(429, "too-many-requests"), predicts()({"rows": [{}, {}]})]
     assert prefsvm("predict", "mdl_1", table).exit_code == 0
+
+
+def test_events_are_followed_to_the_last_one(prefsvm, stand_in, monkeypatch):
+    """A stream that ends before it is taken up again: the service was stopped, or wants to see the key again."""
+    monkeypatch.setattr(client.time, "sleep", lambda _: None)
+
+    def stream(number: int, kind: str) -> bytes:
+        event = {"id": number, "kind": kind, "data": {}, "created_at": "2026-11-01T12:00:00Z"}
+        return f"retry: 1\n\nid: {number}\nevent: {kind}\ndata: {json.dumps(event)}\n\n".encode()
+
+    path = "GET /jobs/job_1/events"
+    stand_in.answers[path] = [(200, stream(1, "queued")), (200, b""), busy(503, "away"), (200, stream(2, "finished"))]
+    done = prefsvm("follow", "job_1")
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["queued", "finished"]
+    stand_in.answers[path] = [(200, stream(1, "queued")), (204, b"")]
+    assert prefsvm("follow", "job_1").exit_code == 0
+    stand_in.answers[path] = 200, b""
+    assert "the events end before the job does" in prefsvm("follow", "job_1").stderr
 
 
 def test_what_may_have_been_begun_is_not_done_twice(prefsvm, stand_in, monkeypatch):
