@@ -1,16 +1,19 @@
 """What a training will need, from what is known before it starts: rows, features, kernel.
 
 Memory: the rows as float64 (or sparse entries) several times over, what the algorithm keeps for pairs of rows, and a
-cache of kernel rows that takes what is left. Time: very rough, as it depends on how hard the classes are to tell apart.
+cache of kernel rows that takes what is left, or the factor of the low-rank engine. Time: very rough, as it depends on
+how hard the classes are to tell apart.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from solver.algorithms import ALGORITHMS
+from solver.lowrank import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, exact_seconds
 
 __all__ = ["Estimate", "estimate_training"]
 
@@ -23,11 +26,22 @@ CACHE_BYTES: Final = 2 << 30
 KERNEL_VALUE_BYTES: Final = 4
 FEWEST_KERNEL_ROWS: Final = 64
 """With a cache of fewer the solver makes no headway worth the name."""
-SECONDS_A_UNIT: Final = 1e-9
-"""Of a labelled row pair and feature, with two cores (measured: 0.35e-9 with 10,000 rows, 1e-9 with 32,000)."""
-_RELATIVE_SECONDS: Final[dict[str, float]] = {"svm": 1.0, "psvm": 3.0, "tsvm": 30.0, "lapsvm": 30.0}
-_OTHER_SECONDS: Final = 10.0
-_GRID_CELLS: Final = {"none": 0, "C": 6, "C-gamma": 30}
+VARIABLE_BYTES: Final = 200
+"""What the low-rank engine and its caller keep for a row beside its part of the factor (measured: 170)."""
+
+# The figures below are processor seconds, fitted to the measurements that benchmarks/estimate.py repeats.
+_SECONDS_A_ROW_AT_FULL_RANK: Final = 6e-5
+_SECONDS_A_LANDMARK_VALUE: Final = 1e-10
+_SECONDS_AN_ASCENT_ROW: Final = 2e-5
+_SECONDS_A_LINEAR_VALUE: Final = 5e-7
+_SECONDS_A_PRODUCT: Final = 1e-9
+_CG_STEPS: Final = 50
+
+# A whole training as a multiple of one solve on all its rows: folds, rounds, controls, label switching.
+_SOLVES: Final[dict[str, float]] = {"svm": 4.0, "psvm": 8.0, "self-training": 12.0, "tsvm": 60.0, "ramp-tsvm": 150.0}
+_OTHER_SOLVES: Final = 30.0
+# a grid's cells share kernel rows; those of large C take longest
+_SOLVES_OF_A_GRID: Final = {"none": 0.0, "C": 60.0, "C-gamma": 300.0}
 
 
 @dataclass(frozen=True)
@@ -41,7 +55,7 @@ class Estimate:
     least_bytes : int
         The same with the smallest cache of kernel rows: below that it cannot work.
     seconds : float
-        Right to an order of magnitude at best.
+        Processor seconds, of one core; right to an order of magnitude at best.
     how : str
         One sentence with the numbers behind it.
     largest : str
@@ -59,7 +73,15 @@ class Estimate:
 
 
 def estimate_training(
-    *, rows: int, labelled: int, features: int, matrix_bytes: int, algorithm: str, params: Mapping[str, Any]
+    *,
+    rows: int,
+    labelled: int,
+    features: int,
+    matrix_bytes: int,
+    algorithm: str,
+    params: Mapping[str, Any],
+    memory_bytes: int | None = None,
+    max_seconds: float | None = None,
 ) -> Estimate:
     """Estimate memory and time of a training.
 
@@ -75,40 +97,108 @@ def estimate_training(
         A key of `ALGORITHMS`.
     params : mapping
         All its parameters, as `validate_params` returns them.
+    memory_bytes, max_seconds : optional
+        What the training may take: ``solver="auto"`` chooses by them.
     """
     n = rows if ALGORITHMS[algorithm].uses_unlabelled else labelled
     data = COPIES * matrix_bytes
+    room = math.inf if memory_bytes is None else max(0, memory_bytes - BASE_BYTES - data)
+    width = max(1.0, min(float(features), matrix_bytes / (8 * rows)))
+    linear = params["kernel"] == "linear"
+    asked = None if params["cache_size"] is None else int(params["cache_size"] * 2**20)
+    cache_limit = int(min(CACHE_BYTES, room / 3)) if asked is None else asked
+    choice = choose_engine(params.get("solver", "exact"), n, width, params["kernel"], cache_limit, max_seconds)
+    kept: _Kept
+    if choice.low_rank:
+        data += VARIABLE_BYTES * n
+        kept = _low_rank(n, room)
+        solve = kept.solve_seconds(width)
+    else:
+        kept = _kernel_rows(n, linear, cache_limit, asked is not None)
+        solve = _SECONDS_A_LINEAR_VALUE * n * width if linear else exact_seconds(n, width)
     pairs, pair_words = 0, ""
-    if algorithm == "lapsvm" and params["kernel"] != "linear":
+    if algorithm == "lapsvm" and not linear:
         pairs = 8 * (rows + labelled) * labelled
         pair_words = f" + a value for each pair of {labelled:,} labelled and {rows:,} rows"
-    asked = params["cache_size"]
-    wanted = KERNEL_VALUE_BYTES * n * n
-    cache = min(wanted, CACHE_BYTES if asked is None else int(asked * 2**20))
-    if params["kernel"] == "linear":
-        cache = 0
-    least = min(cache, KERNEL_VALUE_BYTES * n * FEWEST_KERNEL_ROWS) if asked is None else cache
-    cells = 1 + _GRID_CELLS.get(params.get("tune", "none"), 0)
-    rows_a_row = n if params["kernel"] != "linear" else min(n, 1000)
-    values_a_row = max(1, min(features, matrix_bytes // (8 * rows) + 1))
-    effort = n * rows_a_row * values_a_row * cells
-    seconds = 1.0 + SECONDS_A_UNIT * effort * _RELATIVE_SECONDS.get(algorithm, _OTHER_SECONDS)
+    solves = _SOLVES.get(algorithm, _OTHER_SOLVES) + _SOLVES_OF_A_GRID[params.get("tune", "none")]
+    seconds = 1.0 + solves * solve + kept.seconds_once(width)
+    if algorithm == "lapsvm":
+        seconds += _deformation_seconds(rows, labelled, width, linear=linear)
     how = (
         f"{BASE_BYTES >> 20} MiB + {COPIES} × {rows:,} rows × {features:,} features ({matrix_bytes / 2**20:,.0f} MiB)"
-        f"{pair_words} + {cache / 2**20:,.0f} MiB of kernel values; seconds from {n:,}² row pairs × features, right to "
-        "an order of magnitude at best"
+        f"{pair_words} + {kept.words}; seconds from {kept.basis} × features, right to an order of magnitude at best"
     )
     return Estimate(
-        bytes=BASE_BYTES + data + pairs + cache,
-        least_bytes=BASE_BYTES + data + pairs + least,
+        bytes=BASE_BYTES + data + pairs + kept.bytes,
+        least_bytes=BASE_BYTES + data + pairs + kept.least_bytes,
         seconds=seconds,
         how=how,
-        largest="features" if data >= max(pairs, least) else "params",
-        advice=_advice(data, pairs, least, algorithm, asked is not None),
+        largest="features" if data >= max(pairs, kept.least_bytes) else "params",
+        advice=_advice(data, pairs, kept.least_bytes, algorithm, params, asked is not None),
     )
 
 
-def _advice(data: int, pairs: int, cache: int, algorithm: str, cache_was_asked: bool) -> str:
+@dataclass(frozen=True)
+class _Kept:
+    """What an engine keeps of the kernel.
+
+    Attributes
+    ----------
+    bytes, least_bytes : int
+        What it takes where there is room, and what it cannot do without.
+    words, basis : str
+        Of the estimate's sentence.
+    rows, rank : int
+        Of the low-rank factor; a rank of 0 for the exact engine.
+    """
+
+    bytes: int
+    least_bytes: int
+    words: str
+    basis: str
+    rows: int = 0
+    rank: int = 0
+
+    def seconds_once(self, width: float) -> float:
+        """For the factor, which all trainings share."""
+        share = self.rank / DEFAULT_RANK
+        return self.rows * (_SECONDS_A_ROW_AT_FULL_RANK * share**2 + _SECONDS_A_LANDMARK_VALUE * self.rank * width)
+
+    def solve_seconds(self, width: float) -> float:  # noqa: ARG002  # the factor's columns take the features' place
+        """Of one low-rank solve."""
+        return _SECONDS_AN_ASCENT_ROW * self.rows * self.rank / DEFAULT_RANK
+
+
+def _kernel_rows(n: int, linear: bool, limit: int, asked: bool) -> _Kept:
+    """Kernel rows of the exact engine: as many as are wanted and allowed."""
+    wanted = 0 if linear else KERNEL_VALUE_BYTES * n * n
+    least = min(wanted, limit if asked else KERNEL_VALUE_BYTES * n * FEWEST_KERNEL_ROWS)
+    cache = max(least, min(wanted, limit))
+    basis = f"{n:,} rows" if linear else f"{n:,}² row pairs"
+    return _Kept(cache, least, f"{cache / 2**20:,.0f} MiB of kernel values", basis)
+
+
+def _low_rank(n: int, room: float) -> _Kept:
+    """The factor, with as many landmarks as half of the memory lets it have, as `solver.lowrank.Factor` decides."""
+    candidates = 8 * min(n, 10 * DEFAULT_RANK) * min(n, DEFAULT_RANK)
+    affordable = DEFAULT_RANK if math.isinf(room) else int(room / 2) // (KERNEL_VALUE_BYTES * max(1, n))
+    rank = max(1, min(DEFAULT_RANK, n, max(affordable, LEAST_IN_MEMORY)))
+    in_file = rank > affordable
+    factor = KERNEL_VALUE_BYTES * n * rank
+    words = f"{factor / 2**20:,.0f} MiB of a factor with {rank:,} landmarks" + (" in a file" if in_file else "")
+    return _Kept(
+        candidates + (0 if in_file else factor), candidates, words, f"{n:,} rows × {rank:,} landmarks", n, rank
+    )
+
+
+def _deformation_seconds(rows: int, labelled: int, width: float, *, linear: bool) -> float:
+    """Neighbours of all rows, and conjugate gradients for a right side of each labelled row."""
+    neighbours = _SECONDS_A_PRODUCT * rows * rows * width
+    values = 2 * rows * width if linear else 0.1 * float(rows) ** 2
+    return neighbours + _SECONDS_A_PRODUCT * _CG_STEPS * labelled * values
+
+
+def _advice(data: int, pairs: int, cache: int, algorithm: str, params: Mapping[str, Any], cache_was_asked: bool) -> str:
     """Name what helps against the largest part."""
     largest = max(data, pairs, cache)
     if largest == data:
@@ -118,6 +208,6 @@ def _advice(data: int, pairs: int, cache: int, algorithm: str, cache_was_asked: 
     if cache_was_asked:
         return "a smaller cache_size"
     takes = {parameter.name: parameter.choices for parameter in ALGORITHMS[algorithm].parameters}
-    if "lowrank" in takes.get("solver", ()):
+    if "lowrank" in takes.get("solver", ()) and params.get("solver") == "exact":
         return "solver = 'lowrank', kernel = 'linear', or fewer rows"
     return "kernel = 'linear', or fewer rows"

@@ -135,6 +135,8 @@ class TrainingRequest:
         Share of the labelled rows of each class that is held out of everything and only measured on.
     seed : int, default 0
         At least 0.
+    max_seconds : float, optional
+        When the caller will stop the training: which engine `auto` takes depends on it.
     """
 
     algorithm: str = AUTO
@@ -150,6 +152,7 @@ class TrainingRequest:
     target: str | None = None
     test_fraction: float = 0.0
     seed: int = 0
+    max_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -233,7 +236,9 @@ def train(
             callback=watch.training,
         )
         try:
-            estimator.share(parts).fit(X, target.codes[train_rows], unmeasured=unmeasured[train_rows])
+            estimator.within(request.max_seconds).share(parts).fit(
+                X, target.codes[train_rows], unmeasured=unmeasured[train_rows]
+            )
         except ValueError as error:  # the estimators' word for input that they cannot learn from
             raise TrainingError("not_trainable", str(error)) from error
         except BackendUnavailableError as error:

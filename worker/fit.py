@@ -143,4 +143,5 @@ def training_request(body: dict[str, Any], known_kinds: Mapping[str, str]) -> Tr
         target=body["target"],
         test_fraction=body["test_fraction"],
         seed=body["seed"],
+        max_seconds=body.get("max_seconds"),
     )

@@ -66,7 +66,7 @@ def check_training(body: TrainRequest, dataset: DatasetRow | None, settings: Set
     request["max_seconds"] = body.max_seconds if body.max_seconds is not None else limit
     if errors:
         raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
-    estimate = _estimate(request, dataset)
+    estimate = _estimate(request, dataset, settings.job_memory_bytes)
     if estimate.least_bytes > settings.job_memory_bytes:
         message = (
             f"the training would need at least {estimate.least_bytes / 2**20:,.0f} MiB, and a job may use "
@@ -185,7 +185,7 @@ def _number_label(label: str) -> str:
     return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
 
 
-def _estimate(request: dict[str, Any], dataset: DatasetRow) -> Estimate:
+def _estimate(request: dict[str, Any], dataset: DatasetRow, memory_bytes: int) -> Estimate:
     target = next(column for column in dataset.columns if column["name"] == request["target"])
     labels = _labels(target, request["unlabeled"])
     labelled = dataset.rows - target.get("missing", 0) if labels is None else sum(labels.values())
@@ -203,6 +203,8 @@ def _estimate(request: dict[str, Any], dataset: DatasetRow) -> Estimate:
         matrix_bytes=size,
         algorithm=algorithm,
         params=params,
+        memory_bytes=memory_bytes,
+        max_seconds=request["max_seconds"],
     )
 
 

@@ -42,6 +42,7 @@ from solver.parts import ALONE, Parts
 from solver.typing import Matrix
 
 _CURVE_POINTS: Final = 4000
+_BLOCK_ELEMENTS: Final = 1 << 20
 _FEWEST_OF_A_CLASS: Final = 2
 _WARN_BELOW: Final = 10
 
@@ -143,6 +144,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     _supervised: ClassVar[bool] = False
     # who computes what falls into parts; no parameter, as it has no say in the result
     _parts: Parts = ALONE
+    # what the fit will be given, if somebody else will stop it then
+    _seconds: float | None = None
 
     # stored by the subclasses' constructors
     objective: str | Mapping[str, Any] | Objective | None
@@ -374,6 +377,22 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         self._parts = parts
         return self
 
+    def within(self, seconds: float | None) -> Any:
+        """Say how many seconds the next `fit` will be given by whoever stops it then; `solver="auto"` chooses by that.
+
+        Unlike `max_seconds` it ends nothing, and the choice does not depend on the clock.
+
+        Parameters
+        ----------
+        seconds : float or None
+
+        Returns
+        -------
+        self
+        """
+        self._seconds = seconds
+        return self
+
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores; a row is predicted positive when its score is strictly above `threshold_`.
 
@@ -487,6 +506,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 tol=float(self.tol),
                 max_iter=None if self.max_iter == -1 else int(self.max_iter),
                 max_seconds=self.max_seconds,
+                planned_seconds=self._seconds,
                 cache_bytes=None if self.cache_size is None else int(self.cache_size * 2**20),
                 backend=self.device,
                 solver=getattr(self, "solver", "exact"),
@@ -528,7 +548,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             mean = float(X.sum(dtype=np.float64)) / size
             variance = float((X.data.astype(np.float64) ** 2).sum()) / size - mean**2
         else:
-            variance = float(np.var(X, dtype=np.float64))
+            variance = _variance(X)
         return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0
 
     def _choose(
@@ -672,6 +692,14 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             "timings": {"training": run.seconds},
             "warnings": warnings,
         }
+
+
+def _variance(X: NDArray[Any]) -> float:
+    """Variance of all entries; some rows at a time, as X may be mapped from a file."""
+    mean = float(X.mean(dtype=np.float64))
+    step = max(1, _BLOCK_ELEMENTS // max(1, X.shape[1]))
+    squares = (np.square(X[s : s + step] - mean, dtype=np.float64).sum() for s in range(0, X.shape[0], step))
+    return float(sum(squares)) / X.size
 
 
 def _plain(value: Any) -> Any:

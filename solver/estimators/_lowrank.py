@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.kernels import FeatureKernel
-from solver.lowrank import Choice, EngineName, Factor, Interrupted, LowRankSolution, choose_engine, exact_limit
+from solver.lowrank import (
+    Choice,
+    EngineName,
+    Factor,
+    Interrupted,
+    LowRankSolution,
+    choose_engine,
+    exact_limit,
+    values_a_row,
+)
 from solver.lowrank import solve_lowrank as solve_on_factor
 from solver.smo import Callback, Solution, solve
 from solver.smo.limits import Limits
@@ -37,6 +46,7 @@ class LowRank:
     def __init__(self, kernel: FeatureKernel, wish: EngineName, cache_bytes: int) -> None:
         self.kernel, self.wish, self.cache_bytes = kernel, wish, cache_bytes
         self.choice: Choice | None = None
+        self._width = values_a_row(kernel.X)
         self._factor: Factor | None = None
 
     @property
@@ -48,7 +58,7 @@ class LowRank:
         """Whether a problem of n variables is for this engine; folds go where the whole went."""
         if self._factor is not None and 2 * n > self._factor.n_samples:
             return True
-        choice = choose_engine(self.wish, n, self.kernel.X, self.kernel.kind, self.cache_bytes, seconds_left)
+        choice = choose_engine(self.wish, n, self._width, self.kernel.kind, self.cache_bytes, seconds_left)
         if choice.low_rank:
             self.choice = choice
         return choice.low_rank
@@ -78,7 +88,7 @@ class LowRank:
             **problem,
             max_seconds=left,
             callback=callback,
-            polish_up_to=exact_limit(self.kernel.X, self.cache_bytes, left) if polish else 0,
+            polish_up_to=exact_limit(self._width, self.cache_bytes, left) if polish else 0,
             cache_bytes=self.cache_bytes,
         )
 

@@ -48,7 +48,7 @@ class KernelParameters:
 
 @dataclass(frozen=True)
 class SolverLimits:
-    """What one fit may spend."""
+    """What one fit may spend; it will be stopped after `planned_seconds` by somebody else."""
 
     tol: float
     max_iter: int | None
@@ -56,6 +56,7 @@ class SolverLimits:
     cache_bytes: int | None
     backend: str
     solver: EngineName = "exact"
+    planned_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ class TrainingRun:
         self._solving_since = time.monotonic()
         left = self._seconds_left()
         callback = self._on_iteration if self.callback is not None else None
-        if kernel is None and self.low_rank.takes(len(rows), left):
+        if kernel is None and self.low_rank.takes(len(rows), self._seconds_to_plan_with()):
             solution = self.low_rank.solve(
                 {
                     "idx": rows, "y": y, "p": p, "lo": lo, "hi": hi, "delta": delta, "alpha0": alpha0,
@@ -270,7 +271,7 @@ class TrainingRun:
         n, k = len(self.y), len(rows)
         if k <= DIRECT_LIMIT or k * _FEW < n or self.kernel_parameters.kind == "linear":
             return np.zeros(0, dtype=np.intp)
-        if self.low_rank.takes(k, self._seconds_left()):
+        if self.low_rank.takes(k, self._seconds_to_plan_with()):
             return np.zeros(0, dtype=np.intp)
         others = np.ones(n, dtype=bool)
         others[rows] = False
@@ -304,7 +305,7 @@ class TrainingRun:
                 stopped = stopped or self._on_iteration(iteration, gap)
             return stopped or self.is_exhausted()
 
-        if kernel is None and self.low_rank.takes(len(self.y), self._seconds_left()):
+        if kernel is None and self.low_rank.takes(len(self.y), self._seconds_to_plan_with()):
             return [self._solve_along_costs_low_rank(held_out, costs) for held_out in folds]
         problems = self._problems_along_costs(folds, costs)
         changes = {"callback": is_over} | ({} if kernel is None else {"kernel": kernel})
@@ -315,7 +316,7 @@ class TrainingRun:
 
     def kernel_of_folds(self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]) -> Any:
         """A kernel on which `solve_along_costs` gives some folds what they get among all; None if there is none."""
-        if self.low_rank.takes(len(self.y), self._seconds_left()):
+        if self.low_rank.takes(len(self.y), self._seconds_to_plan_with()):
             return None
         return kernel_of_its_own(self._problems_along_costs(folds, costs))
 
@@ -363,6 +364,10 @@ class TrainingRun:
         if wish == "lowrank":
             raise ValueError("solver = 'lowrank' computes on the CPU; use it with device = 'auto' or 'cpu'")
         return "exact"
+
+    def _seconds_to_plan_with(self) -> float | None:
+        known = [seconds for seconds in (self._seconds_left(), self.limits.planned_seconds) if seconds is not None]
+        return min(known, default=None)
 
     def _seconds_left(self) -> float | None:
         limit = self.limits.max_seconds

@@ -135,6 +135,7 @@ class RampTSVM(SemiSupervisedClassifier):
         cost = np.concatenate([self._labelled_cost * run.cost[labelled], soft, soft])
         model = self._train_svm(run, labelled)
         alpha: NDArray[np.float64] | None = None
+        gradient: NDArray[np.float64] | None = None
         beta = self._flat(run.approximate_scores(model, unlabelled), soft, n_labelled)
         for _ in range(_MAX_CONVEX_STEPS):
             if run.ended:
@@ -146,9 +147,10 @@ class RampTSVM(SemiSupervisedClassifier):
                 lo=np.append(-beta, -np.inf),
                 p=p,
                 alpha0=alpha,
+                grad0=gradient,
                 kernel=kernel,
             )
-            alpha = np.asarray(solution.alpha)
+            alpha, gradient = np.asarray(solution.alpha), np.asarray(solution.gradient)
             dense = np.bincount(rows, weights=y * alpha, minlength=total + 1).astype(np.float64)
             dense[unlabelled] += dense[total] / n_unlabelled
             used = np.flatnonzero(dense[:total])

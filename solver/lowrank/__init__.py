@@ -7,14 +7,23 @@ for rows times rank, time linear in the rows.
 import numpy as np
 
 from solver.kernels import FeatureKernel
-from solver.lowrank.choice import ENGINES, Choice, EngineName, choose_engine, exact_limit
+from solver.lowrank.choice import (
+    ENGINES,
+    Choice,
+    EngineName,
+    choose_engine,
+    exact_limit,
+    exact_seconds,
+    values_a_row,
+)
 from solver.lowrank.engine import LowRankSolution, Polish, solve_lowrank
-from solver.lowrank.factor import DEFAULT_RANK, Factor, default_factor_bytes
+from solver.lowrank.factor import DEFAULT_RANK, LEAST_IN_MEMORY, Factor, default_factor_bytes
 from solver.lowrank.landmarks import Interrupted
 
 __all__ = [
     "DEFAULT_RANK",
     "ENGINES",
+    "LEAST_IN_MEMORY",
     "Choice",
     "EngineName",
     "Factor",
@@ -24,7 +33,9 @@ __all__ = [
     "choose_engine",
     "default_factor_bytes",
     "exact_limit",
+    "exact_seconds",
     "solve_lowrank",
+    "values_a_row",
     "warm_up",
 ]
 

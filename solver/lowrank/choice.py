@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from solver.typing import Matrix
 
-__all__ = ["ENGINES", "Choice", "EngineName", "choose_engine", "exact_limit"]
+__all__ = ["ENGINES", "Choice", "EngineName", "choose_engine", "exact_limit", "exact_seconds", "values_a_row"]
 
 EngineName = Literal["auto", "exact", "lowrank"]
 ENGINES: Final[tuple[EngineName, ...]] = ("auto", "exact", "lowrank")
@@ -36,19 +36,27 @@ class Choice:
     reason: str
 
 
-def exact_limit(X: Matrix, cache_bytes: int, seconds_left: float | None) -> int:
-    """Largest number of rows that the exact solver is trusted with."""
+def values_a_row(X: Matrix) -> float:
+    """Numbers that stand in a row on average; those of a sparse one that are not 0."""
+    return float(X.nnz / max(1, X.shape[0]) if hasattr(X, "nnz") else X.shape[1])
+
+
+def exact_seconds(n: int, width: float) -> float:
+    """About how many processor seconds the exact solver takes for n variables with `width` values a row."""
+    return _SUPPORT_SHARE * float(n) ** 2 * (_SECONDS_A_VALUE + _SECONDS_A_FEATURE * width)
+
+
+def exact_limit(width: float, cache_bytes: int, seconds_left: float | None) -> int:
+    """Largest number of rows, with `width` values in each, that the exact solver is trusted with."""
     by_memory = math.sqrt(_OVERCOMMIT * cache_bytes / (4 * _SUPPORT_SHARE))
     by_time = math.inf
     if seconds_left is not None:
-        width = X.nnz / max(1, X.shape[0]) if hasattr(X, "nnz") else X.shape[1]
-        per_value = _SECONDS_A_VALUE + _SECONDS_A_FEATURE * float(width)
-        by_time = math.sqrt(_SHARE_OF_TIME * max(0.0, seconds_left) / (per_value * _SUPPORT_SHARE))
+        by_time = math.sqrt(_SHARE_OF_TIME * max(0.0, seconds_left) / exact_seconds(1, width))
     return int(max(_SMALLEST, min(by_memory, by_time)))
 
 
 def choose_engine(
-    wish: EngineName, n: int, X: Matrix, kind: str, cache_bytes: int, seconds_left: float | None
+    wish: EngineName, n: int, width: float, kind: str, cache_bytes: int, seconds_left: float | None
 ) -> Choice:
     """Choose the engine for a problem.
 
@@ -57,19 +65,20 @@ def choose_engine(
     wish : {"auto", "exact", "lowrank"}
     n : int
         Variables.
-    X : matrix
-        Features of all samples.
+    width : float
+        Values a row, see `values_a_row`.
     kind : str
         Of the kernel. With the linear one the exact solver keeps no kernel rows.
     cache_bytes : int
         Memory for kernel rows.
     seconds_left : float, optional
+        For all trainings together.
     """
     if wish != "auto":
         return Choice(wish == "lowrank", "solver was set to " + wish)
     if kind == "linear":
         return Choice(False, "the linear kernel needs no kernel rows")
-    limit = exact_limit(X, cache_bytes, seconds_left)
+    limit = exact_limit(width, cache_bytes, seconds_left)
     if n <= limit:
         return Choice(False, f"the exact solver can do {n} rows with this memory and time")
     rows_mb = 4 * n * n * _SUPPORT_SHARE / 1e6

@@ -20,13 +20,14 @@ from solver.parallel import for_ranges, single_threaded_blas, thread_count
 from solver.smo.limits import Limits
 from solver.typing import FloatArray, IndexArray
 
-__all__ = ["DEFAULT_RANK", "Factor", "default_factor_bytes"]
+__all__ = ["DEFAULT_RANK", "LEAST_IN_MEMORY", "Factor", "default_factor_bytes"]
 
 DEFAULT_RANK: Final = 1024
 """Landmarks where memory and time allow them."""
 
-# rather than with fewer landmarks than this, the factor goes into a file
-_LEAST_IN_MEMORY: Final = 256
+LEAST_IN_MEMORY: Final = 256
+"""Rather than with fewer landmarks than this, the factor goes into a file."""
+
 _LEAST_IN_TIME: Final = 32
 
 # directions of the landmarks' kernel matrix below this share of the strongest one are rounding errors
@@ -122,7 +123,7 @@ class Factor:
         memory = default_factor_bytes() if max_bytes is None else max_bytes
         n = kernel.n_samples
         affordable = memory // (4 * max(1, n))
-        rank = max(1, min(rank, n, max(affordable, _LEAST_IN_MEMORY)))
+        rank = max(1, min(rank, n, max(affordable, LEAST_IN_MEMORY)))
         random = np.random.default_rng(seed)
         order = random.permutation(n)
         with single_threaded_blas():

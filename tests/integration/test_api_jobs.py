@@ -280,10 +280,10 @@ def test_a_training_that_cannot_fit_is_refused_with_what_helps(client, settings,
     field, message = refusal(100_000, params={"cache_size": 9000})
     assert "a smaller cache_size" in message
     with api_client(settings, job_memory_bytes=1 << 30) as small:
-        field, message = refusal(3_000_000, small, params={"kernel": "rbf"})
+        field, message = refusal(3_000_000, small, params={"kernel": "rbf", "solver": "exact"})
     assert field == "body.params"
     assert "a job may use 1,024 MiB" in message
-    assert "kernel = 'linear'" in message
+    assert "solver = 'lowrank'" in message
     linear = client.post("/train", json=train_body(dataset, params={"kernel": "linear"}))
     assert linear.status_code == 202, linear.text
     assert linear.json()["estimate"]["seconds"] > 10

@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from solver.algorithms import ALGORITHMS
 from solver.estimators import PSVM, SVM
-from solver.lowrank import ENGINES, choose_engine, exact_limit
+from solver.lowrank import ENGINES, choose_engine, exact_limit, values_a_row
 
 
 def overlapping(n, d=5, seed=0):
@@ -61,8 +62,8 @@ def test_auto_goes_by_the_memory_for_kernel_rows():
 
 
 def test_the_choice():
-    X = np.zeros((200_000, 22))
-    cache = 2 << 30
+    assert values_a_row(np.zeros((7, 22))) == values_a_row(sparse.csr_array(np.ones((7, 22)))) == 22
+    X, cache = 22.0, 2 << 30
     assert choose_engine("auto", 200_000, X, "rbf", cache, None).low_rank
     assert not choose_engine("auto", 100_000, X, "rbf", cache, None).low_rank
     assert not choose_engine("auto", 200_000, X, "linear", cache, None).low_rank

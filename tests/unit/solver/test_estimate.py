@@ -1,0 +1,73 @@
+"""What a training is thought to need."""
+
+import pytest
+
+from solver.estimate import estimate_training
+from solver.training import validate_params
+
+GIB = 1 << 30
+
+
+def estimate(algorithm="svm", rows=1_000_000, features=22, memory=8 * GIB, seconds=3600.0, **params):
+    return estimate_training(
+        rows=rows, labelled=rows, features=features, matrix_bytes=8 * rows * features, algorithm=algorithm,
+        params=validate_params(algorithm, {"kernel": "rbf", **params}), memory_bytes=memory, max_seconds=seconds,
+    )  # fmt: skip
+
+
+def test_very_many_rows_are_estimated_for_the_engine_that_auto_takes():
+    auto, low, exact = estimate(), estimate(solver="lowrank"), estimate(solver="exact")
+    assert auto == low
+    assert "landmarks" in auto.how
+    assert "kernel values" in exact.how
+    # measured: 88 s and 4.5 GB for one training without folds
+    assert 50 < auto.seconds < 300
+    assert 4 * GIB < auto.bytes < 7 * GIB
+    assert exact.seconds > 10 * auto.seconds
+    assert "lowrank" not in auto.advice
+
+
+def test_time_makes_auto_choose_too():
+    assert "kernel values" in estimate(rows=100_000).how
+    hurried = estimate(rows=100_000, seconds=30.0)
+    assert "landmarks" in hurried.how
+    assert hurried.seconds < estimate(rows=100_000).seconds
+
+
+def test_the_factor_has_fewer_landmarks_or_lies_in_a_file_where_memory_is_short():
+    wide, narrow = estimate(memory=32 * GIB), estimate(memory=4 * GIB)
+    assert "1,024 landmarks" in wide.how
+    assert narrow.bytes < 4 * GIB
+    filed = estimate(memory=2 * GIB)
+    assert "256 landmarks in a file" in filed.how
+    assert filed.bytes < 2 * GIB
+
+
+def test_time_of_the_low_rank_engine_is_linear_in_rows_and_that_of_the_exact_one_quadratic():
+    def growth(solver):
+        return (estimate(rows=400_000, solver=solver).seconds - 1) / (estimate(rows=200_000, solver=solver).seconds - 1)
+
+    assert growth("lowrank") == pytest.approx(2, rel=0.05)
+    assert growth("exact") == pytest.approx(4, rel=0.05)
+
+
+@pytest.mark.parametrize("algorithm", ["psvm", "tsvm", "self-training"])
+def test_all_that_know_the_engine_are_estimated_for_it(algorithm):
+    assert "landmarks" in estimate(algorithm).how
+
+
+@pytest.mark.parametrize("algorithm", ["ramp-tsvm", "lapsvm"])
+def test_others_are_not(algorithm):
+    assert "landmarks" not in estimate(algorithm).how
+
+
+def test_the_laplacian_svm_on_texts_is_said_to_take_long():
+    def on_texts(algorithm):
+        return estimate_training(
+            rows=18_821, labelled=1_882, features=41_439, matrix_bytes=12 * 70 * 18_821, algorithm=algorithm,
+            params=validate_params(algorithm, {"kernel": "linear"}), memory_bytes=8 * GIB, max_seconds=90.0,
+        ).seconds  # fmt: skip
+
+    assert on_texts("svm") < 10
+    assert on_texts("tsvm") > 10 * on_texts("svm")
+    assert on_texts("lapsvm") > 90
