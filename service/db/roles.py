@@ -49,7 +49,7 @@ RIGHTS: dict[str, dict[str, str]] = {
     "webhook_deliveries": {API: ALL, DISPATCHER: "SELECT, INSERT, UPDATE", WORKER: "SELECT, INSERT"},
     "models": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT, INSERT, UPDATE"},
     "model_chunks": {API: "SELECT", WORKER: "SELECT, INSERT"},
-    "model_statistics": {API: ALL, WORKER: "SELECT, INSERT, UPDATE"},
+    "model_statistics": {API: ALL},
     "operating_points": {API: ALL, WORKER: "SELECT"},
     "aliases": {API: ALL, SYSTEM: "SELECT", WORKER: "SELECT, INSERT, UPDATE"},
     "alias_changes": {API: ALL, WORKER: "SELECT, INSERT"},

@@ -296,7 +296,8 @@ class DriftDay(Answer):
 class Drift(Answer):
     """How the rows that a model decided on differ from those that it was trained on.
 
-    Rows of `POST /predict` and of the Open Inference Protocol are counted, those of batches are not. Figures are a few
+    Rows of `POST /predict` and of the Open Inference Protocol are counted. Those of batches are not: a data set may be
+    of any time, or that of the training, and the day on which it is predicted says nothing of it. Figures are a few
     seconds old.
     """
 
