@@ -182,6 +182,7 @@ class Dispatcher:
         self._listener = Listener(database)
         self._stopping = threading.Event()
         self._next_reconcile = 0.0
+        self._next_sweep = 0.0
         self._most_outstanding = max(8, 2 * settings.worker_slots)
         """Doorbells in the broker at most: the order of the jobs is decided here and not there."""
 
@@ -201,7 +202,6 @@ class Dispatcher:
                     self.reconcile()
                     self._next_reconcile = time.monotonic() + self._settings.dispatch_seconds
                 self.dispatch()
-                self.dispatch_parts()
             except DATABASE_ERRORS as error:
                 trouble = f"the database does not answer ({type(error).__name__})"
                 # While the database was away nobody could renew a lease or write a result: let them, before judging.
@@ -220,15 +220,23 @@ class Dispatcher:
         """Requeue or fail the jobs of lost workers, and end cancelled jobs that nobody runs."""
         with self._database.transaction() as session:
             changed = self._jobs.requeue_expired(session)
-            self._parts.sweep(session)
+            if time.monotonic() >= self._next_sweep:
+                self._parts.sweep(session)
+                self._next_sweep = time.monotonic() + self._settings.lease_seconds / 3
         for what, job_ids in vars(changed).items():
             for job_id in job_ids:
                 log.warning("%s: %s after its worker was lost or it was cancelled", job_id, what)
 
     def dispatch(self) -> int:
-        """Ring for jobs that are due, as many as there is room for in the broker. Returns how often it rang."""
+        """Ring for jobs that are due, as many as there is room for in the broker. Returns how often it rang.
+
+        If there are none, for parts of running jobs, as many as workers are idle.
+        """
         with self._database.transaction() as session:
             due = self._jobs.due_for_dispatch(session, self._most_outstanding)
+            parts = [] if due else self._parts.due_for_dispatch(session)
+        if parts:
+            self._dispatch_parts(parts)
         if not due:
             return 0
         outstanding = self._doorbells.outstanding()
@@ -249,16 +257,11 @@ class Dispatcher:
             fault("after_mark_dispatched")
         return rung
 
-    def dispatch_parts(self) -> int:
-        """Ring for parts of running jobs, if workers are idle. Returns how often it rang."""
+    def _dispatch_parts(self, part_ids: Sequence[str]) -> None:
+        fault("before_ring_for_parts")
+        self._doorbells.ring_for_parts(part_ids)
         with self._database.transaction() as session:
-            due = self._parts.due_for_dispatch(session)
-        if due:
-            fault("before_ring_for_parts")
-            self._doorbells.ring_for_parts(due)
-            with self._database.transaction() as session:
-                self._parts.mark_dispatched(session, due)
-        return len(due)
+            self._parts.mark_dispatched(session, part_ids)
 
 
 def main() -> None:
