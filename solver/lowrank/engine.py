@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from solver.lowrank.ascent import Ascent
 from solver.lowrank.factor import Factor
-from solver.smo import Solution, _solution, solve
+from solver.smo import Solution, make_solution, solve
 from solver.smo.engines import Outcome
 from solver.smo.limits import Limits
 from solver.smo.problem import Callback, Problem, make_problem
@@ -131,7 +131,7 @@ def solve_lowrank(
     ascent = Ascent(factor, problem, tol, limits, seed)
     status = ascent.run()
     outcome = Outcome(ascent.a, ascent.v, ascent.gap, status, len(factor.landmarks))
-    base = _solution(problem, outcome, limits, "lowrank")
+    base = make_solution(problem, outcome, limits, "lowrank")
     solution = LowRankSolution(**vars(base), factor=factor, weights=ascent.w, polish=None)
     candidates = _candidates(problem, solution)
     if status != "optimal" or candidates.size > min(polish_up_to, _MOST_CANDIDATES * problem.idx.size):

@@ -27,6 +27,7 @@ __all__ = [
     "Solution",
     "UnboundedError",
     "kernel_of_its_own",
+    "make_solution",
     "repair",
     "solve",
     "solve_many",
@@ -130,7 +131,7 @@ def solve(
     if device is not None:
         try:
             outcome = gpu.solve_batch(device, kernel, [task], cache_bytes)[0]
-            return _solution(problem, outcome, limits, f"cuda-{name}")
+            return make_solution(problem, outcome, limits, f"cuda-{name}")
         except gpu.DeviceMemoryError as error:
             _use_cpu_instead(backend, error)
     if name == "direct":
@@ -138,7 +139,7 @@ def solve(
     else:
         memory = default_cache_bytes() if cache_bytes is None else cache_bytes
         outcome = engines.solve_working_set(kernel, problem, tol, limits, memory)
-    return _solution(problem, outcome, limits, name)
+    return make_solution(problem, outcome, limits, name)
 
 
 def _task(
@@ -195,7 +196,18 @@ def _use_cpu_instead(backend: str, error: BackendUnavailableError) -> None:
     warnings.warn(f"solving on the CPU: {error}", RuntimeWarning, stacklevel=3)
 
 
-def _solution(problem: Problem, outcome: Outcome, limits: Limits, engine: str) -> Solution:
+def make_solution(problem: Problem, outcome: Outcome, limits: Limits, engine: str) -> Solution:
+    """What an engine's outcome says: intercept, objective, counts of support vectors.
+
+    Parameters
+    ----------
+    problem : Problem
+    outcome : Outcome
+    limits : Limits
+        Those of the solve: they counted its iterations and seconds.
+    engine : str
+        Name for ``Solution.engine``.
+    """
     alpha, v = outcome.alpha, outcome.v
     highest, lowest, _, _ = extremes(v, problem.y, alpha, problem.lo, problem.hi)
     free = (alpha > problem.lo) & (alpha < problem.hi)
@@ -280,7 +292,7 @@ def _solve_together(problems: Sequence[dict[str, Any]]) -> list[Solution] | None
         _use_cpu_instead(backend, error)
         return None
     return [
-        _solution(task.problem, outcome, task.limits, f"cuda-{_engine_name(kernel, task.problem)}")
+        make_solution(task.problem, outcome, task.limits, f"cuda-{_engine_name(kernel, task.problem)}")
         for task, outcome in zip(tasks, outcomes, strict=True)
     ]
 
