@@ -194,7 +194,7 @@ def _low_rank(n: int, room: float) -> _Kept:
 def _deformation_seconds(rows: int, labelled: int, width: float, *, linear: bool) -> float:
     """Neighbours of all rows, and conjugate gradients for a right side of each labelled row."""
     neighbours = _SECONDS_A_PRODUCT * rows * rows * width
-    values = 2 * rows * width if linear else 0.1 * float(rows) ** 2
+    values = 2 * rows * width if linear else 0.02 * float(rows) ** 2
     return neighbours + _SECONDS_A_PRODUCT * _CG_STEPS * labelled * values
 
 
