@@ -32,6 +32,8 @@ BUSY_SECONDS = 10.0
 """For so long after somebody waited for a child, two are kept warm instead of one: short jobs come thick and fast."""
 RETRY_SECONDS = 2.0
 """Pause after a child that could not be made ready."""
+MOST_FAILED_STARTS = 3
+"""After so many children that could not be made ready, one after the other, who waits for one is told so."""
 RUNNER_VARIABLE = "PREFSVM_JOB_RUNNER"
 """Module that does the work in the child. Only tests set it, and more that begins so for that module."""
 KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "XDG_CACHE_HOME", "LD_LIBRARY_PATH")
@@ -47,6 +49,10 @@ NVIDIA_CONTROL = Path("/dev/nvidiactl")
 
 class ChildGoneError(Exception):
     """Raised when the child closed its end of the line: it has ended, or broke the protocol."""
+
+
+class NoChildError(Exception):
+    """Raised when children end, again and again, before they are ready for a job."""
 
 
 def child_environment(environment: Mapping[str, str], slots: int, online: bool) -> dict[str, str]:
@@ -235,6 +241,8 @@ class SparePool:
         self._spares: list[Child] = []
         self._starting = 0
         self._two_until = 0.0
+        self._failed_starts = 0
+        """Since the worker began; who waits for a child compares it with what it was when the wait began."""
         self.numerics = ""
         """Where this is the same, the same computation gives the same bits; empty until a child was warm."""
         self._closed = False
@@ -247,10 +255,19 @@ class SparePool:
             thread.start()
 
     def take(self, give_up: Callable[[], bool]) -> Child | None:
-        """Return a warm child, waiting for one if need be; None once `give_up` returns True."""
+        """Return a warm child, waiting for one if need be; None once `give_up` returns True.
+
+        Raises
+        ------
+        NoChildError
+            If `MOST_FAILED_STARTS` children could not be made ready while this waited.
+        """
+        failed_before = self._failed_starts
         while not give_up():
             with self._changed:
                 if not self._spares:
+                    if self._failed_starts - failed_before >= MOST_FAILED_STARTS:
+                        raise NoChildError
                     self._two_until = time.monotonic() + BUSY_SECONDS
                     self._changed.notify_all()
                     self._changed.wait(0.2)
@@ -291,6 +308,7 @@ class SparePool:
             child = self._start()
             with self._changed:
                 if child is None:
+                    self._failed_starts += 1
                     self._changed.wait_for(lambda: self._closed, RETRY_SECONDS)
                 else:
                     self._spares.append(child)

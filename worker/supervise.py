@@ -37,7 +37,7 @@ from worker.heartbeat import LeaseKeeper
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
 from worker.scratch import Scratch
 from worker.sharing import Sharing
-from worker.spare import Child, ChildGoneError, SparePool
+from worker.spare import Child, ChildGoneError, NoChildError, SparePool
 from worker.transitions import Transitions
 
 log = logging.getLogger("prefsvm.worker")
@@ -241,7 +241,11 @@ class _Attempt:
         if refused is not None:
             return refused
         part = self._lay_out_part() if isinstance(self._claim, PartClaim) else None
-        child = self._spares.take(give_up=self._has_waited_enough)
+        try:
+            child = self._spares.take(give_up=self._has_waited_enough)
+        except NoChildError:
+            message = "no process for the job could be made ready on this worker; its log says how they ended"
+            return self._crashed({"code": "no_process", "message": message})
         if child is None:
             return self._interruption() or self._released()
         sharing = Sharing(

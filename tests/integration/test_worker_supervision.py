@@ -61,7 +61,7 @@ def test_a_job_says_that_its_process_is_made_ready(
     open_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one on a machine compiles the solver, for which nobody should wait without a word."""
-    monkeypatch.setenv("STANDIN_WARM_UP_SECONDS", "1")
+    monkeypatch.setenv("PREFSVM_JOB_RUNNER_WARM_UP_SECONDS", "1")
     monkeypatch.setattr("worker.supervise.PREPARING_SECONDS", 0.1)
     bench = open_bench()
     job_id = bench.enqueue("nothing")
@@ -69,6 +69,24 @@ def test_a_job_says_that_its_process_is_made_ready(
     phases = [event.data["phase"] for event in bench.events(job_id) if event.kind == "progress"]
     assert phases[0] == "preparing"
     assert len(phases) == 2
+
+
+def test_a_worker_whose_processes_are_never_ready_gives_the_job_back(
+    open_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker may have more luck; if none has, the job fails and says why, instead of running for ever."""
+    monkeypatch.setenv("PREFSVM_JOB_RUNNER_NEVER_READY", "1")
+    monkeypatch.setattr("worker.spare.RETRY_SECONDS", 0.05)
+    bench = open_bench()
+    job_id = bench.enqueue("nothing")
+    for attempt in range(1, 4):
+        assert bench.row(job_id).status == "queued"
+        bench.supervisor.run(job_id)
+        assert bench.row(job_id).attempt == attempt
+    job = bench.row(job_id)
+    assert job.status == "failed"
+    assert job.error is not None
+    assert "could be made ready" in job.error["message"]
 
 
 def test_the_child_has_no_secrets_and_a_folder_of_its_own(bench: Bench) -> None:

@@ -16,7 +16,9 @@ from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Resu
 
 
 def warm_up() -> None:
-    time.sleep(float(os.environ.get("STANDIN_WARM_UP_SECONDS", "0")))
+    time.sleep(float(os.environ.get("PREFSVM_JOB_RUNNER_WARM_UP_SECONDS", "0")))
+    if "PREFSVM_JOB_RUNNER_NEVER_READY" in os.environ:
+        raise SystemExit(7)
 
 
 def numerics() -> str:
