@@ -94,7 +94,7 @@ def table(positive: int, negative: int, unlabelled: int) -> bytes:
 class ReporterToNobody(Reporter):
     """There is no supervisor that would answer."""
 
-    def ask(self, kind: str, **fields: Any) -> dict[str, Any] | None:
+    def ask(self, kind: str, **fields: Any) -> dict[str, Any] | None:  # noqa: ARG002
         return None
 
 
