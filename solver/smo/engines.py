@@ -75,6 +75,12 @@ def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -
     limits : Limits
         Its ``iterations`` is advanced.
     """
+    # BLAS sums in another order on several threads, and its threads would spin on beside the next solve
+    with single_threaded_blas():
+        return _solve_direct(kernel, problem, tol, limits)
+
+
+def _solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -> Outcome:
     samples, variable = np.unique(problem.idx, return_inverse=True)
     K = kernel.matrix(samples, samples)
     if samples.size < problem.idx.size or not np.array_equal(variable, np.arange(variable.size)):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
@@ -827,3 +828,14 @@ def test_shrinking_changes_nothing():
         for shrinking in (True, False)
     )
     np.testing.assert_array_equal(with_it.alpha, without.alpha)
+
+
+def test_a_small_problem_gives_the_same_bits_on_any_number_of_blas_threads():
+    X, y = two_classes(300, d=40)  # BLAS cuts a product of so many rows where two threads meet
+    found = set()
+    for threads in (1, 2):
+        with threadpoolctl.threadpool_limits(threads, user_api="blas"):
+            solution = solve(FeatureKernel(X, "rbf", gamma=1 / 40), np.arange(300), y, -1.0, 0.0, 10.0)
+        assert solution.engine == "direct"
+        found.add(solution.alpha.tobytes() + solution.gradient.tobytes())
+    assert len(found) == 1
