@@ -49,7 +49,8 @@ app = typer.Typer(
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        help="Character between the values of a csv or tsv file; \\t is a tab.", show_default="comma; tab for .tsv"
+        help="Character between the values of a csv or tsv file; \\t is a tab.",
+        show_default="told by the first line; predict: comma, tab for .tsv",
     ),
 ]
 Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
@@ -339,7 +340,10 @@ def predict(
     decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Predict the rows of a CSV file; writes them with columns more: label, score, and probability if there is one."""
+    """Predict the rows of a CSV file.
+
+    Writes them with columns more: prefsvm_label, prefsvm_score and, if there is one, prefsvm_probability.
+    """
     from service.client import predict_csv
 
     if delimiter is None:

@@ -389,7 +389,8 @@ def predict_csv(
 def _checked(reader: Any, width: int) -> Iterator[list[str]]:
     for line in reader:
         if line and len(line) != width:
-            raise ClientError(f"line {reader.line_num} has {len(line)} cells, the header has {width}")
+            hint = "; is the delimiter another one?" if width == 1 else ""
+            raise ClientError(f"line {reader.line_num} has {len(line)} cells, the header has {width}{hint}")
         if line:
             yield line
 

@@ -22,6 +22,9 @@ DENSE_FEATURES = 512
 TEXT_ENTRIES = 100
 """Different words of a text, about."""
 DATE_FEATURES = 8
+MOST_LISTED = 20
+LONGEST_LISTED = 40
+"""Characters; what is longer helps nobody in an error."""
 MAIL_DATE = "date"
 """Column of mails that is no feature by default."""
 
@@ -82,7 +85,7 @@ def _target_errors(body: TrainRequest, request: dict[str, Any], dataset: Dataset
     targets = {column["name"]: column for column in dataset.columns if column["kind"] != "features"}
     target = targets.get(body.target)
     if target is None:
-        yield FieldError("body.target", "the data set has no such column")
+        yield FieldError("body.target", "the data set has no such column" + _listed(list(targets)))
         return
     if body.positive is None and not _may_be_plain_labels(target, body.unlabeled):
         yield FieldError("body.positive", "is required unless the labels are 0 and 1 or -1 and +1")
@@ -95,11 +98,19 @@ def _target_errors(body: TrainRequest, request: dict[str, Any], dataset: Dataset
     if positive is not None and positive in request["unlabeled"]:
         yield FieldError("body.positive", "is also listed in `unlabeled`")
     elif positive is not None and not _may_occur(positive, target):
-        yield FieldError("body.positive", "no row of the target column has this label")
+        have = _labels(target, request["unlabeled"]) or {}
+        yield FieldError("body.positive", "no row of the target column has this label" + _listed(list(have)))
     else:
         labels = _labels(target, request["unlabeled"])
         if labels is not None and len(labels) < 2:
             yield FieldError("body.target", f"needs labels of two classes and has {len(labels)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return what there is, for the end of an error, if it is so little that it helps."""
+    if not 0 < len(names) <= MOST_LISTED or max(map(len, names)) > LONGEST_LISTED:
+        return ""
+    return f"; there are {', '.join(map(repr, names))}"
 
 
 def _labels(target: Mapping[str, Any], unlabeled: Sequence[str]) -> dict[str, int] | None:

@@ -41,6 +41,8 @@ MAX_ROWS = 1000
 MAX_WAITING_BYTES = 8 << 20
 MAX_WAITING = 256
 """Requests."""
+MAX_EARLY = 16
+"""Requests that wait until it is known whether their alias has a shadow; more are not seen by it."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Shadows:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._thread = CapacityLimiter(1)
         self._counts: dict[ShadowKey, ShadowCounts] = {}
+        self._early: deque[tuple[str, str, Kind, Sequence[Any], Decisions]] = deque(maxlen=MAX_EARLY)
         self.forget()
 
     def forget(self) -> None:
@@ -87,7 +90,10 @@ class Shadows:
         known = self._known.get(project_id)
         if known is None or known[0] < time.monotonic():
             self._begin(project_id, self._look(project_id, self._known))
-        if known is None or name not in known[1]:
+        if known is None:
+            self._early.append((project_id, name, kind, items, decided))
+            return
+        if name not in known[1]:
             return
         self._put_by(ShadowKey(project_id, name, decided.model, known[1][name]), kind, items, decided)
 
@@ -127,6 +133,14 @@ class Shadows:
         if len(known) >= MAX_PROJECTS:
             known.clear()
         known[project_id] = until, found
+        early, others = list(self._early), []
+        self._early.clear()
+        for each in early:
+            if each[0] == project_id and known is self._known:
+                self.offer(*each)
+            else:
+                others.append(each)
+        self._early.extend(others)
 
     async def _drain(self) -> None:
         while self._waiting:

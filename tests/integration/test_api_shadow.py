@@ -56,10 +56,9 @@ def compared(client: httpx.Client, enough: Callable[[dict[str, Any]], bool]) -> 
 
 
 def known(client: httpx.Client) -> None:
-    """Wait until the process knows of the shadow: it looks after the first prediction by an alias."""
+    """Wait until the process knows of the shadow: it looks at the first prediction by an alias, which counts too."""
     predict(client, ROWS[:1])
-    wait_for(lambda: bool(predict(client, ROWS[:1])) and client.get("/aliases/filter/shadow").json()["rows"] > 0, 20)
-    settled(client)
+    wait_for(lambda: client.get("/aliases/filter/shadow").json()["rows"] == 1, 20)
 
 
 def settled(client: httpx.Client) -> None:
