@@ -108,7 +108,11 @@ class Sharing:
                 continue
             if question is None:
                 return
-            answer = self._look_up(question)
+            try:
+                answer = self._look_up(question)
+            except Exception:  # a defect here must not keep the child waiting for its answer
+                log.exception("%s: alone again", self._claim.job_id)
+                answer = {"alone": True}
             if answer is not None:
                 self._answer({"question": question["question"], **answer})
 
@@ -159,10 +163,10 @@ class Sharing:
         assert self._worker is not None  # noqa: S101 (there are others only for a worker that is known)
         stage, count, cache_bytes = str(question["stage"]), int(question["count"]), int(question["cache_bytes"])
         results = {number: self._read(stage, number) for number in question["done"]}
+        self._elsewhere.setdefault(stage, set())  # first, as these rows are withdrawn whatever happens next
         with self._database.transaction() as session:
             shared = self._parts.share(session, self._claim, self._worker, stage, count, cache_bytes, results)
         fault("after_share")
-        self._elsewhere.setdefault(stage, set())
         return {} if shared else {"alone": True}
 
     def _take(self, stage: str, most: int) -> dict[str, Any] | None:

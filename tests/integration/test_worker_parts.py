@@ -18,12 +18,16 @@ from service.blobs.store import BlobStore
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, DatasetRow, JobPartRow, JobRow, ModelChunkRow, WorkerRow
 from service.identifiers import new_id
+from service.jobs.faults import ACTIONS
 from service.jobs.lease import JobLifecycle
 from service.jobs.parts import MOST_TRIES_ELSEWHERE, PartLifecycle, Worker
 from service.settings import Settings
 from solver.model_file import read_model
 
 SAME = "standin"
+IN_THE_DISPATCHER = ("before_ring_for_parts",)
+IN_THE_WORKER = ("after_share", "before_own_part")
+"""Fault points of parts; those of jobs are walked elsewhere."""
 
 
 @pytest.fixture
@@ -151,6 +155,32 @@ def test_workers_of_other_numerics_and_single_ones_share_nothing(open_stack):
     (model,) = stack.models(job_id)
     assert model.report["values"] == values(4)
     assert model.report["parts"] == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("place", [*IN_THE_DISPATCHER, *IN_THE_WORKER])
+def test_whoever_shares_parts_may_die_anywhere(open_stack, place, action):
+    """The step fails once; the result is the same."""
+    stack = open_stack()
+    fault = {"PREFSVM_FAULT": f"{place}:{action}"}
+    of_dispatcher = place in IN_THE_DISPATCHER
+    dispatcher = stack.start_dispatcher(**(fault if of_dispatcher else {}))
+    workers = stack.start_workers(2, **({} if of_dispatcher else fault))
+    wait_for(lambda: count(stack.database, WorkerRow) == 2)
+    job_id = stack.enqueue("parts", parts=5, seconds=0.3)
+    if of_dispatcher and action != "stall":
+        assert dispatcher.wait(20) == (-signal.SIGKILL if action == "exit" else 1)
+        stack.start_dispatcher()
+    if not of_dispatcher and action == "exit":
+        wait_for(lambda: any(worker.poll() is not None for worker in workers), 20)
+        stack.start_worker()
+    stack.wait_for_status(job_id, "succeeded", 40)
+    (model,) = stack.models(job_id)
+    assert model.report["values"] == values(5)
+    logs = b"".join(map(stack.log_of, [dispatcher] if of_dispatcher else workers))
+    assert f"planned fault: {place}:{action}".encode() in logs
+    wait_for(lambda: count(stack.database, JobPartRow) == 0)
 
 
 # ---------------------------------------------------------------------------------------------- the rows themselves

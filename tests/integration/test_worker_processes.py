@@ -208,12 +208,14 @@ IN_THE_WORKER = (
 
 IN_THE_SENDER = ("webhook_after_send",)
 """Walked by the tests of webhooks."""
+OF_PARTS = ("before_ring_for_parts", "after_share", "before_own_part")
+"""Walked by the tests of parts."""
 
 
 def test_every_fault_point_is_walked() -> None:
     sources = [path.read_text() for folder in ("service", "worker") for path in (ROOT / folder).rglob("*.py")]
     named = {name for source in sources for name in re.findall(r"^ +fault\(\"(\w+)\"\)", source, re.M)}
-    assert named == {*IN_THE_DISPATCHER, *IN_THE_WORKER, *IN_THE_SENDER}
+    assert named == {*IN_THE_DISPATCHER, *IN_THE_WORKER, *IN_THE_SENDER, *OF_PARTS}
 
 
 @pytest.mark.slow
