@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import orjson
 
 from service.batches.errors import BatchFinished, BatchNotFinished, BatchNotFound, ResultGone
 from service.batches.repository import KIND, BatchRepository
@@ -65,7 +62,7 @@ class BatchService:
         QueueFull, StorageQuotaExceeded
             If the project has used up its limits.
         """
-        digest = hashlib.sha256(orjson.dumps(body.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        digest = idempotency.digest(body.model_dump())
         with self._database.transaction() as session:
             batches = BatchRepository(session, project_id)
             batch_id = new_id("job")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import logging
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -12,8 +11,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Protocol, TypeVar
-
-import orjson
 
 from service.access.repository import QuotaRepository
 from service.blobs.store import BlobStore
@@ -391,7 +388,7 @@ def _existing(row: DatasetRow | None) -> Dataset:
 
 def _digest(sha256: str, name: str, format_: str, options: dict[str, Any]) -> str:
     """Hash what makes two uploads the same request."""
-    return hashlib.sha256(orjson.dumps([sha256, name, format_, options], option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return idempotency.digest([sha256, name, format_, options])
 
 
 def _name(details: UploadDetails) -> str:

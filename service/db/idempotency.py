@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
+import orjson
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from service.db.tables import IdempotencyKeyRow
 from service.errors import IdempotencyConflict
+
+
+def digest(request: Any) -> str:
+    """Return the SHA-256 of a request that JSON can say, whatever the order of its members, as hexadecimal digits."""
+    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def find(session: Session, project_id: str, operation: str, key: str, request_sha256: str) -> str | None:

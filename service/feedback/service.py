@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,7 +60,7 @@ class FeedbackService:
         _check_labels(model, body.labels)
         # Outside of any transaction: mails take their time.
         content = orjson.dumps({"rows": _rows(model, kind, items), "labels": body.labels})
-        digest = hashlib.sha256(orjson.dumps(body.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        digest = idempotency.digest(body.model_dump())
         with self._database.transaction() as session:
             feedback = FeedbackRepository(session, project_id)
             feedback_id = new_id("fb")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 
-import orjson
 from sqlalchemy.orm import Session
 
 from service.datasets.repository import DatasetRepository
@@ -54,7 +53,7 @@ class JobService:
         QueueFull, StorageQuotaExceeded
             If the project has used up its limits.
         """
-        digest = hashlib.sha256(orjson.dumps(body.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        digest = idempotency.digest(body.model_dump())
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             job_id = new_id("job")
