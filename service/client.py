@@ -48,6 +48,10 @@ class UnreachableError(ClientError):
     """Nobody answered, or the answer broke off."""
 
 
+class NotFoundError(ClientError):
+    """There is nothing of that id or name."""
+
+
 class BusyError(ClientError):
     """The service asks to come again in some seconds."""
 
@@ -241,6 +245,8 @@ def _problem(answer: httpx.Response) -> ClientError:
         error = ClientError.of(answer.json())
     except (ValueError, KeyError, TypeError, AttributeError):
         error = ClientError(f"{answer.request.method} {answer.request.url.path}: HTTP status {answer.status_code}")
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return NotFoundError(*error.args)
     seconds = answer.headers.get("Retry-After", "")
     if answer.status_code not in (429, 503) or not (seconds.isascii() and seconds.isdigit()):
         return error

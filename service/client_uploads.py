@@ -1,7 +1,8 @@
 """Sends big files in parts, which go on where they were cut off: a small client of the TUS protocol.
 
 Nothing is kept on this machine. An upload that was cut off is found again in the list of the service, by what it says
-of the file: name, options, size, and a fingerprint of its content.
+of the file: name, options, size, and a fingerprint of its content; also one of which all had arrived, be it a data set
+by then or not. Whoever has seen the data set strikes the upload off that list, so that the same file may be sent twice.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from service.client import BusyError, Client, ClientError, UnreachableError
+from service.client import BusyError, Client, ClientError, NotFoundError, UnreachableError
 
 TUS = {"Tus-Resumable": "1.0.0"}
 RESUMABLE_BYTES = 32 << 20
@@ -53,15 +55,34 @@ def upload_in_parts(
         metadata = {key: value for key, value in given.items() if value is not None}
         if options:
             metadata["options"] = json.dumps(dict(options))
-        upload = _find(client, metadata, size) or _begin(client, metadata, size)
-        path = f"/uploads/{upload['id']}"
+        upload = _find(client, metadata, size)
+        if upload is not None:
+            dataset = _complete(client, upload, content, size, progress)
+            if dataset is not None and dataset["sha256"] == _sha256(content):
+                return dataset
+            # It is gone, or the file has changed where the fingerprint does not see it.
+            if dataset is not None and upload["status"] == "receiving":  # half of the one and half of the other
+                client.delete(f"/datasets/{dataset['id']}")
+        return _complete(client, _begin(client, metadata, size), content, size, progress)
+
+
+def _complete(client: Client, upload: Any, content: IO[bytes], size: int, progress: Progress) -> Any:
+    """Send what is missing of an upload, and return what it becomes; None if that data set was deleted meanwhile."""
+    path = f"/uploads/{upload['id']}"
+    if upload["status"] == "receiving":
         _send(client, path, content, upload["received"], size, progress)
-    while (upload := client.get(path))["status"] in ("receiving", "received"):
+    while (now := client.get(path))["status"] in ("receiving", "received"):
         progress("reading", size)
         time.sleep(LOOK_SECONDS)
-    if upload["status"] == "failed":
-        raise ClientError.of(upload["error"])
-    return client.get(f"/datasets/{upload['dataset_id']}")
+    if now["status"] == "failed":
+        raise ClientError.of(now["error"])
+    dataset = None
+    if now["dataset_id"] is not None:
+        with suppress(NotFoundError):
+            dataset = client.get(f"/datasets/{now['dataset_id']}")
+    with suppress(ClientError):  # it is struck off when it expires, then
+        client.delete(path, headers=TUS)
+    return dataset
 
 
 def _fingerprint(content: IO[bytes], size: int) -> str:
@@ -72,9 +93,19 @@ def _fingerprint(content: IO[bytes], size: int) -> str:
     return digest.hexdigest()
 
 
+def _sha256(content: IO[bytes]) -> str:
+    content.seek(0)
+    digest = hashlib.sha256()
+    while piece := content.read(PIECE_BYTES):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
 def _find(client: Client, metadata: Mapping[str, str], size: int) -> Any:
-    waiting = client.items("/uploads?status=receiving")
-    return next((each for each in waiting if each["bytes"] == size and each["metadata"] == metadata), None)
+    """Return the upload of this file that is to go on, if there is one; the furthest, if there are several."""
+    same = (each for each in client.items("/uploads") if each["bytes"] == size and each["metadata"] == metadata)
+    alive = [each for each in same if each["status"] != "failed"]
+    return max(alive, key=lambda each: (each["status"] != "receiving", each["received"]), default=None)
 
 
 def _begin(client: Client, metadata: Mapping[str, str], size: int) -> Any:

@@ -28,6 +28,7 @@ from service.datasets.errors import (
     UploadNotFound,
     UploadTooLarge,
 )
+from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import ResumableUpload, UploadStatus
 from service.datasets.service import DatasetService, UploadDetails
 from service.datasets.upload_repository import UploadQueue, UploadRepository
@@ -304,10 +305,13 @@ class ResumableUploads:
             if ended is None:
                 uploads.renew(row.id, timedelta(0))
                 return
+            made = ended.get("dataset_id")
+            if made is not None and DatasetRepository(session, row.project_id).lock_for_use(made) is None:
+                ended["dataset_id"] = None  # somebody was quick to delete it
             keys = uploads.finish(row.id, self._lifetime, **ended)
         if keys is not None:
             self._discard(keys)
-        elif "dataset_id" in ended:  # deleted while it was read; a job that was quicker keeps the data set
+        elif ended.get("dataset_id") is not None:  # deleted while it was read; a job that was quicker keeps it
             with contextlib.suppress(DatasetNotFound, DatasetInUse):
                 self._datasets.delete(row.project_id, ended["dataset_id"])
 

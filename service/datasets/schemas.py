@@ -120,7 +120,7 @@ class ResumableUpload(Answer):
     bytes: int = Field(description="Of the whole file.")
     received: int = Field(description="Bytes that are safe; the next part begins here.")
     metadata: dict[str, str] = Field(default_factory=dict, description="What `Upload-Metadata` said.")
-    dataset_id: str | None = None
+    dataset_id: str | None = Field(default=None, description="Null once more when the data set was deleted.")
     error: dict[str, Any] | None = Field(
         default=None, description="A problem, as `POST /datasets` would have answered."
     )

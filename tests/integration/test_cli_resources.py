@@ -165,6 +165,70 @@ def test_a_big_file_goes_on_where_it_was_cut_off(prefsvm, client, big_file, monk
     assert "receiving" not in prefsvm("uploads", "list")
 
 
+@pytest.fixture
+def patches(monkeypatch):
+    """The offsets from which parts of files were sent."""
+    sent: list[int] = []
+    send = Client.send
+
+    def noted(self, method, path, **content):
+        if method == "PATCH":
+            sent.append(int(content["headers"]["Upload-Offset"]))
+        return send(self, method, path, **content)
+
+    monkeypatch.setattr(Client, "send", noted)
+    return sent
+
+
+def end_before_the_answer(prefsvm, big_file, monkeypatch):
+    """Send all of a file, and end before it is known what it became."""
+    with monkeypatch.context() as patch:
+        get = Client.get
+
+        def interrupted(self, path):
+            if path.startswith("/uploads/up_"):
+                raise KeyboardInterrupt
+            return get(self, path)
+
+        patch.setattr(Client, "get", interrupted)
+        prefsvm("upload", big_file, code=130)
+
+
+def test_a_file_of_which_all_had_arrived_is_not_sent_again(prefsvm, client, big_file, patches, monkeypatch):
+    end_before_the_answer(prefsvm, big_file, monkeypatch)
+    said = prefsvm("upload", big_file)
+    (dataset,) = client.get("/datasets").json()["items"]
+    assert dataset["id"] in said
+    assert patches == [0]
+    # That is done with: whoever asks for it once more wants another one.
+    assert dataset["id"] not in prefsvm("upload", big_file)
+    assert patches == [0, 0]
+    assert len(client.get("/datasets").json()["items"]) == 2
+
+
+def test_a_file_that_has_changed_since_is_sent_anew(prefsvm, client, big_file, patches, monkeypatch):
+    monkeypatch.setattr(client_uploads, "FINGERPRINT_BYTES", 50)
+    end_before_the_answer(prefsvm, big_file, monkeypatch)
+    big_file.write_bytes(changed := CSV[:200] + CSV[200:].replace(b"clerk", b"baker", 1))
+    assert len(changed) == len(CSV)
+    prefsvm("upload", big_file)
+    assert patches == [0, 0]
+    assert [each["sha256"] for each in client.get("/datasets").json()["items"]] == [
+        hashlib.sha256(content).hexdigest() for content in (changed, CSV)
+    ]
+
+
+def test_a_file_whose_data_set_was_deleted_is_sent_anew(prefsvm, client, big_file, patches, monkeypatch):
+    end_before_the_answer(prefsvm, big_file, monkeypatch)
+    for _ in range(200):
+        if found := client.get("/datasets").json()["items"]:
+            break
+        time.sleep(0.01)
+    client.delete(f"/datasets/{found[0]['id']}")  # maybe before the upload knows that it is read
+    assert "60 rows" in prefsvm("upload", big_file)
+    assert patches == [0, 0]
+
+
 def test_a_line_that_breaks_is_mended(prefsvm, big_file, monkeypatch):
     monkeypatch.setattr(client_uploads, "LONGEST_PAUSE", 0.01)
     send, sent = Client.send, []
