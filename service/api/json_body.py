@@ -123,8 +123,8 @@ def _too_large(limit: int) -> str:
     return f"a body of this call may have at most {limit} bytes"
 
 
-def parse_json(raw: bytes) -> Any:
-    """Parse JSON that must be usable everywhere.
+def parse_json(raw: bytes, field: str = "body") -> Any:
+    """Parse JSON that must be usable everywhere; `field` is where it came from, for the error.
 
     Raises
     ------
@@ -135,15 +135,15 @@ def parse_json(raw: bytes) -> Any:
         value = orjson.loads(raw)
     except json.JSONDecodeError as error:
         # orjson's messages name what it expected and where, never what it read.
-        raise InvalidJson.of("body", str(error)) from None
+        raise InvalidJson.of(field, str(error)) from None
     if b"\\u0000" in raw and _has_nul(value):
-        raise InvalidJson.of("body", "a text holds the character NUL (U+0000), which cannot be stored")
+        raise InvalidJson.of(field, "a text holds the character NUL (U+0000), which cannot be stored")
     try:
         repeated = has_repeated_names(raw, value)
     except RecursionError:
-        raise InvalidJson.of("body", "too many levels") from None
+        raise InvalidJson.of(field, "too many levels") from None
     if repeated:
-        raise InvalidJson.of("body", "an object has the same name twice; expected each name once")
+        raise InvalidJson.of(field, "an object has the same name twice; expected each name once")
     return value
 
 

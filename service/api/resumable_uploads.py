@@ -108,7 +108,7 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
     ) -> ResumableUpload:
         """Begin an upload in parts: `Location` says where to send them."""
         metadata = _metadata(upload_metadata)
-        options = parse_json(metadata["options"].encode()) if metadata.get("options") else {}
+        options = parse_json(metadata["options"].encode(), "metadata.options") if metadata.get("options") else {}
         if not isinstance(options, dict):
             raise InvalidRequest.of("metadata.options", "should be a JSON object")
         upload = uploads.create(caller.project_id, upload_length, details_of(metadata, options), metadata)

@@ -10,7 +10,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from service.api.json_body import declared_length, parse_json
-from service.api.problem import MalformedRequest, UnsupportedMediaType
+from service.api.problem import InvalidJson, MalformedRequest, UnsupportedMediaType
 from service.datasets.service import UploadDetails
 from service.errors import InvalidRequest
 
@@ -170,7 +170,7 @@ def _text(field: str, value: bytearray) -> str:
 
 
 def _details(where: str, given: dict[str, str], *, filename: str | None, media_type: str | None) -> UploadDetails:
-    options: Any = parse_json(given["options"].encode()) if given.get("options") else {}
+    options = _options(where, given["options"]) if given.get("options") else {}
     if not isinstance(options, dict):
         raise InvalidRequest.of(f"{where}.options", "should be a JSON object")
     return UploadDetails(
@@ -181,3 +181,13 @@ def _details(where: str, given: dict[str, str], *, filename: str | None, media_t
         media_type=media_type,
         options=options,
     )
+
+
+def _options(where: str, text: str) -> Any:
+    try:
+        return parse_json(text.encode(), f"{where}.options")
+    except InvalidJson as problem:
+        if where == "form" and text.startswith("{") and not text.rstrip().endswith("}"):
+            hint = "it seems to be cut off: curl's -F ends a value at a `;`, its --form-string sends all of it"
+            raise InvalidJson.of(f"{where}.options", f"{problem.errors[0].message}; {hint}") from None
+        raise

@@ -71,7 +71,7 @@ def test_fields_may_come_after_the_file_and_boundaries_in_any_piece(client):
 REFUSED = [
     ({"files": {"file": ("a.bin", CSV)}}, 422, "invalid-request", "form.format"),
     ({"files": {"file": ("a.csv", CSV)}, "data": {"format": "xls"}}, 422, "invalid-request", "form.format"),
-    ({"files": {"file": ("a.csv", CSV)}, "data": {"options": "{"}}, 422, "invalid-json", "body"),
+    ({"files": {"file": ("a.csv", CSV)}, "data": {"options": "{"}}, 422, "invalid-json", "form.options"),
     ({"files": {"file": ("a.csv", CSV)}, "data": {"options": "[1]"}}, 422, "invalid-request", "form.options"),
     ({"files": {"file": ("a.csv", CSV)}, "data": {"options": '{"x": 1}'}}, 422, "invalid-request", "form.options"),
     ({"files": {"file": ("a.csv", CSV)}, "data": {"name": "a\0b"}}, 422, "invalid-request", "form.name"),
@@ -122,6 +122,13 @@ def test_refused_uploads_leave_nothing(client, settings, database):
         assert ([error["field"] for error in body["errors"]] or [None])[0] == field, send
         assert blob_files(settings) == [], send
         assert counts(database, "datasets", "idempotency_keys") == [0, 0], send
+
+
+def test_options_that_curl_has_cut(client):
+    for options, cut in (('{"delimiter": "', True), ("{'delimiter': ';'}", False)):
+        response = client.post("/datasets", files={"file": ("a.csv", CSV)}, data={"options": options})
+        (error,) = problem(response, 422, "invalid-json")["errors"]
+        assert ("--form-string" in error["message"]) == cut, error
 
 
 def test_unreadable_says_where(client):
