@@ -7,13 +7,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.negotiation import choose_form
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.jobs.schemas import Cancel, DryRun, Job, JobEvent, JobEvents, JobStatus, TrainRequest
-from service.jobs.service import JobService
+from service.jobs.service import Following, JobService
 from service.schemas import Page
 
 After = Annotated[int, Query(ge=0, lt=2**63, description="`next_after` of the page before.")]
@@ -32,6 +33,22 @@ async def event_stream(coming: AsyncIterator[Sequence[JobEvent]]) -> AsyncIterat
             yield ": still here\n\n"
         for event in events:
             yield f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
+
+
+class EventStreamResponse(StreamingResponse):
+    """Takes its place among the followers before it begins to answer, and gives it up however it ends."""
+
+    media_type = EVENT_STREAM
+
+    def __init__(self, following: Following) -> None:
+        super().__init__((), headers={"X-Accel-Buffering": "no"})
+        self._following = following
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; raises `TooManyFollowers` before it does."""
+        with self._following as coming:
+            self.body_iterator = event_stream(coming)
+            await super().__call__(scope, receive, send)
 
 
 def jobs_router(jobs: JobService) -> APIRouter:
@@ -99,10 +116,8 @@ def jobs_router(jobs: JobService) -> APIRouter:
         """
         if choose_form(accept, ("application/json", EVENT_STREAM)) == "application/json":
             return jobs.events(caller.project_id, job_id, after, limit)
-        coming = jobs.follow(caller.project_id, job_id, after if last_event_id is None else last_event_id)
-        if coming is None:
-            return Response(status_code=204)
-        return StreamingResponse(event_stream(coming), media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
+        following = jobs.follow(caller.project_id, job_id, after if last_event_id is None else last_event_id)
+        return Response(status_code=204) if following is None else EventStreamResponse(following)
 
     @router.post(
         "/jobs/{job_id}/cancel", operation_id="cancelJob", status_code=202, responses=problems(404, 409, 413, 415, 422)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from anyio import CapacityLimiter, to_thread
@@ -63,34 +63,41 @@ class EventFeed:
         for follower in self._followers:
             follower.news.set()
 
-    def check_room(self) -> None:
-        """Raise `TooManyFollowers` if this process has enough of them."""
+    @contextmanager
+    def follow(self, job_id: str, after: int, idle_seconds: float) -> Iterator[AsyncIterator[Sequence[JobEvent]]]:
+        """Give the events of a job with a larger id than `after` as they come, until it has ended.
+
+        Ends before that when the process is about to stop, and after `LONGEST_SECONDS`. Gives nothing at all (an empty
+        sequence) each time that nothing came for `idle_seconds`. Enter it on the event loop: followers are counted
+        there and nowhere else, so there are never more than may be.
+
+        Raises
+        ------
+        TooManyFollowers
+            When it is entered, if this process has enough of them.
+        """
         if len(self._followers) >= MOST_FOLLOWERS:
             detail = f"{MOST_FOLLOWERS} clients follow jobs here already; ask for the events as JSON"
             raise TooManyFollowers(detail, headers={"Retry-After": "5"})
-
-    async def follow(self, job_id: str, after: int, idle_seconds: float) -> AsyncIterator[Sequence[JobEvent]]:
-        """Yield the events of a job with a larger id than `after` as they come, until it has ended.
-
-        Ends before that when the process is about to stop, and after `LONGEST_SECONDS`. Yields nothing at all (an empty
-        sequence) each time that nothing came for `idle_seconds`.
-        """
         follower = _Follower(job_id, after)
         self._followers.add(follower)
         self._somebody.set()
-        end = time.monotonic() + LONGEST_SECONDS
         try:
-            while not self._closed and time.monotonic() < end:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(min(idle_seconds, max(0.0, end - time.monotonic()))):
-                        await follower.news.wait()
-                follower.news.clear()
-                events, follower.events = follower.events, []
-                yield events
-                if events and events[-1].kind == LAST_KIND:
-                    return
+            yield self._coming(follower, idle_seconds)
         finally:
             self._followers.discard(follower)
+
+    async def _coming(self, follower: _Follower, idle_seconds: float) -> AsyncIterator[Sequence[JobEvent]]:
+        end = time.monotonic() + LONGEST_SECONDS
+        while not self._closed and time.monotonic() < end:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(idle_seconds, max(0.0, end - time.monotonic()))):
+                    await follower.news.wait()
+            follower.news.clear()
+            events, follower.events = follower.events, []
+            yield events
+            if events and events[-1].kind == LAST_KIND:
+                return
 
     async def run(self) -> None:
         """Look into the database as long as there is anybody to tell."""

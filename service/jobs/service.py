@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager
 
 from sqlalchemy.orm import Session
 
@@ -24,6 +25,8 @@ from service.models.errors import AliasNotFound
 from service.paging import Cursor, next_cursor
 from service.schemas import Page, is_alias
 from service.settings import Settings
+
+Following = AbstractContextManager[AsyncIterator[Sequence[JobEvent]]]
 
 OPERATION = "train"
 RETRY_OPERATION = "retryJob"
@@ -191,11 +194,11 @@ class JobService:
             next_after=rows[-1].id if rows else after,
         )
 
-    def follow(self, project_id: str, job_id: str, after: int) -> AsyncIterator[Sequence[JobEvent]] | None:
-        """Return the events after one of them as they come; None if there will be none, because the job has ended.
+    def follow(self, project_id: str, job_id: str, after: int) -> Following | None:
+        """Return what gives the events after one of them as they come; None if the job has ended and there are none.
 
-        An empty sequence comes whenever it is quiet for `KEEP_ALIVE_SECONDS`. Raises `JobNotFound`, or
-        `TooManyFollowers`.
+        An empty sequence comes whenever it is quiet for `KEEP_ALIVE_SECONDS`. Raises `JobNotFound`; what is returned
+        raises `TooManyFollowers` when it is entered.
         """
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
@@ -205,7 +208,6 @@ class JobService:
         # Old events are deleted some day, those of jobs that have ended.
         if last is None or (last.kind == LAST_KIND and after >= last.id):
             return None
-        self._feed.check_room()
         # Whoever names an event that is not there yet would never hear of the end.
         return self._feed.follow(job_id, min(after, last.id), KEEP_ALIVE_SECONDS)
 

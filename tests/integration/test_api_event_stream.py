@@ -230,3 +230,28 @@ def test_more_than_enough_listeners_are_told_so(
     claim = claimed(database, job_id)
     fail(database, claim)
     wait_for(lambda: client.get(f"/jobs/{job_id}/events", headers=STREAM).status_code == 200)
+
+
+def test_many_who_come_at_once_are_no_more_than_may_be(
+    client: httpx.Client, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.jobs.feed.MOST_FOLLOWERS", 5)
+    path = f"/jobs/{new_job(client, database)}/events"
+    limits = httpx.Limits(max_connections=None)
+
+    async def everybody() -> list[int]:
+        all_answered = asyncio.Event()
+        answers: list[int] = []
+
+        async def listen(http: httpx.AsyncClient) -> None:
+            async with http.stream("GET", path, headers=STREAM) as response:
+                answers.append(response.status_code)
+                if len(answers) == 40:
+                    all_answered.set()
+                await all_answered.wait()
+
+        async with httpx.AsyncClient(base_url=client.base_url, timeout=30, limits=limits) as http:
+            await asyncio.wait_for(asyncio.gather(*(listen(http) for _ in range(40))), 30)
+        return answers
+
+    assert sorted(asyncio.run(everybody())) == [200] * 5 + [503] * 35
