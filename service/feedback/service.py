@@ -53,14 +53,19 @@ class FeedbackService:
             If the key came before with another body.
         """
         kind, items = self._given(body)
+        digest = idempotency.digest(body.model_dump())
         with self._database.transaction() as session:
+            if idempotency_key is not None:
+                # What was taken once stays taken, also if the alias points at another model now.
+                made = idempotency.find(session, project_id, OPERATION, idempotency_key, digest)
+                if made is not None:
+                    return _as_accepted(FeedbackRepository(session, project_id).get(made))
             model = ModelRepository(session, project_id).shape_behind(body.alias)
         if model is None:
             raise InvalidRequest.of("body.alias", NO_ALIAS)
         _check_labels(model, body.labels)
         # Outside of any transaction: mails take their time.
         content = orjson.dumps({"rows": _rows(model, kind, items), "labels": body.labels})
-        digest = idempotency.digest(body.model_dump())
         with self._database.transaction() as session:
             feedback = FeedbackRepository(session, project_id)
             feedback_id = new_id("fb")

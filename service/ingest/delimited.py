@@ -26,7 +26,7 @@ BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
 BLOCK_BYTES_A_COLUMN = 2 << 10
 OTHER_DELIMITERS = ";\t|"
-"""Looked for in a first line without a comma, where no delimiter was said."""
+"""Looked for in the first line besides a comma, where no delimiter was said."""
 START_BYTES = 1 << 16
 """Of the text that are looked at for the delimiter."""
 _SAID_BY_EXCEL = re.compile(rb'"?sep=([ -~\t])"?(?:\r\n|\n|\r)', re.IGNORECASE)
@@ -45,8 +45,9 @@ def read_delimited(
     numbers (`service.ingest.numbers.PLAIN_NUMBER`), so ``01234`` stays text. Quoted values may hold delimiters, line
     breaks and doubled quotes; empty ones are missing, quoted or not. Empty lines are skipped.
 
-    Where the options name no delimiter it is what a first line ``sep=;`` says, as Excel writes it; else a comma, or if
-    the first line has none, whichever of semicolon, tab and bar it has most of.
+    Where the options name no delimiter it is what a first line ``sep=;`` says, as Excel writes it; else whichever of
+    comma, semicolon, tab and bar the first line has. Of several it is the one by which the first rows all have the same
+    number of columns, and most of them; else the comma, or without one what the first line has most of.
 
     Raises
     ------
@@ -103,17 +104,21 @@ class _Reader:
             return said[1].decode()
         if given is not None:
             return given
-        first_line = _QUOTED.sub("", next(iter(start.decode(errors="replace").lstrip("\r\n").splitlines()), ""))
-        found = {each: first_line.count(each) for each in OTHER_DELIMITERS if each in first_line}
-        if "," in first_line or not found:
+        text = start.decode(errors="replace")
+        first_line = _QUOTED.sub("", next(iter(text.lstrip("\r\n").splitlines()), ""))
+        found = {each: first_line.count(each) for each in f",{OTHER_DELIMITERS}" if each in first_line}
+        if len(found) <= 1 and "," in found or not found:
             return ","
         self._guessed = True
-        most = max(found, key=found.__getitem__)
-        self._warnings.append(
-            f"read with {_shown(most)} as delimiter, because the first line has some and no comma; option delimiter "
-            "says otherwise"
-        )
-        return most
+        is_cut = len(start) == START_BYTES
+        widths = {each: _common_width(text, each, is_cut) if len(found) > 1 else 0 for each in found}
+        chosen = max(found, key=lambda each: (widths[each], each == ",", found[each]))
+        if chosen != ",":
+            why = "rows have more columns by it than by a comma" if "," in found else "line has some and no comma"
+            self._warnings.append(
+                f"read with {_shown(chosen)} as delimiter, because the first {why}; option delimiter says otherwise"
+            )
+        return chosen
 
     def _records(self) -> Iterator[_Record]:
         """Yield the records that are not empty, from the beginning; slow, so for the header and for errors only."""
@@ -274,6 +279,18 @@ class _Reader:
         else:
             why = "it holds whole numbers beyond 2**53, which are taken for identifiers"
         self._warnings.append(f"column {name!r} is text although most of it looks like numbers: {why}")
+
+
+def _common_width(start: str, delimiter: str, is_cut: bool) -> int:
+    """Return how many columns all rows at the start of a file have by a delimiter; 0 if they differ."""
+    try:
+        rows = [row for row in csv.reader(io.StringIO(start, newline=""), delimiter=delimiter) if row]
+    except csv.Error:
+        return 0
+    if is_cut and len(rows) > 1:
+        del rows[-1]  # which may go on
+    widths = {len(row) for row in rows}
+    return widths.pop() if len(widths) == 1 else 0
 
 
 def _shown(delimiter: str) -> str:

@@ -60,11 +60,18 @@ def test_what_was_sent_is_listed_counted_and_deleted(client: httpx.Client) -> No
     assert client.get("/feedback").json()["items"] == [second]
 
 
-def test_the_same_key_makes_it_once(client: httpx.Client) -> None:
+def test_the_same_key_makes_it_once(client: httpx.Client, database: Database, tmp_path: Path) -> None:
     key = {"Idempotency-Key": "once"}
     first = send(client, rows=[ROW], labels=["ham"], headers=key)
     assert send(client, rows=[ROW], labels=["ham"], headers=key) == first
     send(client, rows=[ROW], labels=["spam"], headers=key, status=409)
+    other = store_model(database, tmp_path)
+    with database.transaction() as session:
+        toast = "UPDATE models SET report = jsonb_set(report, '{classes,negative}', '\"toast\"') WHERE id = :id"
+        session.execute(text(toast), {"id": other})
+    client.put("/aliases/spam-filter", json={"model": other})
+    send(client, rows=[ROW], labels=["ham"], status=422)
+    assert send(client, rows=[ROW], labels=["ham"], headers=key) == first
     client.delete(f"/feedback/{first['id']}")
     assert send(client, rows=[ROW], labels=["ham"], headers=key, status=409)["type"].endswith("idempotency-conflict")
 

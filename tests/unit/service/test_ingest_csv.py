@@ -341,6 +341,19 @@ def test_a_comma_in_the_first_line_is_the_delimiter() -> None:
     assert "holds ';'" in read.warnings[0]
 
 
+def test_of_several_delimiters_in_the_first_line_the_rows_tell_which_it_is() -> None:
+    """A name may have a comma, and every row a decimal one: read by commas such a file would make sense, too."""
+    for numbers in ("1,50;7;x", "2;7;x"):
+        read = Read(f"price (EUR, net);count;kind\n{numbers}\n3,25;8;y\n".encode(), "csv")
+        assert list(read.table) == ["price (EUR, net)", "count", "kind"]
+        assert "read with ';' as delimiter, because the first rows have more columns by it" in read.warnings[0]
+    assert Read(b"id,x|y|z\n1,2\n", "csv").table == {"id": [1.0], "x|y|z": [2.0]}
+    long = b'"a, b"\tc, d\te\n' + b'1\t"x\ty"\t"2\n3"\n' * 10_000
+    assert list(Read(long, "csv").table) == ["a, b", "c, d", "e"]
+    error = refusal(b"a, b;c\n1;2;3\n", "csv")
+    assert "by the delimiter ','; option delimiter" in error.message
+
+
 @pytest.mark.parametrize("begin", [b"sep=;\r\n", b"SEP=;\n", b'"sep=;"\r'])
 def test_the_line_of_excel_that_says_the_delimiter(begin: bytes) -> None:
     rows = ROWS.replace(b",", b";")
