@@ -41,8 +41,8 @@ def read_npz(path: Path, options: TableOptions, limits: Limits, output: Path, wa
 
     Either a dense ``X`` (rows × columns; NaN is missing) and ``y``, which gives a ``table`` of ``f0``, ``f1``, … and
     ``y``; or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix and ``y``, which gives a ``matrix``.
-    ``y`` holds numbers (NaN is missing), booleans (``true``, ``false``) or texts (empty is missing). Other arrays are
-    ignored with a warning.
+    ``y`` holds numbers (NaN is missing), booleans (``true``, ``false``) or texts (empty is missing). Without ``y`` a
+    table has no such column, and each row of a matrix misses its label. Other arrays are ignored with a warning.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def read_npz(path: Path, options: TableOptions, limits: Limits, output: Path, wa
             used = _used(members, warnings)
             arrays = {name: _Array.unpack(archive, members[name], name, Path(folder), limits) for name in used}
             if "X" in arrays:
-                return _store_dense(arrays["X"], arrays[LABEL], options, limits, output, warnings)
+                return _store_dense(arrays["X"], arrays.get(LABEL), options, limits, output, warnings)
             if options.columns:
                 raise IngestError("bad_option", "option columns: a sparse matrix has no columns whose kind can be set")
             return _store_sparse(arrays, limits, output)
@@ -87,9 +87,9 @@ def _used(members: dict[str, zipfile.ZipInfo], warnings: list[str]) -> list[str]
         features = SPARSE
     else:
         raise IngestError("malformed", f"expected an array X, or the arrays {', '.join(SPARSE)} of a CSR matrix")
-    used = [*features, LABEL]
+    used = [name for name in (*features, LABEL) if name in members]
     if LABEL not in members:
-        raise IngestError("malformed", f"expected an array {LABEL} with a label for each row")
+        warnings.append(f"there is no array {LABEL}: the rows have no labels")
     ignored = sorted(_shown(name) for name in members if name not in used and name != "format")
     if ignored:
         listed = ", ".join(ignored[:10]) + (", …" if len(ignored) > 10 else "")
@@ -182,19 +182,23 @@ def _read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, n
 
 
 def _store_dense(
-    X: _Array, y: _Array, options: TableOptions, limits: Limits, output: Path, warnings: list[str]
+    X: _Array, y: _Array | None, options: TableOptions, limits: Limits, output: Path, warnings: list[str]
 ) -> Columnar:
     _check_numeric(X)
     if len(X.shape) != 2:
         raise IngestError("malformed", f"array X has {len(X.shape)} dimensions; expected 2, rows × columns")
     n, d = X.shape
-    check_columns(d + 1, limits)
-    check_size(n, d + 1, limits)
-    label_storage = _check_labels(y, n)
-    names = [*(f"f{j}" for j in range(d)), LABEL]
+    labels = [] if y is None else [y]
+    width = d + len(labels)
+    if width == 0:
+        raise IngestError("empty", "array X has no column")
+    check_columns(width, limits)
+    check_size(n, width, limits)
+    as_they_are: list[Storage] = ["number" for _ in range(d)]
+    as_they_are += [_check_labels(each, n) for each in labels]
+    names = [*(f"f{j}" for j in range(d)), *(LABEL for _ in labels)]
     kinds = forced_kinds(options.columns, names)
-    storage = [stored_as(kinds.get(j, "number")) for j in range(d)]
-    storage.append(stored_as(kinds[d]) if d in kinds else label_storage)
+    storage = [stored_as(kinds[j]) if j in kinds else as_they_are[j] for j in range(width)]
     step = max(1, BATCH_ITEMS // max(d, 1))
 
     def batches() -> Iterator[list[pa.Array]]:
@@ -208,13 +212,14 @@ def _store_dense(
                     "where one is missing"
                 )
             # from_pandas: NaN becomes null
-            yield [*(pa.array(block[:, j], from_pandas=True) for j in range(d)), _labels(y, start, stop)]
+            columns = [pa.array(block[:, j], from_pandas=True) for j in range(d)]
+            yield [*columns, *(_labels(each, start, stop) for each in labels)]
 
     return store_arrays(output, names, storage, batches, limits, warnings, kinds)
 
 
 def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path) -> Columnar:
-    data, indices, indptr, y = arrays["data"], arrays["indices"], arrays["indptr"], arrays[LABEL]
+    data, indices, indptr, y = arrays["data"], arrays["indices"], arrays["indptr"], arrays.get(LABEL)
     _check_numeric(data)
     for array in (indices, indptr, arrays["shape"]):
         if array.dtype.kind not in "iu":
@@ -236,12 +241,13 @@ def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path) -> Co
     if nonzeros > limits.max_cells:
         raise IngestError("too_many_cells", f"{nonzeros} stored entries; at most {limits.max_cells} are allowed")
     dtype: Literal["float32", "float64"] = "float32" if data.dtype.name in _FLOAT32_HOLDS else "float64"
-    text_labels = _check_labels(y, n) == "text"
+    text_labels = y is not None and _check_labels(y, n) == "text"
     with MatrixWriter(output, limits, dtype=dtype, label=LABEL, text_labels=text_labels) as writer:
         for start, stop, ends in _row_blocks(indptr, n, nonzeros):
             block_indices = indices.items(int(ends[0]), int(ends[-1]))
             values = data.items(int(ends[0]), int(ends[-1])).astype(dtype)
-            _write_sparse_block(writer, start, np.diff(ends), block_indices, values, d, _labels(y, start, stop))
+            labels = pa.nulls(stop - start, pa.float64()) if y is None else _labels(y, start, stop)
+            _write_sparse_block(writer, start, np.diff(ends), block_indices, values, d, labels)
         return writer.close(d, first_index=0)
 
 

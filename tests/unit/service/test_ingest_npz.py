@@ -90,6 +90,19 @@ def test_sparse(dtype: Any) -> None:
     assert read.labels("y") == [str(label) for label in labels]
 
 
+def test_without_labels() -> None:
+    dense = Read(packed(X=X, labels=Y), "npz")
+    assert dense.table == {"f0": [1, None, 0], "f1": [2.5, -3, 0]}
+    assert dense.warnings == ["there is no array y: the rows have no labels", "arrays that are not used: labels"]
+    eye = sparse.csr_array(np.eye(3))
+    matrix = Read(packed(data=eye.data, indices=eye.indices, indptr=eye.indptr, shape=np.array([3, 3])), "npz")
+    assert matrix.data.X.toarray().tolist() == np.eye(3).tolist()
+    assert matrix.labels("y") == [None] * 3
+    assert (matrix.columns["y"]["missing"], matrix.columns["y"]["distinct"]) == (3, 0)
+    assert refusal(packed(X=np.empty((3, 0))), "npz").code == "empty"
+    assert refusal(packed(X=X), "npz", {"columns": {"y": "category"}}).code == "unknown_column"
+
+
 def test_unsorted_indices_are_sorted() -> None:
     arrays = {"indptr": np.array([0, 3, 5]), "shape": np.array([2, 4]), "y": Y[:2]}
     read = Read(packed(data=np.arange(5.0), indices=np.array([3, 0, 2, 1, 0]), **arrays), "npz")
@@ -194,7 +207,7 @@ def test_damaged_archives() -> None:
             archive.writestr("X.npy", npy(X))
     assert refusal(out.getvalue(), "npz").code == "malformed"
     assert refusal(packed(a=X, y=Y), "npz").code == "malformed"
-    assert refusal(packed(X=X), "npz").code == "malformed"
+    assert refusal(packed(y=Y), "npz").code == "malformed"
     many = {f"a{i}.npy": b"" for i in range(1001)}
     assert refusal(zipped(many), "npz").code == "malformed"
 
