@@ -107,7 +107,7 @@ class _Reader:
         text = start.decode(errors="replace")
         first_line = _QUOTED.sub("", next(iter(text.lstrip("\r\n").splitlines()), ""))
         found = {each: first_line.count(each) for each in f",{OTHER_DELIMITERS}" if each in first_line}
-        if len(found) <= 1 and "," in found or not found:
+        if set(found) <= {","}:
             return ","
         self._guessed = True
         is_cut = len(start) == START_BYTES
