@@ -211,6 +211,8 @@ class JobRow(Base):
     """The job whose request this one repeats."""
     estimate: Mapped[dict[str, Any] | None]
     """What the job was thought to need when it was accepted."""
+    warnings: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
+    """Texts for people: what they should know of the request before it has run."""
     feedback_until: Mapped[int | None] = mapped_column(BigInteger)
     """Feedback of its alias up to this ``seq`` is used, in each attempt; None: none is."""
     result: Mapped[dict[str, Any] | None]
