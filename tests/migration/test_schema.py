@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -78,6 +79,22 @@ def test_a_kill_in_the_middle_leaves_a_whole_revision(engine, empty_database_url
     migrate.upgrade(empty_database_url)
     with engine.connect() as connection:
         assert migrate.current(connection) == migrate.head()
+
+
+def test_a_migration_gives_way_to_whoever_is_at_work(engine, empty_database_url):
+    migrate.upgrade(empty_database_url)
+    with ThreadPoolExecutor(1) as pool, engine.connect() as busy, engine.connect() as other:
+        busy.execute(text("SELECT count(*) FROM aliases"))  # a transaction that holds the table until it ends
+        migration = pool.submit(migrate.downgrade, empty_database_url, "0001")
+        other.execute(text("SET lock_timeout = '2s'"))
+        for _ in range(10):  # gets its turn, though the migration waits for the same table
+            time.sleep(0.1)
+            other.execute(text("SELECT count(*) FROM aliases"))
+            other.commit()
+        assert not migration.done()
+        busy.commit()
+        migration.result(30)
+        assert migrate.current(other) == "0001"
 
 
 KILL_AT_STATEMENT = """
