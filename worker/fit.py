@@ -30,7 +30,9 @@ def warm_up() -> None:
     """Load every algorithm and the compiled solvers."""
     for spec in ALGORITHMS.values():
         spec.load()
-    smo.warm_up()
+    # Without memory for kernel rows: touching it costs half a second, which most jobs do not make up for, and a
+    # process that waits for a job would hold it.
+    smo.warm_up(arena_bytes=0)
     lowrank.warm_up()
 
 

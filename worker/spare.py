@@ -30,6 +30,9 @@ WARM_UP_SECONDS = 300.0
 MOST_SPARES = 2
 BUSY_SECONDS = 10.0
 """For so long after somebody waited for a child, two are kept warm instead of one: short jobs come thick and fast."""
+UNDISTURBED_SECONDS = 3.0
+"""For so long a job has the processors to itself, unless somebody waits for a child: making one ready takes seconds of
+processor time, as much as many a job."""
 RETRY_SECONDS = 2.0
 """Pause after a child that could not be made ready."""
 MOST_FAILED_STARTS = 3
@@ -222,6 +225,9 @@ class Child:
 class SparePool:
     """Keeps one child warm, and for a while two of them after somebody had to wait for one.
 
+    The next one is made ready when the job of the last one has ended or has run for `UNDISTURBED_SECONDS`, or as soon
+    as somebody waits for it.
+
     Parameters
     ----------
     runner : str
@@ -241,6 +247,7 @@ class SparePool:
         self._spares: list[Child] = []
         self._starting = 0
         self._two_until = 0.0
+        self._undisturbed_until = 0.0
         self._failed_starts = 0
         """Since the worker began; who waits for a child compares it with what it was when the wait began."""
         self.numerics = ""
@@ -273,11 +280,18 @@ class SparePool:
                     self._changed.wait(0.2)
                     continue
                 child = self._spares.pop(0)
+                self._undisturbed_until = time.monotonic() + UNDISTURBED_SECONDS
                 self._changed.notify_all()
             if child.exit_status(0.0) is None:
                 return child
             child.end()
         return None
+
+    def job_ended(self) -> None:
+        """Tell that the processors are free to make the next child ready."""
+        with self._changed:
+            self._undisturbed_until = 0.0
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Kill the spare children and start no other."""
@@ -295,13 +309,17 @@ class SparePool:
         return bool(self._spares)
 
     def _is_wanted(self) -> bool:
-        wanted = MOST_SPARES if time.monotonic() < self._two_until else 1
-        return len(self._spares) + self._starting < wanted
+        now = time.monotonic()
+        if now < self._two_until:
+            return len(self._spares) + self._starting < MOST_SPARES
+        return now >= self._undisturbed_until and not self._spares and not self._starting
 
     def _keep_warm(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._is_wanted())
+                while not self._closed and not self._is_wanted():
+                    undisturbed = self._undisturbed_until - time.monotonic()
+                    self._changed.wait(undisturbed if undisturbed > 0 else None)
                 if self._closed:
                     return
                 self._starting += 1

@@ -275,6 +275,7 @@ class _Attempt:
                 return self._crashed({"code": "internal_error", "message": "the training process broke the protocol"})
         finally:
             child.end()
+            self._spares.job_ended()
             sharing.stop()
 
     def _lay_out_part(self) -> dict[str, Any]:

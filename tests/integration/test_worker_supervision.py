@@ -365,6 +365,24 @@ def test_a_spare_that_died_in_its_sleep_is_replaced(bench: Bench) -> None:
     assert bench.supervisor.run(job_id) == "succeeded"
 
 
+def test_a_job_is_left_in_peace_until_it_ends_or_somebody_waits(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.spare.UNDISTURBED_SECONDS", 3600.0)
+    wait_for(lambda: bench.spares.is_warm)
+    first = bench.spares.take(lambda: False)
+    assert first is not None
+    time.sleep(0.3)
+    assert not bench.spares.is_warm
+    assert bench.spares._starting == 0
+    first.end()
+    bench.spares.job_ended()
+    wait_for(lambda: bench.spares.is_warm)
+    gives_up = time.monotonic() + 15
+    for _ in range(2):  # the second one has to be waited for
+        child = bench.spares.take(lambda: time.monotonic() > gives_up)
+        assert child is not None
+        child.end()
+
+
 def test_the_scratch_folders_of_dead_workers_are_removed(tmp_path: Path) -> None:
     root = tmp_path / "scratch"
     alive = Scratch(root)
