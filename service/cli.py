@@ -258,6 +258,8 @@ def train(
     body |= {name: value for name, value in optional.items() if value is not None}
     with open_client(url) as client:
         job = client.post("/train", body)
+        for warning in job["warnings"]:
+            print(f"note: {warning}", file=sys.stderr)
         print(job["id"])
         if not wait:
             return

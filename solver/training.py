@@ -40,6 +40,7 @@ from solver.parts import ALONE, Parts
 __all__ = [
     "ALGORITHMS",
     "AUTO",
+    "BINARY_LABELS",
     "AlgorithmSpec",
     "Corrections",
     "ParamError",
@@ -48,6 +49,7 @@ __all__ = [
     "TrainedModel",
     "TrainingError",
     "TrainingRequest",
+    "many_labels",
     "train",
     "validate_params",
 ]
@@ -65,7 +67,7 @@ _TRAINING_DONE: Final = 0.95
 _POSITIVE: Final = 1
 _NEGATIVE: Final = 0
 _UNLABELLED: Final = -1
-_BINARY_LABELS: Final = ({"0": 0, "1": 1}, {"-1": 0, "1": 1}, {"-1": 0, "+1": 1})
+BINARY_LABELS: Final[tuple[dict[str, int], ...]] = ({"0": 0, "1": 1}, {"-1": 0, "1": 1}, {"-1": 0, "+1": 1})
 """Pairs of labels that need no `positive`."""
 
 
@@ -381,7 +383,7 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
     if positive is not None and positive not in found:
         raise TrainingError("unknown_positive", f"positive is {positive!r}, but the labels are {_listed(found)}")
     if positive is None:
-        for codes in _BINARY_LABELS:
+        for codes in BINARY_LABELS:
             if set(found) == codes.keys():
                 negative, positive = codes
                 return codes, (negative, positive), []
@@ -394,11 +396,18 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
     codes = {label: _POSITIVE if label == positive else _NEGATIVE for label in found}
     if len(rest) == 1:
         return codes, (rest[0], positive), []
-    warning = f"{len(found)} different labels: {positive!r} is told from all others together ({_listed(rest)})"
-    return codes, (f"not {positive}", positive), [warning]
+    return codes, (f"not {positive}", positive), [many_labels(positive, rest)]
 
 
-def _listed(labels: list[str], most: int = 10) -> str:
+def many_labels(positive: str, others: Sequence[str]) -> str:
+    """What to say where more than one label is there beside the positive one."""
+    return (
+        f"{len(others) + 1} different labels: {positive!r} is told from all others together ({_listed(others)}); if "
+        "one of them means 'not known', list it in `unlabeled`"
+    )
+
+
+def _listed(labels: Sequence[str], most: int = 10) -> str:
     shown = ", ".join(repr(label) for label in labels[:most])
     return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
 

@@ -13,6 +13,8 @@ from service.ingest.limits import Limits
 from service.ingest.options import DelimitedOptions, Format, SvmlightOptions, TableOptions, parse_options
 from service.ingest.profile import Columnar
 
+LABELS: Mapping[Format, str] = {"svmlight": "label", "npz": "y", "mail": "label"}
+"""Columns that hold the labels whatever the file is; of other formats nobody knows before a training says it."""
 MAX_THREADS = 4
 MAX_WARNINGS = 100
 
@@ -46,6 +48,12 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
     pa.set_io_thread_count(2)
     warnings: list[str] = []
     columnar = _read(path, format, options, limits, output, warnings)
+    warnings += [
+        f"column {column.name!r} has {len(column.values)} different labels; a training tells the one that it names as "
+        "positive from all others together"
+        for column in columnar.columns
+        if column.name == LABELS.get(format) and column.values is not None and len(column.values) > 2
+    ]
     if len(warnings) > MAX_WARNINGS:
         warnings[MAX_WARNINGS:] = [f"and {len(warnings) - MAX_WARNINGS} more of the kind"]
     return {

@@ -9,12 +9,12 @@ from typing import Any
 
 from service.db.tables import DatasetRow
 from service.errors import FieldError, InvalidRequest
-from service.ingest.limits import MAX_EXACT_INTEGER
+from service.ingest.limits import MAX_DISTINCT, MAX_EXACT_INTEGER
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.estimate import Estimate, estimate_training
 from solver.operating_point import Objective, ObjectiveError, check_rule
-from solver.training import ALGORITHMS, ParamError, validate_params
+from solver.training import ALGORITHMS, BINARY_LABELS, ParamError, many_labels, validate_params
 
 AUTO = "auto"
 DENSE_FEATURES = 512
@@ -39,10 +39,13 @@ class CheckedTraining:
         With every default filled in.
     estimate : dict
         What it will need: ``{"bytes", "seconds", "how"}``.
+    warnings : list of str
+        What may be meant otherwise.
     """
 
     request: dict[str, Any]
     estimate: dict[str, Any]
+    warnings: list[str]
 
 
 def check_training(body: TrainRequest, dataset: DatasetRow | None, settings: Settings) -> CheckedTraining:
@@ -77,7 +80,8 @@ def check_training(body: TrainRequest, dataset: DatasetRow | None, settings: Set
         )
         raise InvalidRequest.of(f"body.{estimate.largest}", message)
     needed = min(estimate.bytes, settings.job_memory_bytes)  # the cache takes what there is
-    return CheckedTraining(request, {"bytes": needed, "seconds": round(estimate.seconds, 1), "how": estimate.how})
+    said = {"bytes": needed, "seconds": round(estimate.seconds, 1), "how": estimate.how}
+    return CheckedTraining(request, said, _label_warnings(request, dataset))
 
 
 def _target_errors(body: TrainRequest, request: dict[str, Any], dataset: DatasetRow) -> Iterator[FieldError]:
@@ -104,6 +108,20 @@ def _target_errors(body: TrainRequest, request: dict[str, Any], dataset: Dataset
         labels = _labels(target, request["unlabeled"])
         if labels is not None and len(labels) < 2:
             yield FieldError("body.target", f"needs labels of two classes and has {len(labels)}")
+
+
+def _label_warnings(request: dict[str, Any], dataset: DatasetRow) -> list[str]:
+    """Say that there are more labels than two, as the report of the training will; the profile may not list them."""
+    positive = request["positive"]
+    target = next(column for column in dataset.columns if column["name"] == request["target"])
+    labels = _labels(target, request["unlabeled"])
+    distinct = target.get("distinct", 0) if labels is None else len(labels)
+    if positive is None or distinct <= 2:
+        return []
+    if labels is not None:
+        return [many_labels(positive, sorted(label for label in labels if label != positive))]
+    counted = f"more than {MAX_DISTINCT - 1}" if target.get("distinct_capped") else distinct
+    return [f"{counted} different labels: {positive!r} is told from all others together"]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -179,6 +197,9 @@ def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[Field
 
 def _may_be_plain_labels(target: Mapping[str, Any], unlabeled: Sequence[str]) -> bool:
     """Tell whether the labels may be 0/1 or -1/+1, which need no word on what is positive. Training knows for sure."""
+    labels = _labels(target, [*unlabeled, *map(_number_label, unlabeled)])
+    if labels is not None:
+        return any(labels.keys() <= plain.keys() for plain in BINARY_LABELS)
     if target["kind"] == "number":
         return target.get("min") in (-1, 0) and target.get("max") == 1
     # Digits beside a mark for "not known", such as "?", make a column of text.

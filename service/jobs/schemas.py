@@ -217,6 +217,7 @@ EXAMPLE_JOB: JsonDict = {
     "model_id": None,
     "retry_of": None,
     "estimate": EXAMPLE_ESTIMATE,
+    "warnings": [],
     "request": EXAMPLE_TRAIN,
 }
 
@@ -242,6 +243,10 @@ class Job(Answer):
     model_id: str | None
     retry_of: str | None = Field(description="The job whose request this one repeats.")
     estimate: TrainingEstimate | None
+    warnings: list[str] = Field(
+        description="What may be meant otherwise, as far as the request and the profile of the data set tell: a third "
+        "label, which counts as negative. What the training found is in the report of the model."
+    )
     request: dict[str, Any] = Field(description="The body of POST /train with every default filled in.")
 
 
@@ -251,6 +256,7 @@ class DryRun(Answer):
     valid: Literal[True] = True
     request: dict[str, Any] = Field(description="The body with every default filled in.")
     estimate: TrainingEstimate
+    warnings: list[str] = Field(description="As the job would have them.")
 
 
 class JobEvent(Answer):

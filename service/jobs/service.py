@@ -90,6 +90,7 @@ class JobService:
                 dataset_id=training.request["dataset"],
                 max_seconds=training.request["max_seconds"],
                 estimate=training.estimate,
+                warnings=training.warnings,
                 feedback_until=feedback_until,
                 retry_of=retry_of,
             ),
@@ -163,7 +164,8 @@ class JobService:
         with self._database.transaction() as session:
             dataset = DatasetRepository(session, project_id).get(body.dataset) if is_id(body.dataset, "ds") else None
             training = check_training(body, dataset, self._settings)
-            return DryRun(request=training.request, estimate=TrainingEstimate(**training.estimate))
+            estimate = TrainingEstimate(**training.estimate)
+            return DryRun(request=training.request, estimate=estimate, warnings=training.warnings)
 
     def get(self, project_id: str, job_id: str) -> Job:
         """Return a job; raises `JobNotFound`."""

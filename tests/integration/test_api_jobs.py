@@ -123,6 +123,35 @@ def test_positive_is_known_where_labels_are_0_and_1_or_minus_1_and_1(client):
     assert client.post("/train", json=body | {"unlabeled": ["?"]}).status_code == 202
 
 
+def test_labels_that_are_neither_0_nor_1_need_a_word_before_the_job_runs(client):
+    dataset = upload(client, b"x,label\n" + b"1,0\n2,1\n3,2\n" * 9)
+    body = {name: value for name, value in train_body(dataset).items() if name != "positive"}
+    assert fields(client.post("/train", json=body)) == ["body.positive"]
+    assert fields(client.post("/train", json=body | {"unlabeled": ["?"]})) == ["body.positive"]
+    for spelling in ("2", "2.0"):
+        assert client.post("/train", json=body | {"unlabeled": [spelling]}).status_code == 202
+
+
+def test_a_third_label_is_named_before_the_job_runs(client, database):
+    def warned(*labels: str, **changes: object) -> list[str]:
+        rows = "".join(f"{i},{label}\n" for i in range(10) for label in labels)
+        body = train_body(upload(client, f"x,label\n{rows}".encode()), **changes)
+        said = client.post("/train?dry_run=true", json=body).json()["warnings"]
+        job = client.post("/train", json=body).json()
+        assert job["warnings"] == said == client.get(f"/jobs/{job['id']}").json()["warnings"]
+        return said
+
+    (said,) = warned("spam", "ham", "", "maybe")
+    assert said.startswith("3 different labels: 'spam' is told from all others together ('ham', 'maybe')")
+    assert warned("spam", "ham", "") == []
+    assert warned("spam", "ham", "?", unlabeled=["?"]) == []
+    (said,) = warned("0", "1", "2", positive="2")
+    assert "('0', '1')" in said
+    assert warned("spam", *(f"kind {i}" for i in range(30))) == [
+        "31 different labels: 'spam' is told from all others together"
+    ]
+
+
 def test_a_sparse_data_set_can_be_trained_on(client):
     dataset = upload(client, b"".join(b"%d 1:0.5 3:%d\n" % ((1, -1)[i % 2], i) for i in range(20)), name="a.svm")
     assert dataset["layout"] == "matrix"

@@ -27,3 +27,10 @@ def test_a_header_with_another_delimiter_gets_a_warning(delimiter: str) -> None:
 def test_one_column_and_names_with_semicolons_are_no_reason_to_warn() -> None:
     assert Read(b"x\n1\n", "csv").warnings == []
     assert Read(b"a;b,y\n1,2\n", "csv").warnings == []
+
+
+def test_more_than_two_labels_are_said_where_they_are_known_to_be_labels() -> None:
+    assert Read(b"1 1:1\n-1 1:2\n", "svmlight").warnings == []
+    (warning,) = Read(b"1 1:1\n2 1:2\n3 1:2\n", "svmlight").warnings
+    assert warning.startswith("column 'label' has 3 different labels;")
+    assert Read(b"x,label\n1,a\n2,b\n3,c\n", "csv").warnings == []

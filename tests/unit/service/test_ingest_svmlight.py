@@ -40,7 +40,7 @@ def test_zero_based() -> None:
 
 
 def test_query_ids_are_ignored() -> None:
-    read = Read(b"1 qid:3 1:2\n-1 qid:4 2:1 \n2 qid:5\n", "svmlight")
+    read = Read(b"1 qid:3 1:2\n-1 qid:4 2:1 \n1 qid:5\n", "svmlight")
     assert read.data.X.toarray().tolist() == [[2, 0], [0, 1], [0, 0]]
     assert len(read.warnings) == 1
 

@@ -211,7 +211,8 @@ def test_more_than_two_labels_are_positive_against_the_rest_with_a_warning() -> 
     result = train(table, labels, request())
     assert result.model.classes == ("not yes", "yes")
     assert result.report["rows"]["negative"] == 20
-    assert "3 different labels: 'yes' is told from all others together ('maybe', 'no')" in result.report["warnings"]
+    said = "3 different labels: 'yes' is told from all others together ('maybe', 'no')"
+    assert any(warning.startswith(said) for warning in result.report["warnings"])
     assert set(result.model.predict(table).labels) == {"not yes", "yes"}
 
 
