@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +61,36 @@ def api_client(settings: Settings, **changes: Any) -> Iterator[httpx.Client]:
             server.should_exit = True
             thread.join(20)
             assert not thread.is_alive()
+
+
+@contextmanager
+def api_process(settings, log: Path) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
+    """Run ``python -m service.app`` and yield a client once it answers."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    environment = os.environ | {
+        **{f"PREFSVM_{name.upper()}": url for name, url in as_api(settings).items()},
+        "PREFSVM_BROKER_URL": str(settings.broker_url),
+        "PREFSVM_DATA_DIR": str(settings.data_dir),
+        "PREFSVM_PORT": str(port),
+    }
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-m", "service.app"], env=environment, stdout=out, stderr=out)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    client.get("/healthz")
+                    break
+                except httpx.TransportError:
+                    assert process.poll() is None, log.read_text()
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+            yield client, process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def upload(client: httpx.Client, content: bytes = CSV, name: str = "mails.csv", **fields: str) -> dict[str, Any]:

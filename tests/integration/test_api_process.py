@@ -7,54 +7,18 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
-import httpx
 import psutil
 import pytest
-from api_support import CSV, api_client, blob_files, set_status, store_dataset, train_body
-from database_roles import as_api
+from api_support import CSV, api_client, api_process, blob_files, set_status, store_dataset, train_body
 from sqlalchemy import text
 
 from service.readiness import broker_client
 
 MIB = 1 << 20
-
-
-@contextmanager
-def api_process(settings, log: Path) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
-    """Run ``python -m service.app`` and yield a client once it answers."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    environment = os.environ | {
-        **{f"PREFSVM_{name.upper()}": url for name, url in as_api(settings).items()},
-        "PREFSVM_BROKER_URL": str(settings.broker_url),
-        "PREFSVM_DATA_DIR": str(settings.data_dir),
-        "PREFSVM_PORT": str(port),
-    }
-    with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-m", "service.app"], env=environment, stdout=out, stderr=out)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
-            deadline = time.monotonic() + 60
-            while True:
-                try:
-                    client.get("/healthz")
-                    break
-                except httpx.TransportError:
-                    assert process.poll() is None, log.read_text()
-                    assert time.monotonic() < deadline
-                    time.sleep(0.05)
-            yield client, process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_starts_logs_json_and_stops(settings, tmp_path):

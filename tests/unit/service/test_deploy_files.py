@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -27,6 +26,7 @@ import psycopg
 import pytest
 import redis
 import yaml
+from nginx_proxy import free_port, nginx_before, wait_for_port
 
 from service.access.keys import ApiKey
 from service.db import migrate
@@ -310,23 +310,6 @@ def test_roles_of_postgres(
                 connection.execute("CREATE TEMPORARY TABLE new (id int)")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for_port(port: int, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(200):
-        assert server.poll() is None, "the server ended"
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except ConnectionRefusedError:
-            time.sleep(0.05)
-    pytest.fail("the server did not start")
-
-
 @pytest.fixture(scope="module")
 def production_redis(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real server with the production configuration, on a port of its own; yields the address of worker.env."""
@@ -411,34 +394,12 @@ class Upstream(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """A real nginx with the production configuration in front of `Upstream`; yields its port."""
-    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")
-    if nginx is None:
-        pytest.skip("nginx is not installed")
-    folder = tmp_path_factory.mktemp("nginx")
-    folder.chmod(0o755)
-    for parent in folder.parents[:2]:
-        parent.chmod(0o711)  # nginx started by root works as another user
     upstream = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
-    port = free_port()
-    text = (ROOT / "deploy/nginx.conf").read_text()
-    for old, new in (
-        ("http://api:8000", f"http://127.0.0.1:{upstream.server_address[1]}"),
-        ("listen 8080", f"listen 127.0.0.1:{port}"),
-        ("/tmp/", f"{folder}/"),  # noqa: S108
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    (folder / "nginx.conf").write_text(text)
-    server = subprocess.Popen(
-        [nginx, "-c", folder / "nginx.conf", "-g", "daemon off;"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
     try:
-        wait_for_port(port, server)
-        yield port
+        with nginx_before(upstream.server_address[1], tmp_path_factory.mktemp("nginx")) as port:
+            yield port
     finally:
-        server.terminate()
-        server.wait(10)
         upstream.shutdown()
         upstream.server_close()
 
