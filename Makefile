@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help demo test test-slow chaos fuzz serve lint types imports audit check benchmarks gpu-check lock clean
+.PHONY: help demo test test-slow chaos soak fuzz serve lint types imports audit check benchmarks gpu-check lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ fuzz: .venv/installed  ## thousands of mutated requests against a running API
 
 chaos: .venv/installed  ## kill, freeze and cut off the parts of a running stack (make chaos JOBS=1000 SEEDS=1,2,3)
 	@CHAOS_JOBS=$(or $(JOBS),1000) CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest -m chaos $(ARGS)
+
+soak: .venv/installed  ## a steady load with a kill now and then: does anything grow? (make soak MINUTES=30 KILLS=60)
+	@SOAK_MINUTES=$(or $(MINUTES),30) SOAK_KILL_SECONDS=$(or $(KILLS),60) $(BIN)/pytest -m soak $(ARGS)
 
 lint: .venv/installed  ## ruff: style and common mistakes
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

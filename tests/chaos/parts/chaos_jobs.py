@@ -23,7 +23,7 @@ SHORT_SECONDS = 0.05
 LONG_SECONDS = float(os.environ.get("PREFSVM_JOB_RUNNER_LONG_SECONDS", "3"))
 LONG_EVERY = int(os.environ.get("PREFSVM_JOB_RUNNER_LONG_EVERY", "50"))
 PARTS = 10
-KILLS_ITSELF, EATS_MEMORY, LOOPS_IN_C = range(2**31, 2**31 + 3)
+KILLS_ITSELF, EATS_MEMORY, LOOPS_IN_C, TRAINS_A_MODEL = range(2**31, 2**31 + 4)
 
 
 def warm_up() -> None:
@@ -76,6 +76,10 @@ def run(job: Job, reporter: Reporter) -> Result:
     if not Path(job.blob_location, job.columnar_key).is_file():
         raise JobError("dataset_lost", "the columnar file of an accepted data set is not there")
     seed = job.request["seed"]
+    if seed == TRAINS_A_MODEL:
+        from worker import fit
+
+        return fit.run(job, reporter)
     if seed == KILLS_ITSELF:
         os.kill(os.getpid(), signal.SIGKILL)
     elif seed == EATS_MEMORY:

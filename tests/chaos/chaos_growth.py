@@ -1,0 +1,100 @@
+"""Does a process grow? Samples of memory and descriptors over time, and the slope they share, with its uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import psutil
+from scipy import stats
+
+MIB = 1 << 20
+HOUR = 3600.0
+WARM_UP_SECONDS = 120.0
+"""Of each process: what it loads at its first requests is no growth."""
+BLOCK_SECONDS = 30.0
+"""Samples that lie close together say much the same: what is fitted are the means of such blocks."""
+FEWEST_BLOCKS = 4
+"""A process with fewer did not live long enough to be judged."""
+
+
+@dataclass
+class Samples:
+    """What was seen of one process."""
+
+    seconds: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    """Private memory (RssAnon) in MiB: what files and others share with it comes and goes with its use."""
+    descriptors: list[float] = field(default_factory=list)
+
+    def blocks(self, values: list[float]) -> tuple[np.ndarray, np.ndarray]:
+        """Return times and means of the blocks after the warm-up."""
+        seconds = np.asarray(self.seconds[: len(values)])
+        warm = seconds >= seconds[0] + WARM_UP_SECONDS if len(seconds) else np.zeros(0, dtype=bool)
+        seconds, kept = seconds[warm], np.asarray(values)[warm]
+        if not len(seconds):
+            return seconds, kept
+        block = ((seconds - seconds[0]) // BLOCK_SECONDS).astype(int)
+        numbers = np.unique(block)
+        means = [(seconds[block == number].mean(), kept[block == number].mean()) for number in numbers]
+        return np.array([time for time, _ in means]), np.array([mean for _, mean in means])
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Growth an hour: the estimate and the ends of its 95 % interval."""
+
+    estimate: float
+    low: float
+    high: float
+    hours: float
+    """How long was watched, all processes together."""
+
+
+class Growth:
+    """Samples of all processes of a stack by what they are, say "api"; several processes may be the same thing."""
+
+    def __init__(self) -> None:
+        self.processes: dict[str, dict[tuple[int, float], Samples]] = {}
+
+    def sample(self, name: str, pid: int, now: float) -> None:
+        """Look at one process; one that has ended, or may not be looked at, is passed over."""
+        try:
+            process = psutil.Process(pid)
+            key = (pid, process.create_time())
+            status = Path(f"/proc/{pid}/status").read_text()
+            memory = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:"))
+        except (OSError, psutil.Error, StopIteration):
+            return
+        samples = self.processes.setdefault(name, {}).setdefault(key, Samples())
+        samples.seconds.append(now)
+        samples.memory.append(memory / 1024)
+        try:
+            samples.descriptors.append(float(process.num_fds()))
+        except psutil.Error:  # only root may look into a process that keeps secrets
+            samples.descriptors.append(float("nan"))
+
+    def memory(self, name: str) -> Slope | None:
+        """Return by how many MiB an hour processes of this name grow; None where none lived long enough."""
+        return slope([one.blocks(one.memory) for one in self.processes[name].values()])
+
+    def descriptors(self, name: str) -> Slope | None:
+        """Return by how many open descriptors an hour they grow."""
+        return slope([one.blocks(one.descriptors) for one in self.processes[name].values()])
+
+
+def slope(series: list[tuple[np.ndarray, np.ndarray]]) -> Slope | None:
+    """Fit one slope to several series, each with a level of its own (least squares)."""
+    long = [(t, y) for t, y in series if len(t) >= FEWEST_BLOCKS and np.isfinite(y).all()]
+    if not long:
+        return None
+    times = np.concatenate([t - t.mean() for t, _ in long])
+    values = np.concatenate([y - y.mean() for _, y in long])
+    spread = float(times @ times)
+    estimate = float(times @ values) / spread
+    free = len(times) - len(long) - 1
+    error = float(np.sqrt(np.sum((values - estimate * times) ** 2) / free / spread))
+    margin = float(stats.t.ppf(0.975, free)) * error
+    hours = sum(float(t[-1] - t[0]) for t, _ in long) / HOUR
+    return Slope(estimate * HOUR, (estimate - margin) * HOUR, (estimate + margin) * HOUR, hours)

@@ -1,0 +1,245 @@
+"""A steady load for a long time, with a kill now and then: does anything grow, and does anything fail in between?"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+from chaos_growth import Growth, Slope
+from chaos_load import training, upload, wait_for
+from chaos_run import BROKEN
+from chaos_stack import ChaosStack, Part
+
+TRAININGS_PER_SECOND = 2.0
+PREDICTIONS_PER_SECOND = 50.0
+SAMPLE_SECONDS = 5.0
+EXCUSED_SECONDS = 10.0
+"""After a kill, errors are to be expected for so long."""
+MOST_MEMORY_PER_HOUR = 1.0
+"""MiB, of one process."""
+MOST_DESCRIPTORS_PER_HOUR = 1.0
+TRAINS_A_MODEL = 2**31 + 3
+"""Seed of the one training of the run that `chaos_jobs` does not stand in for."""
+ROW = {"age": 30, "job": "a"}
+
+
+@dataclass
+class Soak:
+    """A stack under load for `seconds`.
+
+    Parameters
+    ----------
+    stack : ChaosStack
+        Started.
+    seconds : float
+    kill_seconds : float
+        Time between two kills; 0 for none.
+    seed : int
+        Of the choice of what is killed.
+    """
+
+    stack: ChaosStack
+    seconds: float
+    kill_seconds: float
+    seed: int = 1
+    growth: Growth = field(default_factory=Growth)
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kills: list[tuple[float, str]] = field(default_factory=list)
+    failures: list[tuple[float, float, str]] = field(default_factory=list)
+    """When a call that was not answered well was sent, when it ended, and what became of it."""
+    took: list[float] = field(default_factory=list)
+    """Seconds of each prediction outside the excused times."""
+    wrong: list[str] = field(default_factory=list)
+    accepted: int = 0
+
+    def run(self) -> None:
+        """Do it all; `wrong` says what was not as it must be."""
+        self._dataset = upload(self.stack)
+        self._model, trained_by = self._train_a_model()
+        self._over = threading.Event()
+        clients = threading.Thread(target=lambda: asyncio.run(self._load()))
+        clients.start()
+        try:
+            self._watch()
+        finally:
+            self._over.set()
+            clients.join()
+        self._settle(trained_by)
+        self._judge()
+
+    # -------------------------------------------------------------------------------------------------------- load
+
+    def _train_a_model(self) -> tuple[str, str]:
+        with self.stack.client(60) as client:
+            job_id = client.post("/train", json=training(self._dataset, TRAINS_A_MODEL)).json()["id"]
+            wait_for(lambda: client.get(f"/jobs/{job_id}").json()["status"] == "succeeded", 120)
+            return str(client.get(f"/jobs/{job_id}").json()["model_id"]), job_id
+
+    async def _load(self) -> None:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{self.stack.port}", timeout=30, trust_env=False
+        ) as client:
+            numbers = iter(range(1, 1 << 30))
+            await asyncio.gather(
+                self._repeat(TRAININGS_PER_SECOND, lambda: self._train(client, next(numbers))),
+                self._repeat(PREDICTIONS_PER_SECOND, lambda: self._predict(client)),
+            )
+
+    async def _repeat(self, per_second: float, call: Any) -> None:
+        """Send at a fixed rate, whether or not the calls before were answered."""
+        began, sent, open_calls = time.monotonic(), 0, set()
+        while not self._over.is_set():
+            task = asyncio.ensure_future(call())
+            open_calls.add(task)
+            task.add_done_callback(open_calls.discard)
+            sent += 1
+            await asyncio.sleep(max(0.0, began + sent / per_second - time.monotonic()))
+        await asyncio.gather(*open_calls)
+
+    async def _train(self, client: httpx.AsyncClient, number: int) -> None:
+        if await self._send(client, "/train", training(self._dataset, number), 202) is not None:
+            self.accepted += 1
+
+    async def _predict(self, client: httpx.AsyncClient) -> None:
+        sent = time.monotonic()
+        took = await self._send(client, "/predict", {"model": self._model, "rows": [ROW]}, 200)
+        if took is not None and not self._is_excused(sent, sent + took):
+            self.took.append(took)
+
+    async def _send(self, client: httpx.AsyncClient, path: str, body: dict[str, Any], status: int) -> float | None:
+        sent = time.monotonic()
+        try:
+            answer = await client.post(path, json=body)
+        except httpx.HTTPError as error:
+            got = type(error).__name__
+        else:
+            got = str(answer.status_code)
+        self.answers[path, got] += 1
+        ended = time.monotonic()
+        if got == str(status):
+            return ended - sent
+        self.failures.append((sent, ended, f"{path}: {got}"))
+        return None
+
+    def _is_excused(self, sent: float, ended: float) -> bool:
+        return any(killed <= ended and sent <= killed + EXCUSED_SECONDS for killed, _ in self.kills)
+
+    # ---------------------------------------------------------------------------------------------- kills and samples
+
+    def _watch(self) -> None:
+        chance = random.Random(self.seed)  # noqa: S311 (a seed is the point)
+        began = time.monotonic()
+        next_kill = began + self.kill_seconds if self.kill_seconds else float("inf")
+        next_sample = began
+        deck: list[Part] = []
+        while (now := time.monotonic()) < began + self.seconds:
+            if now >= next_sample:
+                self._sample(now)
+                next_sample += SAMPLE_SECONDS
+            # Not so late that the end would come before the excused time is over.
+            if next_kill <= now < began + self.seconds - 2 * EXCUSED_SECONDS:
+                if not deck:
+                    deck = chance.sample(self.stack.parts, len(self.stack.parts))
+                part = deck.pop()
+                self.kills.append((now, part.name))
+                part.kill(with_children=part is self.stack.postgres)
+                part.start()
+                next_kill += self.kill_seconds
+            for part in self.stack.parts:
+                part.start_if_it_ended()
+            time.sleep(0.1)
+
+    def _sample(self, now: float) -> None:
+        for part in self.stack.parts:
+            self.growth.sample(part.name, part.pid, now)
+            try:
+                children = psutil.Process(part.pid).children()
+                commands = [(child.pid, child.cmdline()) for child in children]
+            except psutil.Error:
+                continue
+            for pid, command in commands:
+                if part is self.stack.postgres and command:
+                    # "postgres: prefsvm prefsvm 127.0.0.1(5) idle" and "postgres: checkpointer"
+                    is_connection = len(command[0].split()) > 3
+                    self.growth.sample("postgres, connections" if is_connection else "postgres, others", pid, now)
+                elif part is not self.stack.redis:
+                    self.growth.sample(f"{part.name}, children", pid, now)
+
+    # ------------------------------------------------------------------------------------------------ what must hold
+
+    def _settle(self, trained_by: str) -> None:
+        def is_over() -> bool:
+            for part in self.stack.parts:
+                part.start_if_it_ended()
+            return self.stack.query("SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')") == [(0,)]
+
+        wait_for(is_over, 60)
+        for what, statement in BROKEN.items():
+            # The stand-in's models name their job and attempt; the one real model does not.
+            rows = [row for row in self.stack.query(statement) if row[0] != trained_by or "attempt, or" not in what]
+            self.wrong += [f"{what}: {row}" for row in rows[:5]]
+        ((jobs,),) = self.stack.query("SELECT count(*) FROM jobs")
+        # One that was accepted while its client's connection broke is there, too.
+        if jobs < self.accepted + 1:
+            self.wrong.append(f"{self.accepted + 1} trainings were accepted, {jobs} are there")
+
+    def _judge(self) -> None:
+        self.wrong += [
+            f"{what}, {self._since_a_kill(sent)}"
+            for sent, ended, what in self.failures
+            if not self._is_excused(sent, ended)
+        ]
+        for name in self.growth.processes:
+            for what, found, most in self._slopes(name):
+                if found is not None and found.low > most:
+                    self.wrong.append(f"{name}: {what} grows by {found.low:.1f} to {found.high:.1f} an hour")
+
+    def _since_a_kill(self, moment: float) -> str:
+        before = [(killed, name) for killed, name in self.kills if killed <= moment]
+        return f"{moment - before[-1][0]:.1f} s after {before[-1][1]} was killed" if before else "before any kill"
+
+    def _slopes(self, name: str) -> list[tuple[str, Slope | None, float]]:
+        return [
+            ("memory (MiB)", self.growth.memory(name), MOST_MEMORY_PER_HOUR),
+            ("number of descriptors", self.growth.descriptors(name), MOST_DESCRIPTORS_PER_HOUR),
+        ]
+
+    # ------------------------------------------------------------------------------------------------------- report
+
+    def table(self) -> str:
+        """Return what happened, for people."""
+        killed = Counter(name for _, name in self.kills)
+        excused = sum(self._is_excused(sent, ended) for sent, ended, _ in self.failures)
+        p50, p99 = np.quantile(self.took, [0.5, 0.99]) * 1000 if self.took else (float("nan"),) * 2
+        lines = [
+            f"{self.seconds / 60:.0f} minutes, {self.accepted} trainings accepted, {dict(self.answers)}",
+            f"  killed: {dict(killed) or 'nothing'}; {len(self.failures)} calls failed, {excused} of them within "
+            f"{EXCUSED_SECONDS:g} s of a kill; other predictions: median {p50:.1f} ms, p99 {p99:.1f} ms",
+            f"  {'':24}{'processes':>10}{'hours':>7}{'MiB':>8}  {'MiB an hour (95 %)':26}{'descriptors':>11}  an hour",
+        ]
+        for name, processes in sorted(self.growth.processes.items()):
+            (_, memory, most), (_, descriptors, most_descriptors) = self._slopes(name)
+            last = [(samples.memory[-1], samples.descriptors[-1]) for samples in processes.values()]
+            mib, open_now = np.max(last, axis=0)
+            lines.append(
+                f"  {name:24}{len(processes):10}{memory.hours if memory else 0:7.2f}{mib:8.1f}  "
+                f"{told(memory, most):26}{open_now:11.0f}  {told(descriptors, most_descriptors)}"
+            )
+        lines.append(f"  wrong: {self.wrong or 'nothing'}")
+        return "\n".join(lines)
+
+
+def told(found: Slope | None, most: float) -> str:
+    """Return a slope with its interval, and what that says of a bar."""
+    if found is None:
+        return "too short-lived"
+    word = "grows" if found.low > most else "flat" if found.high < most else "unsure"
+    return f"{found.estimate:+.1f} ({found.low:+.1f} to {found.high:+.1f}) {word}"
