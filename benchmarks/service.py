@@ -9,7 +9,10 @@ and 50 features:
 * at 25 % of its own highest rate, while a training runs: 99 % of the answers within 25 ms, ``/healthz`` within 50 ms;
 * a batch: at least 0.8 × the rows a second of the decision function called directly;
 * 1,000 models at random with a cache of 256 MB: resident memory within that and 100 MB;
-* 20 jobs a second that do nothing.
+* 20 jobs a second that do nothing;
+* the local stack: 3 s from an empty folder to the first 200 of ``/readyz``; at rest at most 1 % of a core, and 250 MB
+  for API and worker;
+* a model of 500 MB, stored and fetched: the API grows by at most 64 MB, reading it takes at most 1.2 × its size.
 
 Run it with ``make benchmarks`` on an otherwise idle machine (by hand: ``python -P``, since this file would hide the
 package ``service``). Choose parts by name: ``python -P benchmarks/service.py --only predict``.
@@ -28,9 +31,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -57,6 +61,7 @@ VECTORS, FEATURES = 1000, 50
 NAMES = [f"x{j}" for j in range(FEATURES)]
 ROUNDS = 5
 CONNECTIONS = 8
+PARTS = ["predict", "under-load", "batch", "cache", "jobs", "start", "idle", "model-500mb"]
 
 HELLO = """
 import socket, sys, uvicorn
@@ -84,6 +89,35 @@ def run(job, reporter):
     Path(job.scratch, MODEL_FILE).write_bytes(b"model")
     return Result("none", {}, {"status": "met", "status_reason": "", "threshold": 0.0, "timings": {"training": 0.0}})
 '''
+
+
+LARGE_MODEL_RUNNER = '''
+import os
+from pathlib import Path
+from worker.protocol import MODEL_FILE, Result
+
+def warm_up():
+    """Nothing to load."""
+
+def numerics():
+    return ""
+
+def run(job, reporter):
+    os.link(os.environ["PREFSVM_JOB_RUNNER_MODEL"], Path(job.scratch, MODEL_FILE))
+    return Result("svm", {}, {"status": "met", "status_reason": "", "threshold": 0.0, "timings": {"training": 0.0}})
+'''
+READ_MODEL = """
+import sys
+from pathlib import Path
+from solver.model_file import read_model
+
+def peak():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
+
+before = peak()
+model = read_model(sys.argv[1])
+print(peak() - before)
+"""
 
 
 @dataclass
@@ -157,6 +191,31 @@ def process_of(stack: Stack, module: str) -> psutil.Process:
         if module in " ".join(process.cmdline()):
             return process
     raise RuntimeError(f"no process of {module} among the children of the stack")
+
+
+def processes_of(stack: Stack) -> list[psutil.Process]:
+    supervisor = psutil.Process(stack.pid)
+    return [supervisor, *supervisor.children(recursive=True)]
+
+
+def spent_by(processes: Iterable[psutil.Process]) -> dict[psutil.Process, float]:
+    """Processor seconds of each of the processes that there still are."""
+    spent = {}
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            spent[process] = processor_seconds(process)
+    return spent
+
+
+def wait_for_rest(stack: Stack) -> None:
+    """Wait until the stack is idle, a process for the next job ready: as it is when somebody comes."""
+    for _ in range(120):
+        before = spent_by(processes_of(stack))
+        time.sleep(1)
+        after = spent_by(processes_of(stack))
+        if before.keys() == after.keys() and sum(after.values()) - sum(before.values()) < 0.1:
+            return
+    raise RuntimeError("the stack does not come to rest")
 
 
 @contextmanager
@@ -325,9 +384,9 @@ class Bench:
         assert not response.is_error, response.text
         return response.json()
 
-    def wait(self, path: str) -> Any:
+    def wait(self, path: str, pause: float = 0.02) -> Any:
         while (job := self.answer(self.client.get(path)))["status"] in ("queued", "running"):
-            time.sleep(0.02)
+            time.sleep(pause)
         assert job["status"] == "succeeded", job
         return job
 
@@ -440,18 +499,21 @@ def batch(bench: Bench) -> list[Row]:
     )
     rates: dict[str, list[float]] = {"direct": [], "csv": [], "parquet": [], "jsonl": []}
     for _ in range(2 if bench.quick else 3):
+        wait_for_rest(bench.stack)
         begun = time.perf_counter()
         bench.model.decision.decision_function(X)
         rates["direct"].append(count / (time.perf_counter() - begun))
         for form in ("csv", "parquet", "jsonl"):
+            wait_for_rest(bench.stack)
             body = {"model": bench.model_id, "dataset": dataset["id"], "format": form}
             made = bench.answer(bench.client.post("/batches", json=body))
-            done = bench.wait(f"/batches/{made['id']}")
+            done = bench.wait(f"/batches/{made['id']}", pause=0.25)  # each look takes processor time from the job
             started, finished = (datetime.fromisoformat(done[name]) for name in ("started_at", "finished_at"))
             rates[form].append(count / (finished - started).total_seconds())
     medians = {name: statistics.median(values) for name, values in rates.items()}
     note = ", ".join(f"{name} {rate:,.0f}" for name, rate in medians.items())
     ratios = [made / direct for made, direct in zip(rates["csv"], rates["direct"], strict=True)]
+    # Both may use all cores: the function by the threads of BLAS, the job by deciding on blocks side by side.
     return [
         Row(
             "batch to CSV: rows/s / the decision function's",
@@ -532,13 +594,142 @@ def no_op_jobs(folder: Path, quick: bool) -> list[Row]:
     ]
 
 
+def start(folder: Path, quick: bool) -> list[Row]:
+    """The local stack, from an empty folder and from one that was used, to the first 200 of ``/readyz``."""
+    seconds: dict[str, list[float]] = {"empty": [], "used": []}
+    for number in range(2 if quick else 5):
+        for name, taken in seconds.items():
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            command = [sys.executable, "-P", "-m", "service.cli", "serve", "--port", str(port)]
+            begun = time.perf_counter()
+            with (folder / f"start-{name}.log").open("ab") as log:
+                process = subprocess.Popen(
+                    [*command, "--data-dir", str(folder / f"start-{number}")], stdout=log, stderr=log
+                )
+            try:
+                while not _is_ready(port):
+                    assert process.poll() is None, (folder / f"start-{name}.log").read_text()
+                    time.sleep(0.02)
+                taken.append(time.perf_counter() - begun)
+            finally:
+                process.terminate()
+                process.wait(60)
+    notes = {name: f"{min(taken):.2f} to {max(taken):.2f} s" for name, taken in seconds.items()}
+    return [
+        Row(f"serve, from {name} folder to ready", statistics.median(seconds[key]), "s", 3, True, notes[key])
+        for key, name in (("empty", "an empty"), ("used", "a used"))
+    ]
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5, trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def idle(folder: Path, quick: bool) -> list[Row]:
+    """What the local stack takes when nobody asks for anything."""
+    seconds = 10 if quick else 60
+    with local_stack(folder / "idle") as stack:
+        wait_for_rest(stack)
+        before = spent_by(processes_of(stack))
+        time.sleep(seconds)
+        after = spent_by(before)
+        shares: dict[str, float] = {}
+        memory: dict[str, float] = {}
+        for process, spent in after.items():
+            name = _name_of(process)
+            shares[name] = shares.get(name, 0.0) + 100 * (spent - before[process]) / seconds
+            memory[name] = memory.get(name, 0.0) + process.memory_info().rss / MB
+    listed = ", ".join(f"{name} {share:.2f}" for name, share in sorted(shares.items(), key=lambda item: -item[1]))
+    resident = ", ".join(f"{name} {size:.0f}" for name, size in sorted(memory.items(), key=lambda item: -item[1]))
+    return [
+        Row("idle: all processes together, of one core", sum(shares.values()), "%", 1, True, f"{listed}; {seconds} s"),
+        Row("idle: the busiest kind of process, of one core", max(shares.values()), "%", 1, True),
+        Row("idle: resident memory of API and worker", memory["API"] + memory["worker"], "MB", 250, True, resident),
+    ]
+
+
+def _name_of(process: psutil.Process) -> str:
+    command = " ".join(process.cmdline())
+    names = {
+        "service.app": "API", "worker.main": "worker", "worker.child": "process for the next job",
+        "service.dispatcher": "dispatcher", "service.cli": "supervisor", "postgres": "Postgres",
+    }  # fmt: skip
+    return next((name for word, name in names.items() if word in command), process.name())
+
+
+def large_model(folder: Path, quick: bool) -> list[Row]:
+    """A model of 500 MB: a job leaves it, it is stored, fetched over HTTP, and read by a process of its own."""
+    size = 50 * MB if quick else 500 * MB
+    model = folder / "large-model"
+    write_model(model, rbf_model(np.random.default_rng(0), size // (8 * (FEATURES + 1))))
+    size = model.stat().st_size
+    command = [sys.executable, "-P", "-c", READ_MODEL, str(model)]
+    read = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    parts = folder / "large-parts"
+    parts.mkdir()
+    (parts / "large_runner.py").write_text(LARGE_MODEL_RUNNER)
+    path = os.pathsep.join(filter(None, [str(parts), os.environ.get("PYTHONPATH")]))
+    environment = {
+        "PREFSVM_JOB_RUNNER": "large_runner", "PREFSVM_JOB_RUNNER_MODEL": str(model), "PYTHONPATH": path,
+    }  # fmt: skip
+    with local_stack(folder / "large", environment=environment) as stack:
+        bench = Bench(stack, folder, quick)
+        watched = {"API": bench.api, "worker": process_of(stack, "worker.main")}
+        body = training_body(bench, 100)
+        with watched_memory(watched) as growth:
+            job = bench.wait(f"/jobs/{bench.answer(bench.client.post('/train', json=body))['id']}", pause=0.1)
+            for _ in range(2):
+                digest = hashlib.sha256()
+                with bench.client.stream("GET", f"/models/{job['model_id']}/export") as answer:
+                    for piece in answer.iter_bytes():
+                        digest.update(piece)
+                assert digest.digest() == hashlib.file_digest(model.open("rb"), "sha256").digest()
+        bench.close()
+    return [
+        Row(
+            f"model of {size / MB:.0f} MB, stored and fetched twice: growth of the API",
+            growth["API"] / MB,
+            "MB",
+            64,
+            True,
+            f"the worker that stores it grows by {growth['worker'] / MB:.0f} MB",
+        ),
+        Row("  memory of the process that reads it / its size", read / size, "x", 1.2, True),
+    ]
+
+
+@contextmanager
+def watched_memory(processes: dict[str, psutil.Process]) -> Iterator[dict[str, float]]:
+    """Yield by how many bytes the resident memory of each process has grown at most; known when the block has ended."""
+    before = {name: process.memory_info().rss for name, process in processes.items()}
+    growth = dict.fromkeys(processes, 0.0)
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.02):
+            for name, process in processes.items():
+                growth[name] = max(growth[name], process.memory_info().rss - before[name])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield growth
+    finally:
+        stop.set()
+        watcher.join()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=["predict", "under-load", "batch", "cache", "jobs"])
+    parser.add_argument("--only", nargs="+", choices=PARTS)
     parser.add_argument("--quick", action="store_true", help="fewer requests: for trying it out")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args()
-    chosen = arguments.only or ["predict", "under-load", "batch", "cache", "jobs"]
+    chosen = arguments.only or PARTS
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="prefsvm-benchmark-") as name:
         folder = Path(name)
@@ -554,10 +745,16 @@ def main() -> None:
                     if part in chosen:
                         rows += measure(bench)
                 bench.close()
-        if "cache" in chosen:
-            rows += cache(folder, arguments.quick)
-        if "jobs" in chosen:
-            rows += no_op_jobs(folder, arguments.quick)
+        alone: dict[str, Callable[[Path, bool], list[Row]]] = {
+            "cache": cache,
+            "jobs": no_op_jobs,
+            "start": start,
+            "idle": idle,
+            "model-500mb": large_model,
+        }
+        for part, measure_alone in alone.items():
+            if part in chosen:
+                rows += measure_alone(folder, arguments.quick)
     for row in rows:
         row.print()
     if arguments.only or arguments.quick:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import LiteralString
 
 import psycopg
 from celery import Celery, group
@@ -28,7 +29,7 @@ from service.db.session import Database
 from service.isolation import hide_secrets
 from service.jobs.doorbell import CHANNEL, PART_QUEUE, PART_TASK, QUEUE, TASK, celery_settings
 from service.jobs.faults import fault
-from service.jobs.lease import JobLifecycle
+from service.jobs.lease import OPEN_WORK, JobLifecycle
 from service.jobs.parts import PartLifecycle
 from service.settings import Settings
 from service.webhooks.sender import WebhookSender
@@ -145,6 +146,22 @@ class Listener:
             self.close()
             raise
 
+    def finds(self, query: LiteralString) -> bool:
+        """Answer a question of one truth value; asked here it costs one round trip and no transaction.
+
+        Raises
+        ------
+        psycopg.Error
+            If the connection is lost.
+        """
+        assert self._connection is not None  # noqa: S101 (`wait` has opened it)
+        try:
+            row = self._connection.execute(query).fetchone()
+        except psycopg.Error:
+            self.close()
+            raise
+        return row is not None and bool(row[0])
+
     def _open(self) -> psycopg.Connection:
         # Through the engine, so that it has the same address and timeouts as every other connection.
         pooled = self._database.engine.raw_connection()
@@ -197,11 +214,12 @@ class Dispatcher:
             trouble = ""
             try:
                 self._listener.wait(self._settings.dispatch_seconds)
-                # Notifications may come by the hundred; lost workers are not in such a hurry.
-                if time.monotonic() >= self._next_reconcile:
-                    self.reconcile()
-                    self._next_reconcile = time.monotonic() + self._settings.dispatch_seconds
-                self.dispatch()
+                if self._listener.finds(OPEN_WORK):
+                    # Notifications may come by the hundred; lost workers are not in such a hurry.
+                    if time.monotonic() >= self._next_reconcile:
+                        self.reconcile()
+                        self._next_reconcile = time.monotonic() + self._settings.dispatch_seconds
+                    self.dispatch()
             except DATABASE_ERRORS as error:
                 trouble = f"the database does not answer ({type(error).__name__})"
                 # While the database was away nobody could renew a lease or write a result: let them, before judging.

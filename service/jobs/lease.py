@@ -54,6 +54,13 @@ UNHEARD_SECONDS = 1.0
 RECONCILE_ROWS = 100
 """Rows that one pass of the reconciler touches at most; the next pass goes on."""
 
+OPEN_WORK = """
+    SELECT EXISTS (SELECT FROM jobs WHERE status = 'queued')
+        OR EXISTS (SELECT FROM jobs WHERE status = 'running' AND lease_until < now())
+        OR EXISTS (SELECT FROM job_parts)
+"""
+"""Whether the dispatcher may have something to do: never false if it has, and much cheaper than to look for what."""
+
 
 class CorruptModelFileError(Exception):
     """Raised when a model file differs from what its writer announced; the transaction must be rolled back."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.orm import Session
 
 from service.db.tables import JobRow, WebhookDeliveryRow, WebhookRow
 from service.identifiers import new_id
+
+_HAS_DUE = text("SELECT EXISTS (SELECT FROM webhook_deliveries WHERE status = 'pending' AND next_attempt_at <= now())")
 
 
 def announce_end(session: Session, job_id: str, job_status: str, project_id: str | None = None) -> None:
@@ -62,6 +64,10 @@ class Outbox:
     def __init__(self, session: Session, lease_seconds: float) -> None:
         self._session = session
         self._lease = timedelta(seconds=lease_seconds)
+
+    def has_due(self) -> bool:
+        """Tell whether there may be something to take; that costs much less than to take nothing."""
+        return bool(self._session.scalar(_HAS_DUE))
 
     def take(
         self, busy: Collection[str], limit: int, *, crowded: Collection[str] = (), most_of_project: int | None = None

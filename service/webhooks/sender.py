@@ -109,6 +109,8 @@ class WebhookSender:
         crowded = [project for project, count in Counter(busy.values()).items() if count >= PROJECT_SLOTS]
         with self._database.transaction() as session:
             outbox = Outbox(session, self._lease_seconds)
+            if not outbox.has_due():
+                return []
             taken = outbox.take(busy, SLOTS - len(busy), crowded=crowded, most_of_project=PROJECT_SLOTS)
         with self._lock:
             self._busy |= {message.webhook_id: message.project_id for message in taken}

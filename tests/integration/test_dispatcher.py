@@ -17,9 +17,9 @@ from worker_bench import JobTable, wait_for
 
 from service.db.session import Database
 from service.db.tables import JobRow
-from service.dispatcher import BrokerError, Dispatcher, Doorbells
+from service.dispatcher import BrokerError, Dispatcher, Doorbells, Listener
 from service.jobs.doorbell import QUEUE, TASK
-from service.jobs.lease import JobLifecycle
+from service.jobs.lease import OPEN_WORK, JobLifecycle
 from service.local.servers import RedisServer, wait_ready
 from service.settings import Settings
 from worker.transport import id_in
@@ -185,6 +185,21 @@ def test_lost_workers_are_noticed(run: Callable[..., Dispatcher], table: JobTabl
     error = table.row(spent).error
     assert error is not None
     assert error["code"] == "worker_lost"
+
+
+def test_it_looks_for_work_only_where_there_may_be_some(database: Database, table: JobTable) -> None:
+    listener = Listener(database)
+    listener.wait(0)
+    assert not listener.finds(OPEN_WORK)
+    job_id = table.enqueue("nothing")
+    assert listener.finds(OPEN_WORK)
+    with database.transaction() as session:
+        assert JobLifecycle(30, 15).claim(session, job_id) is not None
+    assert not listener.finds(OPEN_WORK)
+    with database.transaction() as session:
+        session.execute(update(JobRow).values(lease_until=text("now() - interval '1 second'")))
+    assert listener.finds(OPEN_WORK)
+    listener.close()
 
 
 def test_it_survives_a_database_that_drops_every_connection(
