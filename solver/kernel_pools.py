@@ -77,6 +77,10 @@ class Pool:
             self.samples = np.concatenate([self.samples, new])
             self._append(new)
 
+    def suits(self, samples: IndexArray) -> bool:
+        """Whether these samples, no two the same, would be half of the pool at least."""
+        return self.samples.size + int(np.count_nonzero(self._column_of[samples] < 0)) <= 2 * samples.size
+
     def columns(self, samples: IndexArray) -> IndexArray:
         """Columns of samples that have been prepared."""
         return self._column_of[samples]

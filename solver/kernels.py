@@ -339,6 +339,7 @@ class FeatureKernel(_BlockedProducts):
                 f"kernel values reach {largest:.3g}: the {kind} kernel overflows on these features; scale them"
             )
         self._pool: Pool | None = None
+        self._small_pool: Pool | None = None
 
     @property
     def centre(self) -> FloatArray | None:
@@ -432,21 +433,23 @@ class FeatureKernel(_BlockedProducts):
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
         """The pool of float32 kernel rows, extended to hold these samples as columns.
 
-        Few samples out of a pool of many get one of their own: rows over all its columns would cost more.
+        Few samples out of a pool of many get one of their own: rows over all its columns would cost more. The next few
+        samples get the same one if they are most of it.
         """
         if self._pool is None:
             self._pool = self._new_pool()
         elif samples.size * _FEW < self._pool.samples.size:
-            own = self._new_pool()
-            own.prepare(samples, cache_bytes)
-            return own
+            if self._small_pool is None or not self._small_pool.suits(samples):
+                self._small_pool = self._new_pool()
+            self._small_pool.prepare(samples, cache_bytes)
+            return self._small_pool
         self._pool.prepare(samples, cache_bytes)
         return self._pool
 
     def private(self) -> "FeatureKernel":
         """The same kernel with a pool of its own, for another thread."""
         twin = copy.copy(self)
-        twin._pool = None
+        twin._pool = twin._small_pool = None
         return twin
 
     def shared_rows(self, samples: IndexArray) -> "SharedRows":

@@ -247,7 +247,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         if run.ended == "stopped" and not np.isfinite(learned.scores).any():
             plan, learned = self._best_when_stopped(run, plan, learned, warnings)
         point = self._choose(run, plan, learned.scores, objective, scored_rule)
-        control = self._choose(run, plan, learned.supervised_scores, objective, scored_rule)
+        control = point
+        if learned.supervised_scores is not learned.scores:
+            control = self._choose(run, plan, learned.supervised_scores, objective, scored_rule)
         comparison = self._compare(run, plan, learned, (point, control), objective)
         model, scores = learned.model, learned.scores
         if comparison is not None and comparison.returned == "no_unlabelled":
@@ -440,9 +442,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
         """Train on the plan's training rows and score its calibration rows."""
 
-    def _train_svm(self, run: TrainingRun, rows: NDArray[np.intp]) -> Expansion:
+    def _train_svm(self, run: TrainingRun, rows: NDArray[np.intp], start: Expansion | None = None) -> Expansion:
         """The C-SVC on labelled rows."""
-        return run.train(rows, run.y[rows], self._labelled_cost * run.cost[rows])
+        return run.train(rows, run.y[rows], self._labelled_cost * run.cost[rows], start)
 
     def _learn_supervised(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, NDArray[np.float64]]:
         """The SVM without unlabelled rows: model and calibration scores."""
@@ -574,13 +576,12 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             return Control(learned.supervised, 0.0, counts if scored.any() else None)
         if run.ended:
             return None
-        # the two halves score each other
-        other = self._train_svm(run, plan.rows)
-        model = self._train_svm(run, run.labelled)
+        # the two halves score each other, and together they are where the training on both starts
+        one = run.remember_scores(learned.supervised, plan.rows)
+        other = run.remember_scores(self._train_svm(run, plan.rows), plan.training_rows)
+        model = self._train_svm(run, run.labelled, start=one.added_to(other))
         others = np.setdiff1d(plan.training_rows, plan.unmeasured)
-        scores = np.concatenate(
-            [run.approximate_scores(learned.supervised, plan.rows), run.approximate_scores(other, others)]
-        )
+        scores = np.concatenate([run.approximate_scores(one, plan.rows), run.approximate_scores(other, others)])
         truth = np.concatenate([run.y[plan.rows], run.y[others]])
         return Control(model, 0.0, confusion(truth, scores > 0))
 

@@ -93,6 +93,12 @@ class Expansion:
         used = np.flatnonzero(dense)
         return cls(used, dense[used], float(solution.b), solution)
 
+    def added_to(self, other: Expansion) -> Expansion:
+        """The other one with this one's duals and sums added: a start for training on the rows of both, no model."""
+        if self.duals is None or other.duals is None or self.sums is None or other.sums is None:
+            return other
+        return replace(other, duals=self.duals + other.duals, sums=self.sums + other.sums)
+
 
 @dataclass
 class TrainingRun:
@@ -410,16 +416,28 @@ class TrainingRun:
         The former are as accurate as its decision when to stop. The latter are replaced by exact ones where the
         rounding of these rows could add up to a tenth of the solver's tolerance.
         """
+        return self._approximate_sums(expansion, rows) + expansion.intercept
+
+    def remember_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> Expansion:
+        """The expansion with approximate scores of these rows, which a training that starts from it is spared then."""
+        if expansion.sums is None:
+            return expansion
+        sums = expansion.sums.copy()
+        sums[rows] = self._approximate_sums(expansion, rows)
+        return replace(expansion, sums=sums)
+
+    def _approximate_sums(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Approximate scores without the intercept."""
         if expansion.sums is not None and not np.isnan(expansion.sums[rows]).any():
-            return np.asarray(expansion.sums[rows] + expansion.intercept)
+            return np.asarray(expansion.sums[rows])
         solution = expansion.solution
         if isinstance(solution, LowRankSolution) and solution.polish is None and solution.factor.kernel is self.kernel:
             factor = solution.factor
-            return np.asarray(factor.products(solution.weights)[factor.place[rows]] + expansion.intercept)
+            return np.asarray(factor.products(solution.weights)[factor.place[rows]])
         rounding = _FLOAT32_ROUNDING * float(np.linalg.norm(expansion.coefficients))
-        if rounding > 0.1 * self.limits.tol:
-            return self.scores(expansion, rows)
-        return self.approximate_products(expansion.rows, expansion.coefficients, rows) + expansion.intercept
+        if rounding > 0.1 * self.limits.tol and len(rows):
+            return np.asarray(self.kernel.products(expansion.rows, expansion.coefficients, rows))
+        return self.approximate_products(expansion.rows, expansion.coefficients, rows)
 
     def approximate_products(
         self, rows: NDArray[np.intp], coefficients: NDArray[np.float64], columns: NDArray[np.intp]

@@ -264,13 +264,18 @@ class PSVM(ThresholdClassifier):
             return last[fold]
 
         model = train(-1, plan.training_rows)
+        scored = run.unlabelled
         if plan.folds or run.ended:
             scores = calibration_scores(run, plan, model, train)
-            unlabelled = run.unlabelled[:0] if run.ended else run.unlabelled
-            return model, scores, run.approximate_scores(model, unlabelled)
-        # at once, so that kernel rows run over all of them from the start
-        scores = run.approximate_scores(model, np.concatenate([plan.rows, run.unlabelled]))
-        return model, scores[: len(plan.rows)], scores[len(plan.rows) :]
+            if run.ended:
+                return model, scores, np.zeros(0)
+        else:
+            # at once, so that kernel rows run over all of them from the start
+            scored = np.concatenate([plan.rows, scored])
+        model = last[-1] = run.remember_scores(model, scored)
+        if not plan.folds:
+            scores = run.approximate_scores(model, plan.rows)
+        return model, scores, run.approximate_scores(model, run.unlabelled)
 
     def _settled(
         self,
@@ -307,11 +312,13 @@ class PSVM(ThresholdClassifier):
             labels = run.y[np.setdiff1d(np.union1d(plan.training_rows, plan.rows), plan.unmeasured)]
             ratio = np.count_nonzero(labels < 0) / np.count_nonzero(labels > 0)
             wanted = min(round(np.count_nonzero(positive) * ratio), int(np.count_nonzero(~positive)))
-            negative = np.zeros(len(positive), dtype=bool)
-            # ascending scores: the candidates are the first ones, as every positive row scores above all others
-            lowest = np.argsort(unlabelled_scores, kind="stable")[:wanted]
-            negative[lowest] = True
-            theta_minus = float(unlabelled_scores[lowest[-1]]) if wanted else -np.inf
+            if not wanted:
+                return positive, np.zeros(len(positive), dtype=bool), -np.inf
+            # the lowest scores, of equal ones the first; every positive row scores above all others
+            theta_minus = float(np.partition(unlabelled_scores, wanted - 1)[wanted - 1])
+            negative = unlabelled_scores < theta_minus
+            ties = np.flatnonzero(unlabelled_scores == theta_minus)
+            negative[ties[: wanted - np.count_nonzero(negative)]] = True
             return positive, negative, theta_minus
         if self.negative_rule == "meanneg":
             negatives = scores[truth < 0]
@@ -335,7 +342,9 @@ class PSVM(ThresholdClassifier):
         if self.soft_labels == "rec":
             rows = unlabelled[chosen]
             return _SoftLabels(rows, np.where(positive[chosen], 1.0, -1.0))
-        chosen &= ~np.isin(unlabelled, soft.rows)
+        is_soft = np.zeros(len(run.y), dtype=bool)
+        is_soft[soft.rows] = True
+        chosen &= ~is_soft[unlabelled]
         picked = np.flatnonzero(chosen)
         if self.max_add is not None and len(picked) > self.max_add:
             above = picked[positive[picked]]

@@ -124,7 +124,7 @@ class _WorkingSet:
         self.pool = kernel.pool(problem.idx, cache_bytes)
         self.rows_before = self.pool.rows_computed
         self.column = self.pool.columns(problem.idx)
-        self.shared = np.unique(self.column).size < self.column.size
+        self.shared = bool((np.bincount(self.column) > 1).any())
         self.linear = -problem.y * problem.p
         self.alpha = problem.alpha
         self.signed = problem.y * self.alpha
