@@ -13,6 +13,12 @@ MIB = 1 << 20
 GIB = 1 << 30
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Grace = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Seconds; 0 is none."""
+Count = Annotated[int, Field(ge=1)]
+Days = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
 
 class Settings(BaseSettings):
     """Settings of every process of the product.
@@ -51,58 +57,58 @@ class Settings(BaseSettings):
     docs: bool = True
     """Whether ``/docs`` and ``/openapi.json`` are there."""
 
-    max_body_bytes: int = MIB * 32
+    max_body_bytes: Count = MIB * 32
     """Largest JSON body of a request other than an upload."""
-    max_upload_bytes: int = GIB * 10
-    upload_expire_seconds: Annotated[float, Field(gt=0)] = 24 * 3600.0
+    max_upload_bytes: Count = GIB * 10
+    upload_expire_seconds: Seconds = 24 * 3600.0
     """What has arrived of a resumable upload is thrown away when no more has arrived for this long."""
-    max_rows: int = 50_000_000
-    max_columns: int = 10_000
-    max_feature_index: int = 1_000_000
+    max_rows: Count = 50_000_000
+    max_columns: Count = 10_000
+    max_feature_index: Count = 1_000_000
     """Largest feature index that a svmlight file may name."""
-    max_cells: int = 4_000_000_000
+    max_cells: Count = 4_000_000_000
     """Largest rows × columns after decoding."""
-    max_line_bytes: int = MIB
+    max_line_bytes: Count = MIB
     """Longest line of a text format."""
-    ingest_memory_bytes: int = GIB * 4
+    ingest_memory_bytes: Count = GIB * 4
     """Address space of the child that reads an upload."""
-    ingest_seconds: float = 900.0
+    ingest_seconds: Seconds = 900.0
     """Longest time the child that reads an upload may take."""
-    ingest_slots: int = 2
+    ingest_slots: Count = 2
     """Uploads that are read at the same time; further ones wait."""
 
-    lease_seconds: float = 30.0
+    lease_seconds: Seconds = 30.0
     """A worker that has not renewed its claim for this long has lost the job."""
-    max_attempts: int = 3
+    max_attempts: Count = 3
     """A job whose worker was lost this often has failed."""
-    job_memory_bytes: int = GIB * 8
+    job_memory_bytes: Count = GIB * 8
     """Memory of the child that runs one job."""
-    job_max_seconds: float = 24 * 3600.0
+    job_max_seconds: Seconds = 24 * 3600.0
     """Longest ``max_seconds`` that a request may ask for, and the default."""
-    worker_slots: int = 1
+    worker_slots: Count = 1
     """Jobs that one worker runs side by side."""
-    stop_grace_seconds: float = 15.0
+    stop_grace_seconds: Grace = 15.0
     """A training that was asked to stop and keep its best model is killed after this long."""
-    shutdown_grace_seconds: float = 1.0
+    shutdown_grace_seconds: Grace = 1.0
     """A job that ends within this time of the worker's SIGTERM is not handed to another worker."""
-    dispatch_seconds: float = 0.5
+    dispatch_seconds: Seconds = 0.5
     """How often the dispatcher looks for quiet jobs when nobody wakes it."""
-    redispatch_seconds: float = 15.0
+    redispatch_seconds: Seconds = 15.0
     """A queued job that was rung for this long ago without being claimed is rung for again."""
 
-    retain_events_days: Annotated[float, Field(ge=0)] | None = None
+    retain_events_days: Days | None = None
     """Events of jobs that ended longer ago are deleted. Unset: they stay, as with all of these."""
-    retain_jobs_days: Annotated[float, Field(ge=0)] | None = None
+    retain_jobs_days: Days | None = None
     """Jobs that ended longer ago are deleted with their events; their models stay."""
-    retain_models_days: Annotated[float, Field(ge=0)] | None = None
+    retain_models_days: Days | None = None
     """Models that are older are deleted, unless an alias points at them."""
-    retain_datasets_days: Annotated[float, Field(ge=0)] | None = None
+    retain_datasets_days: Days | None = None
     """Data sets are deleted when they are older and no job has used them for as long."""
-    retain_feedback_days: Annotated[float, Field(ge=0)] | None = None
+    retain_feedback_days: Days | None = None
     """Feedback that is older is deleted, and later trainings do without it."""
-    retain_idempotency_keys_days: Annotated[float, Field(ge=1)] | None = 30
+    retain_idempotency_keys_days: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = 30
     """How long a repeated create with the same Idempotency-Key is recognised."""
-    retention_seconds: Annotated[float, Field(gt=0)] = 3600.0
+    retention_seconds: Seconds = 3600.0
     """How often the API looks for what is too old."""
 
     webhook_private: bool = False
@@ -111,13 +117,13 @@ class Settings(BaseSettings):
     otlp_endpoint: str | None = None
     """Base address of an OpenTelemetry collector (OTLP over HTTP). Unset: no traces."""
 
-    model_cache_bytes: int = MIB * 512
+    model_cache_bytes: Annotated[int, Field(ge=0)] = MIB * 512
     """Decision functions kept ready for ``POST /predict``, in one API process."""
-    max_predict_rows: int = 10_000
+    max_predict_rows: Count = 10_000
     """Rows of one ``POST /predict`` or ``POST /feedback``."""
-    max_feedback_rows: int = 100_000
+    max_feedback_rows: Annotated[int, Field(ge=0)] = 100_000
     """Corrected rows that are kept for one alias."""
-    predict_memory_bytes: int = MIB * 256
+    predict_memory_bytes: Count = MIB * 256
     """Memory for the bodies of all ``POST /predict`` that one API process serves at a time; beyond it they get 503."""
 
     @field_validator("database_url", "system_database_url")
