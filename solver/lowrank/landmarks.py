@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from solver.kernels import Kernel
+from solver.parallel import for_ranges
 from solver.smo.limits import Limits
 from solver.typing import FloatArray, IndexArray
 
@@ -16,6 +17,9 @@ _CANDIDATES_A_LANDMARK: Final = 10
 
 # landmarks chosen from one distribution before it is made anew
 _BLOCK: Final = 64
+
+# rows of the samples that are worked on at a time, whatever the number of threads
+_ROWS: Final = 1024
 
 # a sample whose kernel row the landmarks give up to this share of the largest diagonal element adds nothing
 _NEGLIGIBLE: Final = 1e-9
@@ -75,17 +79,42 @@ def choose_landmarks(kernel: Kernel, rank: int, random: np.random.Generator, lim
         k = len(chosen)
         size = min(_BLOCK, rank - k)
         drawn = np.unique(random.choice(samples.size, size, p=residual / residual.sum()))
-        block = kernel.matrix(samples, samples[drawn]) - rows[:, :k] @ rows[drawn, :k].T
+        block = _unexplained(kernel, samples, drawn, rows[:, :k])
         pivots, triangle = _thin_out(block[drawn], negligible)
         if not pivots:
             residual[drawn] = 0.0
             continue
-        new = solve_triangular(triangle, block[:, pivots].T, lower=True).T
-        rows[:, k : k + len(pivots)] = new
+        new = rows[:, k : k + len(pivots)]
+        _solve_for_rows(triangle, block, pivots, new)
         chosen.extend(drawn[pivots].tolist())
         residual = np.maximum(residual - np.einsum("ij,ij->i", new, new), 0.0)
         residual[chosen] = 0.0
     return samples[np.array(chosen, dtype=np.int64)]
+
+
+def _unexplained(kernel: Kernel, samples: IndexArray, drawn: IndexArray, rows: FloatArray) -> FloatArray:
+    """Kernel values of the samples with some of them, less what the landmarks so far explain."""
+    block, columns, explained = np.empty((samples.size, drawn.size)), samples[drawn], rows[drawn].T
+
+    def fill(start: int, stop: int) -> None:
+        for s in range(start, stop, _ROWS):
+            part = slice(s, min(stop, s + _ROWS))
+            np.subtract(kernel.matrix(samples[part], columns), rows[part] @ explained, out=block[part])
+
+    for_ranges(fill, samples.size, _ROWS, work=1e-10 * block.size * (rows.shape[1] + 100))
+    return block
+
+
+def _solve_for_rows(triangle: FloatArray, block: FloatArray, pivots: list[int], new: FloatArray) -> None:
+    """Fill ``new`` with what ``triangle`` makes of the block's columns at the pivots."""
+    inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True).T
+
+    def fill(start: int, stop: int) -> None:
+        for s in range(start, stop, _ROWS):
+            part = slice(s, min(stop, s + _ROWS))
+            new[part] = block[part][:, pivots] @ inverse
+
+    for_ranges(fill, len(block), _ROWS, work=1e-10 * new.size * (len(pivots) + 20))
 
 
 def _thin_out(H: FloatArray, negligible: float) -> tuple[list[int], FloatArray]:
