@@ -3,6 +3,7 @@
 A pool numbers the samples it has seen 0, 1, 2 …; these are its columns. A kernel row runs over all columns.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,9 +13,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from solver import kernel_tiles as tiles
+from solver.aligned import aligned_empty, aligned_zeros
 from solver.parallel import for_ranges, scratch
 from solver.row_cache import RowCache
-from solver.simd import LANES
+from solver.simd import LANES, ROWS_AT_ONCE
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 __all__ = [
@@ -37,11 +39,10 @@ __all__ = [
 LOG2_E = math.log2(math.e)
 _NO_STARTS = np.empty(0, np.uint64)
 _FORMS = {"rbf": tiles.EXP2, "linear": tiles.PLAIN, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}
+# with more features half of the products and a mirror image cost less than all products
+_SYMMETRY_PAYS = 56
 # a tile of this many float32 elements (512 kB) stays in the second-level cache
 _TILE_ELEMENTS = 1 << 17
-# with more features half a matrix product and a mirror image cost less than a whole product
-_SYMMETRY_PAYS = 48
-_BAND = 64
 
 
 class Pool:
@@ -151,7 +152,7 @@ class CachedPool(Pool):
     def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
         """Compute the kernel values among some columns, (q, q) float32, in ``out`` if that is given."""
         if out is None:
-            out = np.empty((len(columns), len(columns)), np.float32)
+            out = aligned_empty((len(columns), len(columns)), np.float32)
         self._fill_block(columns, out)
         return out
 
@@ -165,7 +166,7 @@ class CachedPool(Pool):
         have, missing = np.flatnonzero(known), np.flatnonzero(~known)
         if not have.size:
             return self.compute_block(columns)
-        out = np.empty((len(columns), len(columns)), np.float32)
+        out = aligned_empty((len(columns), len(columns)), np.float32)
         _gather(cache.buffer, cache.starts(slots[have]), columns, have, out)
         if missing.size:
             out[np.ix_(missing, have)] = out[np.ix_(have, missing)].T
@@ -236,7 +237,7 @@ class _Growing:
     """An array whose rows are appended to; address space for all is reserved at once, memory is taken as rows come."""
 
     def __init__(self, capacity: int, width: int, dtype: npt.DTypeLike) -> None:
-        self._data: npt.NDArray[Any] = np.empty((capacity, width), dtype)
+        self._data = aligned_empty((capacity, width), dtype)
         self.size = 0
 
     def extend(self, count: int) -> npt.NDArray[Any]:
@@ -256,85 +257,138 @@ def contiguous_rows(X: Any, samples: IndexArray) -> tuple[FloatArray, IndexArray
     return np.ascontiguousarray(X[samples]), np.arange(samples.size)
 
 
-class DensePool(CachedPool):
-    """Rows of dense features by float32 matrix products.
+class _TilePool(CachedPool):
+    """Rows of dense features, whose columns are laid out by feature, ``LANES`` side by side: a tile.
 
-    Every column carries two more features, its squared norm and 1, so that the product itself gives
-    ``-gamma · log2(e) · |x - w|²`` (or ``gamma · x·w + coef0``) and only ``2**x`` is left to do.
+    A product of a row with a tile keeps its sums in registers (`solver.simd`); ``factor`` times it, plus a term of the
+    row's and one of the column's (for the exponential their squared norms), is what the kernel's function gets.
     """
+
+    def __init__(
+        self, n_samples: int, n_features: int, squares: FloatArray, kind: str, gamma: float, degree: int, coef0: float
+    ) -> None:
+        super().__init__(n_samples)
+        self._n_features = n_features
+        self._rbf = kind == "rbf"
+        self._form = _FORMS[kind]
+        self._degree = degree
+        scale = gamma * LOG2_E if self._rbf else gamma
+        self._factor = np.float32(2 * scale if self._rbf else scale)
+        # of every sample, as a row and as a column
+        if self._rbf:
+            self._row_terms = self._sample_terms = (-scale * squares).astype(np.float32)
+        else:
+            self._row_terms = np.full(n_samples, coef0, np.float32)
+            self._sample_terms = np.zeros(n_samples, np.float32)
+        self._dense = _Growing(-(-n_samples // LANES), n_features * LANES, np.float32)
+        self._column_terms: FloatArray = np.empty(0, np.float32)
+
+    def _lay_out(self, samples: IndexArray, first: int, dense: FloatArray) -> None:
+        """Write samples as columns first, first + 1, … of zeroed tiles."""
+        raise NotImplementedError
+
+    def _append(self, new: IndexArray) -> None:
+        before = self.samples.size - new.size
+        self._dense.extend(-(-self.samples.size // LANES) - self._dense.size)
+        self._column_terms = self._terms_of(self.samples)
+        dense = self._tiles
+
+        def fill(s: int, e: int) -> None:
+            # whole tiles, but for columns that the first of them had already
+            fresh = s if s * LANES >= before else s + 1
+            dense[fresh:e] = 0
+            begin, end = max(before, s * LANES), min(self.samples.size, e * LANES)
+            self._lay_out(new[begin - before : end - before], begin, dense)
+
+        first = before // LANES
+        for_ranges(lambda s, e: fill(first + s, first + e), len(dense) - first, 1, work=5e-10 * dense[first:].size)
+
+    def _terms_of(self, samples: IndexArray) -> FloatArray:
+        """The terms of some columns, whole tiles of them."""
+        terms = aligned_zeros(-(-samples.size // LANES) * LANES, np.float32)
+        terms[: samples.size] = self._sample_terms[samples]
+        return terms
+
+    @property
+    def _tiles(self) -> FloatArray:
+        """The columns, (tiles, features, LANES)."""
+        return self._dense.view.reshape(-1, self._n_features, LANES)
+
+    def _tile_loop(self, samples: IndexArray) -> Callable[..., None]:
+        """What computes rows of some samples, over columns begin … end, by tiles of a width: see `_rows`."""
+        raise NotImplementedError
+
+    def _width(self, k: int) -> int:
+        """Columns to be worked on at a time for k rows, whole tiles of them, so that what is in use stays in cache."""
+        return max(LANES, min(1024, _TILE_ELEMENTS // k) // LANES * LANES)
+
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+        k, m = len(columns), self.samples.size
+        width = self._width(k)
+        compute = self._tile_loop(columns)
+        begin = to.begin // LANES * LANES
+        for_ranges(
+            lambda s, e: compute(
+                self._tiles, self._column_terms, coef, to.F, max(to.begin, begin + s), begin + e, self._form,
+                self._degree, to.stored, to.starts, to.cache, width, scratch(max(k, ROWS_AT_ONCE) * width),
+            ),
+            m - begin, width, work=self.seconds_an_element * k * (m - begin),
+        )  # fmt: skip
+
+
+class DensePool(_TilePool):
+    """Rows by float32 products of all features."""
 
     def __init__(
         self, X: FloatArray, used: IndexArray, centre: FloatArray | None, squares: FloatArray, kind: str,
         gamma: float, degree: int, coef0: float,
     ) -> None:  # fmt: skip
-        super().__init__(X.shape[0])
-        self._X, self._used, self._squares = X, used, squares
+        super().__init__(X.shape[0], used.size, squares, kind, gamma, degree, coef0)
+        self._X, self._used = X, used
         self._centre = np.zeros(X.shape[1]) if centre is None else centre
-        self._rbf = kind == "rbf"
-        width = used.size
-        self._width = width
-        self.costly = width > 256
-        self._form = _FORMS[kind]
-        self._degree = degree
-        self._scale = gamma * LOG2_E if self._rbf else gamma
-        self._coef0 = coef0
-        self._right = _Growing(X.shape[0], width + 2, np.float32)
-        self.seconds_an_element = 2e-11 * (width + 2) + 4e-10
+        self.costly = used.size > 256
+        self.seconds_an_element = 2e-11 * used.size + 3e-10
 
-    def _append(self, new: IndexArray) -> None:
-        d = self._width
-        rows = self._right.extend(new.size)
+    def _lay_out(self, samples: IndexArray, first: int, dense: FloatArray) -> None:
+        for s in range(0, samples.size, 256):
+            X, rows = contiguous_rows(self._X, samples[s : s + 256])
+            tiles.lay_out(X, rows, self._used, self._centre, first + s, dense)
 
-        def fill(s: int, e: int) -> None:
-            X, samples = contiguous_rows(self._X, new[s:e])
-            tiles.centred_rows(X, samples, self._used, self._centre, rows[s:e])
+    def _width(self, k: int) -> int:  # noqa: ARG002
+        # of few rows at once: it is the columns' features that have to stay in cache
+        return LANES * max(1, min(8, 256 // max(1, self._n_features)))
 
-        for_ranges(fill, new.size, 256, work=1e-9 * new.size * d)
-        rows[:, d] = self._squares[new]
-        rows[:, d + 1] = 1.0
-
-    def _left(self, columns: IndexArray) -> FloatArray:
-        d = self._width
-        W: FloatArray = self._right.view[columns]
-        if self._rbf:
-            W[:, :d] *= np.float32(2 * self._scale)
-            W[:, d] = -self._scale
-            W[:, d + 1] = -self._scale * self._squares[self.samples[columns]]
-        else:
-            W[:, :d] *= np.float32(self._scale)
-            W[:, d] = 0.0
-            W[:, d + 1] = self._coef0
-        return W
+    def _left(self, columns: IndexArray) -> tuple[FloatArray, FloatArray]:
+        """The features of some columns as rows, times the factor, and the terms of these; padded."""
+        k = len(columns)
+        W = np.zeros((-(-k // ROWS_AT_ONCE) * ROWS_AT_ONCE, self._n_features), np.float32)
+        tiles.take_out(self._tiles, columns, W)
+        terms = np.zeros(len(W), np.float32)
+        terms[:k] = self._row_terms[self.samples[columns]]
+        return W, terms
 
     def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
-        q = len(columns)
-        W, X = self._left(columns), self._right.view[columns]
-        if self._width > _SYMMETRY_PAYS:
-            for_ranges(
-                lambda s, e: tiles.symmetric_block(
-                    W, X, out, s, e, self._form, self._degree, _BAND, scratch(_BAND * q)
-                ),
-                q, _BAND, work=0.5 * self.seconds_an_element * q * q,
-            )  # fmt: skip
-        else:
-            for_ranges(
-                lambda s, e: tiles.dense_block(W, X, out, s, e, self._form, self._degree),
-                q, 16, work=self.seconds_an_element * q * q,
-            )  # fmt: skip
+        q, symmetric = len(columns), self._n_features > _SYMMETRY_PAYS
+        X, terms = self._left(columns)
+        W, column_terms = X * self._factor, self._terms_of(self.samples[columns])
+        for_ranges(
+            lambda s, e: tiles.dense_block(
+                W, terms, X, column_terms, out, s, e, symmetric, self._form, self._degree,
+                scratch((len(W) + self._n_features) * LANES),
+            ),
+            -(-q // LANES), 1, work=(0.6 if symmetric else 1.0) * self.seconds_an_element * q * q,
+        )  # fmt: skip
         if self._rbf:
             np.fill_diagonal(out, 1.0)
 
-    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
-        W, X = self._left(columns), self._right.view
-        k, m = len(columns), self.samples.size
-        width = _tile_width(k)
-        for_ranges(
-            lambda s, e: tiles.dense_rows(
-                W, X, coef, to.F, to.begin + s, to.begin + e, self._form, self._degree, to.stored, to.starts, to.cache,
-                width, scratch(k * width),
-            ),
-            m - to.begin, width, work=self.seconds_an_element * k * (m - to.begin),
-        )  # fmt: skip
+    def _tile_loop(self, columns: IndexArray) -> Callable[..., None]:
+        W, terms = self._left(columns)
+        W *= self._factor
+        return functools.partial(tiles.dense_rows, W, len(columns), terms)
+
+
+# features of a part whose products are summed up before the next part's: its tile, 61 kB, is read again and again
+_FEATURES_A_PART = 240
 
 
 class Nonzeros:
@@ -352,100 +406,59 @@ class Nonzeros:
     def __init__(self, X: FloatArray, used: IndexArray, counts: IndexArray) -> None:
         n = X.shape[0]
         self.n_features = used.size
-        self.begins: IndexArray = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-        self.ends = self.begins.copy()
+        self.bounds: IndexArray = np.zeros((n, 1 + max(1, -(-used.size // _FEATURES_A_PART))), np.int64)
+        self.bounds[1:, 0] = np.cumsum(counts)[:-1]
         self.indices: npt.NDArray[np.uint32] = np.empty(int(counts.sum()), np.uint32)
         self.values: FloatArray = np.empty(self.indices.size, np.float32)
         self.squares: FloatArray = np.empty(n)
 
         def fill(s: int, e: int) -> None:
-            tiles.nonzeros_of(X, used, s, e, self.ends, self.indices, self.values, self.squares)
+            tiles.nonzeros_of(X, used, s, e, _FEATURES_A_PART, self.bounds, self.indices, self.values, self.squares)
 
         for_ranges(fill, n, 256, work=1e-9 * n * used.size)
 
     @property
-    def parts(self) -> tuple[IndexArray, IndexArray, npt.NDArray[np.uint32], FloatArray]:
-        """Where rows begin and end, indices, values."""
-        return self.begins, self.ends, self.indices, self.values
+    def arrays(self) -> tuple[IndexArray, npt.NDArray[np.uint32], FloatArray]:
+        """Where the parts of rows begin and end, indices, values."""
+        return self.bounds, self.indices, self.values
 
 
-class MostlyZeroPool(CachedPool):
-    """Rows of dense features most of which are 0: a row gives what it has besides 0, columns are laid out by feature.
-
-    Products of what is 0 are left out, others come in the same order as in a dense product; the sums of 64 columns
-    stay in registers (`solver.simd.sparse_dots`).
-    """
+class MostlyZeroPool(_TilePool):
+    """Rows of features most of which are 0: products of what is 0 are left out, others come in the same order."""
 
     costly = True
 
     def __init__(self, nonzeros: Nonzeros, kind: str, gamma: float, degree: int, coef0: float) -> None:
-        super().__init__(nonzeros.begins.size)
+        super().__init__(len(nonzeros.bounds), nonzeros.n_features, nonzeros.squares, kind, gamma, degree, coef0)
         self._nonzeros = nonzeros
-        self._rbf = kind == "rbf"
-        self._form = _FORMS[kind]
-        self._degree = degree
-        scale = gamma * LOG2_E if self._rbf else gamma
-        self._factor = np.float32(2 * scale if self._rbf else scale)
-        # of every sample, as a row and as a column
-        if self._rbf:
-            self._row_terms = self._column_terms = (-scale * nonzeros.squares).astype(np.float32)
-        else:
-            self._row_terms = np.full(self.n_samples, coef0, np.float32)
-            self._column_terms = np.zeros(self.n_samples, np.float32)
-        self._dense = _Growing(-(-self.n_samples // LANES), nonzeros.n_features * LANES, np.float32)
-        self.seconds_an_element = 5e-11 * nonzeros.values.size / max(1, self.n_samples) + 1e-9
+        self.seconds_an_element = 4e-11 * nonzeros.values.size / max(1, self.n_samples) + 1e-9
 
-    def _append(self, new: IndexArray) -> None:
-        before = self.samples.size - new.size
-        self._dense.extend(-(-self.samples.size // LANES) - self._dense.size)
-        dense = self._columns_by_feature
-
-        def fill(s: int, e: int) -> None:
-            # whole tiles, but for columns that the first of them had already
-            fresh = s if s * LANES >= before else s + 1
-            dense[fresh:e] = 0
-            begin, end = max(before, s * LANES), min(self.samples.size, e * LANES)
-            tiles.spread(*self._nonzeros.parts, new[begin - before : end - before], begin, dense)
-
-        first = before // LANES
-        for_ranges(lambda s, e: fill(first + s, first + e), len(dense) - first, 1, work=2e-10 * dense[first:].size)
-
-    @property
-    def _columns_by_feature(self) -> FloatArray:
-        return self._dense.view.reshape(-1, self._nonzeros.n_features, LANES)
+    def _lay_out(self, samples: IndexArray, first: int, dense: FloatArray) -> None:
+        tiles.spread(*self._nonzeros.arrays, samples, first, dense)
 
     def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
         samples = self.samples[columns]
-        q, d = samples.size, self._nonzeros.n_features
-        rows, terms = self._row_terms[samples], self._column_terms[samples]
+        q, d = samples.size, self._n_features
+        row_terms, column_terms = self._row_terms[samples], self._terms_of(samples)
 
         def fill(begin: int, end: int) -> None:
             space = scratch((d + q) * LANES)
             dense, products = space[: d * LANES].reshape(1, d, LANES), space[d * LANES :]
-            for s in range(begin, end, LANES):
+            for s in range(begin, end):
                 tiles.mostly_zero_block(
-                    *self._nonzeros.parts, samples, self._factor, rows, terms, out, s, min(end, s + LANES), self._form,
+                    *self._nonzeros.arrays, samples, self._factor, row_terms, column_terms, out, s * LANES, self._form,
                     self._degree, dense, products,
                 )  # fmt: skip
 
-        for_ranges(fill, q, LANES, work=self.seconds_an_element * q * q)
+        for_ranges(fill, -(-q // LANES), 1, work=0.6 * self.seconds_an_element * q * q)
         if self._rbf:
             np.fill_diagonal(out, 1.0)
 
-    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+    def _tile_loop(self, columns: IndexArray) -> Callable[..., None]:
         samples = self.samples[columns]
-        k, m = samples.size, self.samples.size
-        width = max(LANES, _tile_width(k) // LANES * LANES)
-        rows, terms, dense = self._row_terms[samples], self._column_terms[self.samples], self._columns_by_feature
-        begin = to.begin // LANES * LANES
-        for_ranges(
-            lambda s, e: tiles.mostly_zero_rows(
-                *self._nonzeros.parts, samples, self._factor, rows, dense, terms, coef, to.F,
-                max(to.begin, begin + s), begin + e, self._form, self._degree, to.stored, to.starts, to.cache, width,
-                scratch(k * width),
-            ),
-            m - begin, width, work=self.seconds_an_element * k * (m - begin),
-        )  # fmt: skip
+        return functools.partial(
+            tiles.mostly_zero_rows, *self._nonzeros.arrays, samples, self._factor, self._row_terms[samples]
+        )
 
 
 class BinaryPool(CachedPool):

@@ -11,13 +11,21 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from solver.simd import LANES, exp2_nonpositive, exp2_nonpositive_double, popcount, sparse_dots
+from solver.simd import (
+    LANES,
+    ROWS_AT_ONCE,
+    dense_dots,
+    exp2_nonpositive,
+    exp2_nonpositive_double,
+    popcount,
+    sparse_dots,
+)
 
 __all__ = [
     "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "add_sparse_rows", "add_sparse_scores", "binary_block",
-    "binary_rows", "centred_rows", "centred_squares", "count_not_below", "dense_block", "dense_rows", "exact_sums",
-    "gather_rows", "list_by_feature", "look_at_features", "mostly_zero_block", "mostly_zero_rows", "nonzeros_of",
-    "sparse_block", "sparse_rows", "spread", "symmetric_block",
+    "binary_rows", "centred_squares", "count_not_below", "dense_block", "dense_rows", "exact_sums", "gather_rows",
+    "lay_out", "list_by_feature", "look_at_features", "mostly_zero_block", "mostly_zero_rows", "nonzeros_of",
+    "sparse_block", "sparse_rows", "spread", "take_out",
 ]  # fmt: skip
 
 # what turns the tile's matrix product into kernel values
@@ -51,12 +59,14 @@ def _transform(values: Any, form: int, degree: int) -> None:
 
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)
-def _fold(tile: Any, width: Any, first: Any, last: Any, coef: Any, F: Any, s: Any, exponential: bool) -> None:
-    """F[s:s+width] += coef[first:last] · rows first … last of the tile, four rows a pass."""
+def _fold(
+    tile: Any, width: Any, origin: Any, first: Any, last: Any, coef: Any, F: Any, s: Any, exponential: bool
+) -> None:
+    """F[s:s+width] += coef[first:last] · rows first … last, four rows a pass; the tile begins with row ``origin``."""
     r = first
     while r + _4 <= last:
         c0, c1, c2, c3 = coef[r], coef[r + _1], coef[r + _2], coef[r + _3]
-        b0 = r * width
+        b0 = (r - origin) * width
         b1 = b0 + width
         b2 = b1 + width
         b3 = b2 + width
@@ -75,7 +85,7 @@ def _fold(tile: Any, width: Any, first: Any, last: Any, coef: Any, F: Any, s: An
         r += _4
     while r < last:
         c0 = coef[r]
-        b0 = r * width
+        b0 = (r - origin) * width
         if exponential:
             for t in range(_0, width):
                 F[s + t] += np.float64(c0 * exp2_nonpositive(tile[b0 + t]))
@@ -87,13 +97,14 @@ def _fold(tile: Any, width: Any, first: Any, last: Any, coef: Any, F: Any, s: An
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)
 def _fold_stored(
-    tile: Any, width: Any, last: Any, coef: Any, F: Any, s: Any, exponential: bool, starts: Any, cache: Any
-) -> None:
-    """As ``_fold`` for rows 0 … last, and write the kernel values to ``cache[starts[r] + s …]``."""
-    r = _0
+    tile: Any, width: Any, origin: Any, first: Any, last: Any, coef: Any, F: Any, s: Any, exponential: bool,
+    starts: Any, cache: Any,
+) -> None:  # fmt: skip
+    """As ``_fold``, and write the kernel values to ``cache[starts[r] + s …]``."""
+    r = first
     while r + _4 <= last:
         c0, c1, c2, c3 = coef[r], coef[r + _1], coef[r + _2], coef[r + _3]
-        b0 = r * width
+        b0 = (r - origin) * width
         b1 = b0 + width
         b2 = b1 + width
         b3 = b2 + width
@@ -120,7 +131,7 @@ def _fold_stored(
         r += _4
     while r < last:
         c0 = coef[r]
-        b0 = r * width
+        b0 = (r - origin) * width
         o0 = starts[r] + s
         for t in range(_0, width):
             x0 = tile[b0 + t]
@@ -138,25 +149,35 @@ def _finish_tile(
 ) -> None:  # fmt: skip
     if form != EXP2:
         _transform(tile[: rows * width], form, degree)
-    _fold_stored(tile, width, stored, coef, F, s, form == EXP2, starts, cache)
-    _fold(tile, width, stored, rows, coef, F, s, form == EXP2)
+    _fold_stored(tile, width, _0, _0, stored, coef, F, s, form == EXP2, starts, cache)
+    _fold(tile, width, _0, stored, rows, coef, F, s, form == EXP2)
+
+
+_LANES = np.uint64(LANES)
+_ROWS_AT_ONCE = np.uint64(ROWS_AT_ONCE)
 
 
 @njit(cache=True, nogil=True)
 def dense_rows(
-    W: Any, X: Any, coef: Any, F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any,
-    cache: Any, tile_width: int, tile: Any,
+    W: Any, samples: int, row_terms: Any, dense: Any, column_terms: Any, coef: Any, F: Any, begin: int, end: int,
+    form: int, degree: int, stored: int, starts: Any, cache: Any, tile_width: int, tile: Any,
 ) -> None:  # fmt: skip
     """Compute kernel rows of dense samples over columns begin … end and add ``coef · rows`` to F.
 
     Parameters
     ----------
     W : (k, d) float32
-        The rows' side of the product.
-    X : (n, d) float32
-        The columns' side.
-    coef : (k,) float32
+        The rows' side of the product, padded to a multiple of ``ROWS_AT_ONCE``.
+    samples : int
+        Rows without padding.
+    row_terms, column_terms : float32
+        Added to the products of each row and column; also padded, the latter to a multiple of ``LANES``.
+    dense : (tiles, d, LANES) float32
+        The columns, as ``lay_out`` does it.
+    coef : (samples,) float32
     F : (n,) float64, updated
+    begin, end : int
+        ``begin`` is a multiple of ``LANES``, or the tile is computed from one on.
     form, degree : int
         Function that turns a product into a kernel value.
     stored : int
@@ -165,63 +186,92 @@ def dense_rows(
         Where their column 0 lies in the cache.
     cache : flat float32
     tile_width : int
-        Columns of a tile.
+        Columns of a tile, a multiple of ``LANES``.
     tile : flat float32
-        Work space of at least ``k * tile_width``.
+        Work space of at least ``ROWS_AT_ONCE * tile_width``.
     """
-    k = W.shape[0]
-    for s in range(begin, end, tile_width):
-        e = min(end, s + tile_width)
-        np.dot(W, X[s:e].T, out=tile[: k * (e - s)].reshape(k, e - s))
-        _finish_tile(
-            tile, np.uint64(k), np.uint64(e - s), coef, F, np.uint64(s), form, degree, np.uint64(stored), starts, cache
-        )
+    d = np.uint64(W.shape[1])
+    rows, columns = W.reshape(-1), dense.reshape(-1)
+    k, kept = np.uint64(samples), np.uint64(stored)
+    s = begin
+    while s < end:
+        first = s // LANES
+        e = min(end, first * LANES + tile_width)
+        last = (e + LANES - 1) // LANES
+        stride = np.uint64(last - first) * _LANES
+        width, at = np.uint64(e - s), np.uint64(s)
+        for r in range(_0, k, _ROWS_AT_ONCE):
+            for b in range(first, last):
+                column, o = np.uint64(b) * _LANES, np.uint64(b - first) * _LANES
+                dense_dots(rows, r, d, row_terms, columns, column * d, column_terms, column, tile, o, stride)
+            _narrow(tile, _ROWS_AT_ONCE, stride, np.uint64(s - first * LANES), width)
+            if form != EXP2:
+                _transform(tile[: _ROWS_AT_ONCE * width], form, degree)
+            rest = min(k, r + _ROWS_AT_ONCE)
+            middle = max(r, min(rest, kept))
+            _fold_stored(tile, width, r, r, middle, coef, F, at, form == EXP2, starts, cache)
+            _fold(tile, width, r, middle, rest, coef, F, at, form == EXP2)
+        s = e
 
 
 @njit(cache=True, nogil=True)
-def dense_block(W: Any, X: Any, block: Any, begin: int, end: int, form: int, degree: int) -> None:
-    """Fill rows begin … end of a kernel block ``form(W Xᵀ)``."""
-    out = block[begin:end]
-    np.dot(W[begin:end], X.T, out=out)
-    _transform(out.reshape(-1), form, degree)
+def _narrow(tile: Any, k: Any, stride: Any, offset: Any, width: Any) -> None:
+    """Move the parts ``[offset, offset + width)`` of k rows of ``stride`` together."""
+    if stride != width:
+        for r in range(_0, k):
+            for t in range(_0, width):
+                tile[r * width + t] = tile[r * stride + offset + t]
 
 
 @njit(cache=True, nogil=True)
-def symmetric_block(
-    W: Any, X: Any, block: Any, begin: int, end: int, form: int, degree: int, band: int, work: Any
-) -> None:
-    """As ``dense_block`` for a symmetric result: a band of rows is computed from its diagonal on and mirrored.
+def dense_block(
+    W: Any, row_terms: Any, X: Any, column_terms: Any, block: Any, begin: int, end: int, symmetric: bool, form: int,
+    degree: int, tile: Any,
+) -> None:  # fmt: skip
+    """Fill columns of the (q, q) kernel block of some samples, tiles begin … end of them.
 
     Parameters
     ----------
-    begin, end : int
-        Rows; ``begin`` is a multiple of ``band``.
-    work : flat float32
-        Work space of at least ``band * q``.
+    W, row_terms, column_terms
+        As of ``dense_rows``.
+    X : (at least q, d) float32
+        The columns' side.
+    symmetric : bool
+        Compute from the diagonal down and mirror that, which costs less than products of many features.
+    tile : flat float32
+        Work space of at least ``(len(W) + d) * LANES``.
     """
-    q = block.shape[1]
-    flat = block.reshape(-1)
-    for s in range(begin, end, band):
-        e = min(end, s + band)
-        values = work[: (e - s) * (q - s)]
-        np.dot(W[s:e], X[s:].T, out=values.reshape(e - s, q - s))
-        _transform(values, form, degree)
-        _mirror(values, flat, np.uint64(q), np.uint64(s), np.uint64(e))
+    k, d, q = np.uint64(W.shape[0]), np.uint64(W.shape[1]), np.uint64(block.shape[0])
+    rows, features, out = W.reshape(-1), X.reshape(-1), block.reshape(-1)
+    columns, values = tile[: d * _LANES], tile[d * _LANES :]
+    for b in range(np.uint64(begin), np.uint64(end)):
+        first = b * _LANES
+        width = min(_LANES, q - first)
+        if width < _LANES:
+            columns[:] = 0
+        for t in range(_0, width):
+            o = (first + t) * d
+            for j in range(_0, d):
+                columns[j * _LANES + t] = features[o + j]
+        top = first if symmetric else _0
+        for r in range(top, k, _ROWS_AT_ONCE):
+            dense_dots(rows, r, d, row_terms, columns, _0, column_terms, first, values, (r - top) * _LANES, _LANES)
+        _transform(values[: (q - top) * _LANES], form, degree)
+        _place(values, out, q, top, first, width, symmetric)
 
 
 @njit(cache=True, nogil=True)
-def _mirror(values: Any, flat: Any, q: Any, s: Any, e: Any) -> None:
-    """Write rows s … e, given from column s on, into a flat (q, q) matrix and its transpose."""
-    width = q - s
-    for r in range(s, e):
-        o = r * q + s
-        a = (r - s) * width
+def _place(values: Any, flat: Any, q: Any, top: Any, first: Any, width: Any, symmetric: bool) -> None:
+    """Write columns first … first + width, given from row ``top`` on, into a (q, q) matrix, and mirror them."""
+    for r in range(top, q):
+        a, o = (r - top) * _LANES, r * q + first
         for t in range(_0, width):
             flat[o + t] = values[a + t]
-    for t in range(e - s, width):
-        o = (s + t) * q
-        for r in range(s, e):
-            flat[o + r] = values[(r - s) * width + t]
+    if symmetric:
+        for t in range(_0, width):
+            o = (first + t) * q
+            for r in range(first + width, q):
+                flat[o + r] = values[(r - top) * _LANES + t]
 
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)
@@ -376,9 +426,6 @@ def add_sparse_scores(indptr: Any, indices: Any, data: Any, rows: Any, w: Any, F
         F[t] += (a + b) + (c + d)
 
 
-_LANES = np.uint64(LANES)
-
-
 @njit(cache=True, nogil=True)
 def look_at_features(X: Any, begin: int, end: int, differs: Any, filled: Any) -> None:
     """Note which features are not the same in rows begin … end as in row 0, and how many of each row are not 0."""
@@ -393,13 +440,16 @@ def look_at_features(X: Any, begin: int, end: int, differs: Any, filled: Any) ->
 
 
 @njit(cache=True, nogil=True)
-def nonzeros_of(X: Any, used: Any, begin: int, end: int, ends: Any, indices: Any, values: Any, squares: Any) -> None:
+def nonzeros_of(
+    X: Any, used: Any, begin: int, end: int, per_part: int, bounds: Any, indices: Any, values: Any, squares: Any
+) -> None:
     """Write what rows begin … end hold besides 0 in the features ``used``, and their squared norms in float64.
 
-    Row i goes to ``indices[ends[i]:]`` and ``values[ends[i]:]``; ``ends[i]`` becomes the end of what was written.
+    Row i goes to ``indices[bounds[i, 0]:]`` and ``values[bounds[i, 0]:]``; ``bounds[i, c]`` becomes the end of what it
+    has in the first c times ``per_part`` features.
     """
     for i in range(begin, end):
-        z = ends[i]
+        z = bounds[i, 0]
         total = 0.0
         for j in range(used.size):
             x = X[i, used[j]]
@@ -408,20 +458,46 @@ def nonzeros_of(X: Any, used: Any, begin: int, end: int, ends: Any, indices: Any
                 values[z] = x
                 total += np.float64(x) * np.float64(x)
                 z += 1
-        ends[i] = z
+            if j % per_part == per_part - 1:
+                bounds[i, j // per_part + 1] = z
+        bounds[i, -1] = z
         squares[i] = total
 
 
 @njit(cache=True, nogil=True)
-def spread(begins: Any, ends: Any, indices: Any, values: Any, samples: Any, first: int, dense: Any) -> None:
-    """Lay samples out by feature, ``LANES`` side by side: as columns first, first + 1, … of a flat zeroed array."""
+def spread(bounds: Any, indices: Any, values: Any, samples: Any, first: int, dense: Any) -> None:
+    """Lay samples out by feature, ``LANES`` side by side: as columns first, first + 1, … of a zeroed array."""
     d = np.uint64(dense.shape[1])
     flat = dense.reshape(-1)
     for i in range(samples.size):
         column = np.uint64(first + i)
         place = (column // _LANES * d) * _LANES + column % _LANES
-        for z in range(begins[samples[i]], ends[samples[i]]):
+        for z in range(bounds[samples[i], 0], bounds[samples[i], -1]):
             flat[place + np.uint64(indices[z]) * _LANES] = values[z]
+
+
+@njit(cache=True, nogil=True)
+def lay_out(X: Any, samples: Any, used: Any, centre: Any, first: int, dense: Any) -> None:
+    """As ``spread`` for ``X[samples, used] - centre[used]``."""
+    d = np.uint64(dense.shape[1])
+    flat = dense.reshape(-1)
+    for i in range(samples.size):
+        row, column = samples[i], np.uint64(first + i)
+        place = (column // _LANES * d) * _LANES + column % _LANES
+        for j in range(used.size):
+            flat[place + np.uint64(j) * _LANES] = X[row, used[j]] - centre[used[j]]
+
+
+@njit(cache=True, nogil=True)
+def take_out(dense: Any, columns: Any, out: Any) -> None:
+    """Copy some of the columns that ``lay_out`` or ``spread`` laid out into the rows of ``out``."""
+    d = np.uint64(dense.shape[1])
+    flat = dense.reshape(-1)
+    for i in range(columns.size):
+        column = np.uint64(columns[i])
+        place = (column // _LANES * d) * _LANES + column % _LANES
+        for j in range(_0, d):
+            out[i, j] = flat[place + j * _LANES]
 
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)
@@ -442,16 +518,16 @@ def _finish_products(
 
 @njit(cache=True, nogil=True)
 def mostly_zero_rows(
-    begins: Any, ends: Any, indices: Any, values: Any, samples: Any, factor: Any, row_terms: Any, dense: Any,
-    column_terms: Any, coef: Any, F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any,
-    cache: Any, tile_width: int, tile: Any,
+    bounds: Any, indices: Any, values: Any, samples: Any, factor: Any, row_terms: Any, dense: Any, column_terms: Any,
+    coef: Any, F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any, cache: Any,
+    tile_width: int, tile: Any,
 ) -> None:  # fmt: skip
     """As ``dense_rows`` for rows of which only what is not 0 is given.
 
     Parameters
     ----------
-    begins, ends : int64
-        Where each sample begins and ends in ``indices`` and ``values``.
+    bounds : int64
+        Where each part of each sample begins and ends in ``indices`` and ``values``.
     samples : (k,) int64
         The rows.
     factor, row_terms, column_terms : float32
@@ -472,14 +548,19 @@ def mostly_zero_rows(
         e = min(end, first * LANES + tile_width)
         last = (e + LANES - 1) // LANES
         stride = np.uint64(last - first) * _LANES
+        tile[: np.uint64(k) * stride] = 0
         for b in range(first, last):
-            base, o = np.uint64(b) * lines, np.uint64(b - first) * _LANES
-            for r in range(k):
-                row = samples[r]
-                sparse_dots(
-                    indices, values, np.uint64(begins[row]), np.uint64(ends[row]), flat, base, tile,
-                    np.uint64(r) * stride + o,
-                )  # fmt: skip
+            _add_sparse_dots(
+                bounds,
+                indices,
+                values,
+                samples,
+                flat,
+                np.uint64(b) * lines,
+                tile,
+                np.uint64(b - first) * _LANES,
+                stride,
+            )
         width = np.uint64(e - s)
         _finish_products(
             tile, np.uint64(k), stride, np.uint64(s - first * LANES), width, factor, row_terms, column_terms,
@@ -490,28 +571,40 @@ def mostly_zero_rows(
 
 
 @njit(cache=True, nogil=True)
-def mostly_zero_block(
-    begins: Any, ends: Any, indices: Any, values: Any, samples: Any, factor: Any, terms: Any, column_terms: Any,
-    block: Any, begin: int, end: int, form: int, degree: int, dense: Any, products: Any,
-) -> None:  # fmt: skip
-    """Fill columns begin … end, at most ``LANES``, of the (q, q) kernel block of some samples.
+def _add_sparse_dots(
+    bounds: Any, indices: Any, values: Any, samples: Any, flat: Any, base: Any, tile: Any, place: Any, stride: Any
+) -> None:
+    """Add the products of some rows with ``LANES`` columns to a tile; by parts of the features, which stay in cache."""
+    for c in range(bounds.shape[1] - 1):
+        for r in range(samples.size):
+            row = samples[r]
+            sparse_dots(
+                indices, values, np.uint64(bounds[row, c]), np.uint64(bounds[row, c + 1]), flat, base, tile,
+                np.uint64(r) * stride + place,
+            )  # fmt: skip
 
-    ``dense`` of (1, features, LANES) and ``products`` of at least ``q * LANES`` are work space.
+
+@njit(cache=True, nogil=True)
+def mostly_zero_block(
+    bounds: Any, indices: Any, values: Any, samples: Any, factor: Any, terms: Any, column_terms: Any, block: Any,
+    begin: int, form: int, degree: int, dense: Any, products: Any,
+) -> None:  # fmt: skip
+    """Fill the columns from ``begin`` on, at most ``LANES``, of a symmetric kernel block, and mirror them.
+
+    Only from the diagonal down. ``dense`` of (1, features, LANES) and ``products`` of at least ``q * LANES`` are work
+    space.
     """
     dense[:] = 0
-    spread(begins, ends, indices, values, samples[begin:end], 0, dense)
-    flat = dense.reshape(-1)
-    width, first = np.uint64(end - begin), np.uint64(begin)
-    q = np.uint64(samples.size)
-    out = block.reshape(-1)
-    for r in range(_0, q):
-        row = samples[r]
-        sparse_dots(indices, values, np.uint64(begins[row]), np.uint64(ends[row]), flat, _0, products, r * _LANES)
-    _finish_products(products, q, _LANES, _0, width, factor, terms, column_terms, first)
-    _transform(products[: q * width], form, degree)
-    for r in range(_0, q):
-        for t in range(_0, width):
-            out[r * q + first + t] = products[r * width + t]
+    end = min(samples.size, begin + LANES)
+    spread(bounds, indices, values, samples[begin:end], 0, dense)
+    first, q = np.uint64(begin), np.uint64(samples.size)
+    rows = q - first
+    out = products[: rows * _LANES]
+    out[:] = 0
+    _add_sparse_dots(bounds, indices, values, samples[begin:], dense.reshape(-1), _0, out, _0, _LANES)
+    _finish_products(out, rows, _LANES, _0, _LANES, factor, terms[begin:], column_terms, first)
+    _transform(out, form, degree)
+    _place(out, block.reshape(-1), q, first, first, min(_LANES, rows), True)
 
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)
@@ -660,15 +753,6 @@ def exact_sums(dots: Any, a: Any, b: Any, scale: float, coefficients: Any, sums:
         c, own, o = coefficients[r], a[r], r * m
         for t in range(_0, m):
             sums[t] += c * exp2_nonpositive_double(scale * ((2.0 * flat[o + t] - own) - b[t]))
-
-
-@njit(cache=True, nogil=True)
-def centred_rows(X: Any, samples: Any, used: Any, centre: Any, out: Any) -> None:
-    """out[i, :used.size] = X[samples[i], used] - centre[used] in float32."""
-    for i in range(samples.size):
-        row = samples[i]
-        for j in range(used.size):
-            out[i, j] = X[row, used[j]] - centre[used[j]]
 
 
 @njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, nogil=True)

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  # the BLAS that Numba's dot calls: loaded before threads are counted
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from solver.aligned import aligned_empty
 from solver.typing import FloatArray
 
 __all__ = ["for_ranges", "run_all", "scratch", "single_threaded_blas", "thread_count"]
@@ -209,6 +210,6 @@ def scratch(size: int) -> FloatArray:
     """Return this thread's float32 work space of at least ``size`` elements (kept: fresh pages are dear)."""
     buffer: FloatArray | None = getattr(_local, "buffer", None)
     if buffer is None or buffer.size < size:
-        buffer = np.empty(size, np.float32)
+        buffer = aligned_empty(size, np.float32)
         _local.buffer = buffer
     return buffer

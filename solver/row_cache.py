@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 
+from solver.aligned import aligned_empty
 from solver.arrays import available_memory
 from solver.typing import FloatArray, IndexArray
 
@@ -32,10 +33,10 @@ class Arena:
         """Lend a buffer of at least so many elements; the flag tells whether it has to be given back."""
         with self._lock:
             if self._lent:
-                return np.empty(elements, np.float32), False
+                return aligned_empty(elements, np.float32), False
             if self._buffer is None or self._buffer.size < elements:
                 self._buffer = None  # free before allocating: never both at once
-                self._buffer = np.empty(elements, np.float32)
+                self._buffer = aligned_empty(elements, np.float32)
             self._lent = True
             return self._buffer, True
 
@@ -50,7 +51,7 @@ class Arena:
             if self._lent:
                 return
             if self._buffer is None or self._buffer.nbytes < n_bytes:
-                self._buffer = np.empty(max(1, n_bytes // 4), np.float32)
+                self._buffer = aligned_empty(max(1, n_bytes // 4), np.float32)
             self._buffer[: n_bytes // 4 : 1024] = 0.0
 
     def release(self) -> None:

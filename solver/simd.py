@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "exp2_nonpositive", "exp2_nonpositive_double", "fast_max", "fast_min", "popcount", "sparse_dots"]
+__all__ = [
+    "LANES", "ROWS_AT_ONCE", "dense_dots", "exp2_nonpositive", "exp2_nonpositive_double", "fast_max", "fast_min",
+    "popcount", "sparse_dots",
+]  # fmt: skip
 
 CONTRACT = {"contract", "nnan", "ninf", "nsz"}
 
@@ -104,69 +108,147 @@ def fast_min(context: Any, a: Any, b: Any) -> Any:
     return _select("<")(context, a, b)
 
 
-# columns that `sparse_dots` computes at once: four of the widest registers, whose sums stay in them
+# columns that lie side by side, feature by feature: four of the widest registers
 LANES = 64
-_REGISTERS = 4
+_VECTORS = 4
+_WIDTH = LANES // _VECTORS
+
+# rows of a dense product that are computed at once
+ROWS_AT_ONCE = 4
+
+# so many vectors of each of these rows have their sums in registers: all where there are 32 registers of 512 bits
+_VECTORS_AT_ONCE = _VECTORS if get_host_cpu_features().get("avx512f") else 1
+
+
+def _array(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    return context.make_array(kind)(context, builder, value).data
+
+
+def _lanes(builder: Any, pointer: Any, offset: Any, k: int) -> Any:
+    """Address of the k-th vector of what begins at ``pointer[offset]``."""
+    at = builder.gep(pointer, [builder.add(offset, ir.Constant(ir.IntType(64), k * _WIDTH))])
+    return builder.bitcast(at, ir.VectorType(ir.FloatType(), _WIDTH).as_pointer())
+
+
+def _load(builder: Any, pointer: Any, offset: Any, k: int) -> Any:
+    vector = builder.load(_lanes(builder, pointer, offset, k))
+    vector.align = 4
+    return vector
+
+
+def _repeat(builder: Any, value: Any) -> Any:
+    vector = ir.VectorType(ir.FloatType(), _WIDTH)
+    i32 = ir.IntType(32)
+    repeated = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(i32, 0))
+    return builder.shuffle_vector(repeated, repeated, ir.Constant(ir.VectorType(i32, _WIDTH), None))
+
+
+def _sum_products(builder: Any, first: Any, last: Any, sums: list[Any], products: Any) -> list[Any]:
+    """``sums`` plus the products of the pairs of ``products(z)`` over z = first … last, all in registers."""
+    i64 = ir.IntType(64)
+    entry = builder.block
+    loop, done = builder.append_basic_block("product"), builder.append_basic_block("sums")
+    builder.cbranch(builder.icmp_unsigned("<", first, last), loop, done)
+    builder.position_at_end(loop)
+    z = builder.phi(i64)
+    z.add_incoming(first, entry)
+    totals = [builder.phi(start.type) for start in sums]
+    following = [
+        builder.fadd(total, builder.fmul(a, b, flags=("contract",)), flags=("contract",))
+        for total, (a, b) in zip(totals, products(z), strict=True)
+    ]
+    after = builder.add(z, ir.Constant(i64, 1))
+    z.add_incoming(after, loop)
+    for total, start, new in zip(totals, sums, following, strict=True):
+        total.add_incoming(start, entry)
+        total.add_incoming(new, loop)
+    builder.cbranch(builder.icmp_unsigned("<", after, last), loop, done)
+    builder.position_at_end(done)
+    results = [builder.phi(start.type) for start in sums]
+    for result, start, new in zip(results, sums, following, strict=True):
+        result.add_incoming(start, entry)
+        result.add_incoming(new, loop)
+    return results
 
 
 @intrinsic
 def sparse_dots(
     _context: Any, indices: Any, values: Any, begin: Any, end: Any, dense: Any, base: Any, out: Any, place: Any
 ) -> Any:
-    """out[place + t] = sum of values[z] * dense[base + LANES * indices[z] + t] over z = begin … end, for all lanes t.
+    """out[place + t] += sum of values[z] * dense[base + LANES * indices[z] + t] over z = begin … end, for all lanes t.
 
     All arrays are flat, ``values``, ``dense`` and ``out`` float32, the numbers uint64. LLVM is given whole vectors to
     work on: it does not find out by itself that the sums of a loop over ``z`` could stay in registers.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64 = ir.IntType(32), ir.IntType(64)
-        vector = ir.VectorType(ir.FloatType(), LANES // _REGISTERS)
-        nothing = ir.Constant(vector, [0.0] * vector.count)
+        i64 = ir.IntType(64)
+        indices_at, values_at, dense_at, out_at = (
+            _array(context, builder, signature.args[k], args[k]) for k in (0, 1, 4, 6)
+        )
+        _, _, begin, end, _, base, _, place = args
 
-        def data(k: int) -> Any:
-            return context.make_array(signature.args[k])(context, builder, args[k]).data
+        def products(z: Any) -> Any:
+            feature = builder.zext(builder.load(builder.gep(indices_at, [z])), i64)
+            value = _repeat(builder, builder.load(builder.gep(values_at, [z])))
+            line = builder.add(base, builder.mul(feature, ir.Constant(i64, LANES)))
+            return [(value, _load(builder, dense_at, line, k)) for k in range(_VECTORS)]
 
-        first, last, start = args[2], args[3], builder.gep(data(4), [args[5]])
-        target = builder.bitcast(builder.gep(data(6), [args[7]]), vector.as_pointer())
-        indices_at, values_at = data(0), data(1)
-        entry = builder.block
-        loop, done = builder.append_basic_block("product"), builder.append_basic_block("sums")
-        builder.cbranch(builder.icmp_unsigned("<", first, last), loop, done)
-
-        builder.position_at_end(loop)
-        z = builder.phi(i64)
-        z.add_incoming(first, entry)
-        sums = [builder.phi(vector) for _ in range(_REGISTERS)]
-        feature = builder.zext(builder.load(builder.gep(indices_at, [z])), i64)
-        value = builder.load(builder.gep(values_at, [z]))
-        repeated = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(i32, 0))
-        repeated = builder.shuffle_vector(repeated, repeated, ir.Constant(ir.VectorType(i32, vector.count), None))
-        line = builder.gep(start, [builder.mul(feature, ir.Constant(i64, LANES))])
-        line = builder.bitcast(line, vector.as_pointer())
-        following = []
-        for k, total in enumerate(sums):
-            lanes = builder.load(builder.gep(line, [ir.Constant(i64, k)]))
-            lanes.align = 4
-            product = builder.fmul(repeated, lanes, flags=("contract",))
-            following.append(builder.fadd(total, product, flags=("contract",)))
-        after = builder.add(z, ir.Constant(i64, 1))
-        z.add_incoming(after, loop)
-        for total, new in zip(sums, following, strict=True):
-            total.add_incoming(nothing, entry)
-            total.add_incoming(new, loop)
-        builder.cbranch(builder.icmp_unsigned("<", after, last), loop, done)
-
-        builder.position_at_end(done)
-        results = [builder.phi(vector) for _ in range(_REGISTERS)]
-        for k, result in enumerate(results):
-            result.add_incoming(nothing, entry)
-            result.add_incoming(following[k], loop)
-        for k, result in enumerate(results):
-            builder.store(result, builder.gep(target, [ir.Constant(i64, k)])).align = 4
+        sums = [_load(builder, out_at, place, k) for k in range(_VECTORS)]
+        for k, total in enumerate(_sum_products(builder, begin, end, sums, products)):
+            builder.store(total, _lanes(builder, out_at, place, k)).align = 4
         return context.get_dummy_value()
 
     return types.void(indices, values, begin, end, dense, base, out, place), generate
+
+
+@intrinsic
+def dense_dots(
+    _context: Any, rows: Any, first: Any, length: Any, row_terms: Any, dense: Any, base: Any, column_terms: Any,
+    column: Any, out: Any, place: Any, stride: Any,
+) -> Any:  # fmt: skip
+    """out[place + r * stride + t] = products + row_terms[first + r] + column_terms[column + t].
+
+    For all lanes t and the ``ROWS_AT_ONCE`` rows r from ``first`` on; products are the sum of
+    rows[(first + r) * length + z] * dense[base + LANES * z + t] over z = 0 … length. As for ``sparse_dots``.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        rows_at, row_terms_at, dense_at, column_terms_at, out_at = (
+            _array(context, builder, signature.args[k], args[k]) for k in (0, 3, 4, 6, 8)
+        )
+        _, first, length, _, _, base, _, column, _, place, stride = args
+        numbers = [builder.add(first, ir.Constant(i64, r)) for r in range(ROWS_AT_ONCE)]
+        begins = [builder.mul(number, length) for number in numbers]
+        nothing = ir.Constant(ir.VectorType(ir.FloatType(), _WIDTH), [0.0] * _WIDTH)
+        for k0 in range(0, _VECTORS, _VECTORS_AT_ONCE):
+            vectors = range(k0, k0 + _VECTORS_AT_ONCE)
+
+            def products(z: Any, vectors: range = vectors) -> Any:
+                line = builder.add(base, builder.mul(z, ir.Constant(i64, LANES)))
+                columns = [_load(builder, dense_at, line, k) for k in vectors]
+                for begin in begins:
+                    value = _repeat(builder, builder.load(builder.gep(rows_at, [builder.add(begin, z)])))
+                    yield from ((value, lanes) for lanes in columns)
+
+            sums = [nothing] * (ROWS_AT_ONCE * len(vectors))
+            totals = iter(_sum_products(builder, ir.Constant(i64, 0), length, sums, products))
+            for r, number in enumerate(numbers):
+                own = _repeat(builder, builder.load(builder.gep(row_terms_at, [number])))
+                to = builder.add(place, builder.mul(stride, ir.Constant(i64, r)))
+                for k in vectors:
+                    ends = builder.fadd(own, _load(builder, column_terms_at, column, k))
+                    builder.store(builder.fadd(next(totals), ends), _lanes(builder, out_at, to, k)).align = 4
+        return context.get_dummy_value()
+
+    numbers = (first, length, base, column, place, stride)
+    if any(number != types.uint64 for number in numbers):
+        return None
+    return (
+        types.void(rows, first, length, row_terms, dense, base, column_terms, column, out, place, stride),
+        generate,
+    )
 
 
 # Taylor coefficients ln(2)^k / k!; on [-1/2, 1/2] the remainder is below half a unit in the last place of float32

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from solver.aligned import aligned_empty, aligned_zeros
 from solver.kernels import Kernel
 from solver.parallel import single_threaded_blas
 from solver.smo.inner import GROWS, SHRINKS, directions, solve_block, survey, violators
@@ -133,7 +134,7 @@ class _WorkingSet:
         self.linear_part = float((problem.p * self.alpha).sum())
         in_order = np.array_equal(self.column, np.arange(self.pool.samples.size))
         self.surveyed = self.column[:0] if in_order else self.column
-        self.F = np.zeros(self.pool.samples.size)
+        self.F: FloatArray = aligned_zeros(self.pool.samples.size, np.float64)
         self.size = min(problem.idx.size, set_size(problem.idx.size), self.pool.largest_set)
         self.exact = False  # float64 blocks and updates, for the last bits
         self.refinements = 0
@@ -144,7 +145,7 @@ class _WorkingSet:
         """Iterate to the tolerance or a limit."""
         self._start()
         self.started = True
-        v = np.empty(self.problem.idx.size)
+        v = aligned_empty(self.problem.idx.size, np.float64)
         chosen = np.empty(0, np.int64)
         best, since_best = np.inf, 0
         while True:
