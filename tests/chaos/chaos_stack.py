@@ -168,6 +168,10 @@ class ChaosStack:
             for number in range(1, workers + 1)
         ]
         self.parts = [self.postgres, self.redis, self.api, self.dispatcher, *self.workers]
+        self.port_without_broker = _free_port()
+        self._without_broker = self._part(
+            "api without a broker", ["service.app"], ["postgres"], PREFSVM_PORT=str(self.port_without_broker)
+        )
 
     # ------------------------------------------------------------------------------------------------ start and end
 
@@ -184,6 +188,19 @@ class ChaosStack:
             part.start()
             wait_ready(server)
         migrate.upgrade(self._postgres.url())
+
+    def start_api_without_broker(self) -> None:
+        """Start one more API, on the same database, that knows of no broker: to compare with."""
+        self.parts.append(self._without_broker)
+        self._without_broker.start()
+        deadline = time.monotonic() + 60
+        with self.client(port=self.port_without_broker) as client:
+            while True:
+                with suppress(httpx.HTTPError):
+                    client.get("/healthz")
+                    return
+                assert time.monotonic() < deadline, f"it did not start; logs: {self.folder}"
+                time.sleep(0.2)
 
     def wait_until_ready(self, seconds: float = 120.0, *, worker: bool = True) -> None:
         """Wait until ``GET /readyz`` is 200 (with a worker that listens, if `worker`)."""
@@ -227,27 +244,29 @@ class ChaosStack:
             server.start()
         return server.process
 
-    def _part(self, name: str, command: list[str], servers: list[str]) -> Part:
+    def _part(self, name: str, command: list[str], servers: list[str], **environment: str) -> Part:
         sockets = {"postgres": self._postgres.run / f".s.PGSQL.{PORT}", "redis": self._redis.socket}
         links = {server: self._proxies.link(sockets[server]) for server in servers}
-        addresses = {
-            "PREFSVM_DATABASE_URL": f"postgresql://prefsvm@127.0.0.1:{links['postgres'].port}/prefsvm",
-            "PREFSVM_BROKER_URL": f"redis://127.0.0.1:{links['redis'].port}/0",
-        }
+        addresses = {"PREFSVM_DATABASE_URL": f"postgresql://prefsvm@127.0.0.1:{links['postgres'].port}/prefsvm"}
+        if "redis" in links:
+            addresses["PREFSVM_BROKER_URL"] = f"redis://127.0.0.1:{links['redis'].port}/0"
 
         def start() -> Any:
             with (self.folder / f"{name}.log").open("ab") as log:
                 return spawn(
-                    [sys.executable, "-m", *command], cwd=ROOT, env={**self._environment, **addresses}, log=log
+                    [sys.executable, "-m", *command],
+                    cwd=ROOT,
+                    env={**self._environment, **addresses, **environment},
+                    log=log,
                 )
 
         return Part(name, start, links)
 
     # ------------------------------------------------------------------------------------------------- looking at it
 
-    def client(self, seconds: float = 15.0) -> httpx.Client:
-        """Return a client of the API."""
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=seconds, trust_env=False)
+    def client(self, seconds: float = 15.0, port: int | None = None) -> httpx.Client:
+        """Return a client of the API, or of the one on another port."""
+        return httpx.Client(base_url=f"http://127.0.0.1:{port or self.port}", timeout=seconds, trust_env=False)
 
     def connect(self) -> psycopg.Connection:
         """Connect to Postgres past all links."""
