@@ -311,11 +311,11 @@ def models(
         if delete:
             if model is None:
                 raise typer.BadParameter("--delete needs the id of a model")
-            client.delete(model_path(client, model))
+            client.delete(model_path(model))
             print(f"{model} is deleted")
             return
         if model is not None:
-            _print_model(client.get(model_path(client, model)))
+            _print_model(client.get(model_path(model)))
             return
         found = client.get("/models")["items"]
     rows = [
@@ -357,7 +357,7 @@ def predict(
         raise typer.BadParameter("--decimal takes . or ,")
 
     with open_client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
-        columns = client.get(model_path(client, model))["columns"]
+        columns = client.get(model_path(model))["columns"]
         kinds = {column["name"]: column["kind"] for column in columns}
         with nullcontext(sys.stdout) if out is None else published(out) as sink:
             warnings = predict_csv(

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli_support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
+from service.cli_support import DEFAULT_URL, Url, fail, model_path, open_client, print_table, short_time, wait_for
 
 feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
 AliasName = Annotated[str, typer.Argument(help="The alias.")]
@@ -27,10 +27,7 @@ def feedback_add(
 ) -> None:
     """Send the rows of a CSV file with their right labels, and print the id of each thousand."""
     with open_client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
-        known = [found for found in client.items("/aliases") if found["name"] == alias]
-        if not known:
-            fail(f"no alias is named {alias!r}")
-        columns = client.get(f"/models/{known[0]['model_id']}")["columns"]
+        columns = client.get(model_path(alias))["columns"]
         for rows, labels in _pieces(source, label, {column["name"]: column["kind"] for column in columns}):
             print(client.post("/feedback", {"alias": alias, "rows": rows, "labels": labels})["id"])
 

@@ -148,7 +148,7 @@ def threshold(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:
-        point = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
+        point = client.post(f"{model_path(model)}/operating-points", {"objective": wanted, "apply": apply})
     print(f"threshold {point['threshold']:.6g}: {point['status']}" + (", in use now" if apply else ""))
     if point["status_reason"]:
         print(point["status_reason"])
@@ -171,7 +171,7 @@ def curve(
     forms = {".svg": "image/svg+xml", ".png": "image/png"}
     form = forms.get(out.suffix.lower(), "application/json") if out is not None else "application/json"
     with open_client(url) as client:
-        _write(client, f"{model_path(client, model)}/curves/{kind}", out, form)
+        _write(client, f"{model_path(model)}/curves/{kind}", out, form)
 
 
 def drift(
@@ -181,7 +181,7 @@ def drift(
 ) -> None:
     """Show how the rows that a model met while predicting differ from those that it was trained on."""
     with open_client(url) as client:
-        found = client.get(f"{model_path(client, model)}/drift?days={days}")
+        found = client.get(f"{model_path(model)}/drift?days={days}")
     rows = [
         ("rows", found["rows"]),
         ("score outside those of the calibration", _percent(found["outside_range_share"])),
@@ -200,7 +200,7 @@ def _percent(share: float | None) -> str:
 def download_card(model: ModelName, out: Out = None, url: Url = DEFAULT_URL) -> None:
     """Take the model card, in Markdown."""
     with open_client(url) as client:
-        _write(client, f"{model_path(client, model)}/card", out)
+        _write(client, f"{model_path(model)}/card", out)
 
 
 def download_model(
@@ -211,7 +211,7 @@ def download_model(
 ) -> None:
     """Take a model away, with the threshold in use."""
     with open_client(url) as client:
-        _write(client, f"{model_path(client, model)}/export?format={form}", out)
+        _write(client, f"{model_path(model)}/export?format={form}", out)
 
 
 def _write(client: Any, path: str, out: Path | None, form: str = "*/*") -> None:

@@ -150,18 +150,11 @@ def _wait_for(client: Client, job: dict[str, Any], path: str) -> dict[str, Any]:
     return job
 
 
-def model_path(client: Client, name: str) -> str:
+def model_path(name: str) -> str:
     """Return the path of a model that is named by its id or by an alias."""
     from urllib.parse import quote
 
-    from service.client import ClientError
-
-    if name.startswith("mdl_"):
-        return f"/models/{quote(name, safe='')}"
-    for alias in client.items("/aliases"):
-        if alias["name"] == name:
-            return f"/models/{alias['model_id']}"
-    raise ClientError(f"no alias is named {name!r}, and an id of a model starts with mdl_")
+    return f"/models/{quote(name, safe='')}"
 
 
 def short_value(value: Any) -> str:

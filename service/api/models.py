@@ -29,6 +29,7 @@ from service.models.schemas import (
 from service.models.service import AliasService, ModelService
 from service.schemas import AliasName, Page
 
+ModelName = Annotated[str, Path(description="Id of a model, or an alias: of what it points at now.")]
 CurveKind = Annotated[
     CurveName,
     Path(description="`pr`: precision and recall; `roc`: the two rates; `cost`: the mean cost of a row."),
@@ -67,7 +68,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         return models.list(caller.project_id, cursor, limit)
 
     @router.get("/{model_id}", operation_id="getModel", responses=problems(404, 422))
-    def get(caller: Reader, model_id: str) -> Model:
+    def get(caller: Reader, model_id: ModelName) -> Model:
         """Show a model: what was asked, what it reached (with intervals), how, and what it cost."""
         return models.get(caller.project_id, model_id)
 
@@ -79,7 +80,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
     )
     def curve(
         caller: Reader,
-        model_id: str,
+        model_id: ModelName,
         kind: CurveKind,
         response: Response,
         accept: Accept = "*/*",
@@ -106,7 +107,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         operation_id="chooseOperatingPoint",
         responses=problems(404, 413, 415, 422),
     )
-    def choose(caller: Writer, model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
+    def choose(caller: Writer, model_id: ModelName, body: ChooseOperatingPoint) -> OperatingPoint:
         """Choose the threshold for another objective without training. With `apply` the model decides by it at once.
 
         What a `confidence` promises holds for an objective that was not chosen by looking at the model's curves, and
@@ -116,13 +117,13 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
 
     @router.get("/{model_id}/operating-points", operation_id="listOperatingPoints", responses=problems(404, 422))
     def applied_points(
-        caller: Reader, model_id: str, limit: Limit = 20, cursor: CursorText = None
+        caller: Reader, model_id: ModelName, limit: Limit = 20, cursor: CursorText = None
     ) -> Page[OperatingPoint]:
         """List the operating points that were applied to a model, newest first. Without any the trained one decides."""
         return models.applied_points(caller.project_id, model_id, cursor, limit)
 
     @router.get("/{model_id}/drift", operation_id="getModelDrift", responses=problems(404, 422))
-    def drift(caller: Reader, model_id: str, days: Days = 7) -> Drift:
+    def drift(caller: Reader, model_id: ModelName, days: Days = 7) -> Drift:
         """Show how the rows of the last days of UTC, today among them, differ from those of the training."""
         return models.drift(caller.project_id, model_id, days)
 
@@ -132,7 +133,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         response_class=StreamingResponse,
         responses={200: {"content": EXPORT_CONTENT}, **problems(404, 422)},
     )
-    def export(caller: Reader, model_id: str, form: FormatParameter = "safetensors") -> StreamingResponse:
+    def export(caller: Reader, model_id: ModelName, form: FormatParameter = "safetensors") -> StreamingResponse:
         """Download a model with the threshold in use.
 
         `safetensors`: the model file, which `solver.model_file` reads. `onnx`: raw columns in, label and score out, for
@@ -150,12 +151,12 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         response_class=MarkdownResponse,
         responses=problems(404, 422),
     )
-    def card(caller: Reader, model_id: str) -> str:
+    def card(caller: Reader, model_id: ModelName) -> str:
         """Show the model card: what was asked, what was reached, controls, data, warnings; Markdown for people."""
         return exports.card(caller.project_id, model_id)
 
     @router.delete("/{model_id}", operation_id="deleteModel", status_code=204, responses=problems(404, 409, 422))
-    def delete(caller: Writer, model_id: str) -> None:
+    def delete(caller: Writer, model_id: ModelName) -> None:
         """Delete a model that no alias points at."""
         models.delete(caller.project_id, model_id)
 

@@ -2,6 +2,8 @@
 
 from service.errors import InvalidRequest, NotFound, Problem
 
+NO_MODEL = "no model has this id, and no alias this name"
+
 
 class ModelNotFound(NotFound):
     """No model has this id, and no alias this name."""

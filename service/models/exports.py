@@ -9,9 +9,8 @@ from itertools import chain
 from typing import Literal
 
 from service.db.session import Database
-from service.identifiers import is_id
 from service.models.card import model_card
-from service.models.errors import DamagedModel, ModelNotFound, NotExportable
+from service.models.errors import DamagedModel, NotExportable
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile, ModelRepository
 from service.models.service import ModelService
@@ -40,25 +39,23 @@ class ExportService:
         self._files = ModelFiles(database)
         self._models = ModelService(database)
 
-    def export(self, project_id: str, model_id: str, form: ExportFormat) -> Export:
-        """Open a model for download, with the threshold that was applied last.
+    def export(self, project_id: str, name: str, form: ExportFormat) -> Export:
+        """Open a model, named by its id or by an alias, for download with the threshold that was applied last.
 
         Raises
         ------
         ModelNotFound
-            If there is none of this id.
+            If there is none of this name.
         DamagedModel
             If the stored bytes are not those that were written. Of a large file this is known only at its end, which is
             then not sent.
         NotExportable
             If the model has no form in this format.
         """
-        if not is_id(model_id, "mdl"):
-            raise ModelNotFound("no model has this id")
-        file = self._files.find(project_id, model_id)
+        file = self._files.find(project_id, name)
         if form == "libsvm":
             lines = libsvm_text(self._files.read(file).decision)
-            return Export("text/plain; charset=utf-8", f"{model_id}.libsvm", (line.encode() for line in lines))
+            return Export("text/plain; charset=utf-8", f"{file.model_id}.libsvm", (line.encode() for line in lines))
         if form == "onnx":
             # Loaded where it is used: it takes a third of a second and 30 MB, which most processes never need.
             from solver.onnx_export import OnnxExportError, onnx_model
@@ -67,18 +64,18 @@ class ExportService:
                 whole = onnx_model(self._files.read(file))
             except OnnxExportError as error:
                 raise NotExportable.of("query.format", str(error)) from None
-            return Export(BINARY, f"{model_id}.onnx", iter((whole,)), {"Content-Length": str(len(whole))})
+            return Export(BINARY, f"{file.model_id}.onnx", iter((whole,)), {"Content-Length": str(len(whole))})
         pieces = self._files.stream(file)
         if file.threshold is not None:
             return _safetensors(file, with_threshold(pieces, file.threshold), {})
         digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
         return _safetensors(file, pieces, {"Content-Length": str(file.bytes), "Repr-Digest": f"sha-256=:{digest}:"})
 
-    def card(self, project_id: str, model_id: str) -> str:
+    def card(self, project_id: str, name: str) -> str:
         """Return the model card as Markdown; raises `ModelNotFound`."""
-        model = self._models.get(project_id, model_id)
+        model = self._models.get(project_id, name)
         with self._database.transaction() as session:
-            return model_card(model, ModelRepository(session, project_id).origin(model_id))
+            return model_card(model, ModelRepository(session, project_id).origin(model.id))
 
 
 def _safetensors(file: ModelFile, pieces: Iterator[bytes], headers: dict[str, str]) -> Export:

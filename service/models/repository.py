@@ -120,6 +120,15 @@ class ModelRepository:
         self._session = session
         self._project_id = project_id
 
+    def id_of(self, name: str) -> str | None:
+        """Return what an alias points at; an id is returned as it is, be there a model of it or not."""
+        if is_id(name, "mdl"):
+            return name
+        if not is_alias(name):
+            return None
+        mine = and_(AliasRow.project_id == self._project_id, AliasRow.name == name)
+        return self._session.scalar(select(AliasRow.model_id).where(mine))
+
     def get(self, model_id: str) -> StoredModel | None:
         """Return a model."""
         report = ModelRow.report.op("-")("curve")

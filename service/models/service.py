@@ -18,7 +18,15 @@ from service.identifiers import is_id, new_id
 from service.jobs.schemas import Objective
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of
 from service.models.drift import drift_of
-from service.models.errors import AliasNotFound, ModelInUse, ModelNotFound, NoCurve, NoShadow, NothingToRollBack
+from service.models.errors import (
+    NO_MODEL,
+    AliasNotFound,
+    ModelInUse,
+    ModelNotFound,
+    NoCurve,
+    NoShadow,
+    NothingToRollBack,
+)
 from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
 from service.models.schemas import (
     Alias,
@@ -59,18 +67,18 @@ def changing(database: Database, changed: Changed) -> Iterator[Session]:
 
 
 class ModelService:
-    """Shows, tunes and deletes models."""
+    """Shows, tunes and deletes models. Each is named by its id or by an alias: what that points at now."""
 
     def __init__(self, database: Database, changed: Changed = nobody) -> None:
         self._database = database
         self._changed = changed
 
-    def get(self, project_id: str, model_id: str) -> Model:
+    def get(self, project_id: str, name: str) -> Model:
         """Return a model with its report; raises `ModelNotFound`."""
         with self._database.transaction() as session:
-            row = ModelRepository(session, project_id).get(model_id) if is_id(model_id, "mdl") else None
+            row = ModelRepository(session, project_id).get(_id_of(session, project_id, name))
         if row is None:
-            raise ModelNotFound("no model has this id")
+            raise ModelNotFound(NO_MODEL)
         return Model(
             **_summary(row),
             operating_point=row.applied,
@@ -88,7 +96,7 @@ class ModelService:
             next_cursor=next_cursor(rows, limit, key=lambda row: row),
         )
 
-    def delete(self, project_id: str, model_id: str) -> None:
+    def delete(self, project_id: str, name: str) -> None:
         """Delete a model.
 
         Raises
@@ -100,29 +108,30 @@ class ModelService:
         """
         with changing(self._database, self._changed) as session:
             models = ModelRepository(session, project_id)
-            if not is_id(model_id, "mdl") or not models.lock(model_id, for_delete=True):
-                raise ModelNotFound("no model has this id")
+            model_id = _id_of(session, project_id, name)
+            if not models.lock(model_id, for_delete=True):
+                raise ModelNotFound(NO_MODEL)
             names = models.aliases_of(model_id)
             if names:
                 raise ModelInUse(f"the alias {names[0]} points at this model, or has it as its shadow; change it first")
             models.delete(model_id)
 
-    def curve(self, project_id: str, model_id: str, kind: CurveName, costs: Costs) -> AnyCurve:
+    def curve(self, project_id: str, name: str, kind: CurveName, costs: Costs) -> AnyCurve:
         """Return a curve of the calibration rows; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
-            report, applied = _report(session, project_id, model_id)
+            _, report, applied = _report(session, project_id, name)
         if not report.get("curve"):
             raise NoCurve("this model has no operating curve")
         return curve_of(report, kind, applied or _trained(report), costs)
 
-    def drift(self, project_id: str, model_id: str, days: int) -> Drift:
+    def drift(self, project_id: str, name: str, days: int) -> Drift:
         """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""
         with self._database.transaction() as session:
-            report, applied = _report(session, project_id, model_id)
+            model_id, report, applied = _report(session, project_id, name)
             counted = StatisticsRepository(session, project_id).of_days(model_id, days)
         return drift_of(model_id, report, applied or _trained(report), days, counted)
 
-    def choose(self, project_id: str, model_id: str, body: ChooseOperatingPoint) -> OperatingPoint:
+    def choose(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint:
         """Choose the threshold for another objective, and let the model decide by it if that is asked.
 
         Raises
@@ -133,7 +142,7 @@ class ModelService:
             If it was stored without what a threshold is chosen from.
         """
         with changing(self._database, self._changed) as session:
-            report, _ = _report(session, project_id, model_id)
+            model_id, report, _ = _report(session, project_id, name)
             point = _trained(report) if body.objective is None else _chosen(report, body.objective)
             if not body.apply:
                 return point
@@ -141,16 +150,17 @@ class ModelService:
                 id=new_id("op"), model_id=model_id, **point.model_dump(exclude={"created_at"}, mode="json")
             )
             if not ModelRepository(session, project_id).apply(row):
-                raise ModelNotFound("no model has this id")
+                raise ModelNotFound(NO_MODEL)
             return OperatingPoint.model_validate(row)
 
-    def applied_points(self, project_id: str, model_id: str, cursor: str | None, limit: int) -> Page[OperatingPoint]:
+    def applied_points(self, project_id: str, name: str, cursor: str | None, limit: int) -> Page[OperatingPoint]:
         """Return a page of the operating points that were applied, newest first; raises `ModelNotFound`."""
         position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
-            if not is_id(model_id, "mdl") or not models.exists(model_id):
-                raise ModelNotFound("no model has this id")
+            model_id = _id_of(session, project_id, name)
+            if not models.exists(model_id):
+                raise ModelNotFound(NO_MODEL)
             rows = models.applied_points(model_id, position, limit)
         return Page(
             items=[OperatingPoint.model_validate(row) for row in rows[:limit]],
@@ -256,13 +266,27 @@ def _summary(row: StoredModel) -> dict[str, Any]:
     return fields | {name: point[name] for name in ("objective", "status", "threshold")}
 
 
-def _report(session: Session, project_id: str, model_id: str) -> tuple[dict[str, Any], OperatingPoint | None]:
-    """Return the whole report of a model and the operating point that was applied last; raises `ModelNotFound`."""
-    found = ModelRepository(session, project_id).report(model_id) if is_id(model_id, "mdl") else None
+def _id_of(session: Session, project_id: str, name: str) -> str:
+    """Return the id of a model that is named by it, or by an alias."""
+    model_id = ModelRepository(session, project_id).id_of(name)
+    if model_id is None:
+        raise ModelNotFound(NO_MODEL)
+    return model_id
+
+
+def _report(session: Session, project_id: str, name: str) -> tuple[str, dict[str, Any], OperatingPoint | None]:
+    """Return the id of a model, its whole report, and the operating point that was applied last.
+
+    Raises
+    ------
+    ModelNotFound
+    """
+    model_id = _id_of(session, project_id, name)
+    found = ModelRepository(session, project_id).report(model_id)
     if found is None:
-        raise ModelNotFound("no model has this id")
+        raise ModelNotFound(NO_MODEL)
     report, applied = found
-    return report, None if applied is None else OperatingPoint.model_validate(applied)
+    return model_id, report, None if applied is None else OperatingPoint.model_validate(applied)
 
 
 def _trained(report: dict[str, Any]) -> OperatingPoint:

@@ -170,6 +170,10 @@ def test_foreign_ids_are_like_unknown_ones_in_every_operation(world: World) -> N
             assert foreign.json()["usage"] == {"queued_jobs": 0, "running_jobs": 0, "stored_bytes": 0}
         else:
             assert told(foreign) == told(unknown), operation.id
+            if "model_id" in operation.parameters:
+                aliased = world.ours.ids | {"model_id": world.ours.ids["name"]}
+                by_alias = world.client.request(**operation.request(aliased, world.theirs.headers()))
+                assert told(by_alias) == told(unknown), operation.id
             in_path = operation.parameters and operation.id not in ("putAlias", "changeProject")
             expected = {404} if in_path else {403, 404, 422}
             assert foreign.status_code in expected, (operation.id, foreign.text)

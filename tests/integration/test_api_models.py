@@ -37,9 +37,26 @@ def test_show_list_delete(client, database, tmp_path):
     with database.transaction() as session:
         left = session.execute(text("SELECT count(DISTINCT model_id) FROM model_chunks")).scalar_one()
     assert left == 2
-    for unknown in ("mdl_" + "0" * 32, "x", "%00", "a"):
+    for unknown in ("mdl_" + "0" * 32, "x", "%00", "c"):
         for path in (f"/models/{unknown}", f"/models/{unknown}/curves/pr"):
             problem(client.get(path), 404, "model-not-found")
+
+
+def test_what_an_alias_points_at_is_shown_and_tuned(client, database, tmp_path):
+    first, second = (store_model(database, tmp_path) for _ in range(2))
+    for model in (first, second):
+        client.put("/aliases/spam-filter", json={"model": model})
+        assert client.get("/models/spam-filter").json() == client.get(f"/models/{model}").json()
+        for part in ("curves/pr", "card", "drift", "operating-points", "export", "export?format=libsvm"):
+            by_alias, by_id = (client.get(f"/models/{name}/{part}") for name in ("spam-filter", model))
+            assert by_alias.status_code == 200, by_alias.text
+            assert by_alias.content == by_id.content
+            assert by_alias.headers.get("content-disposition") == by_id.headers.get("content-disposition")
+    body = {"objective": {"kind": "recall", "target": 1}, "apply": True}
+    applied = client.post("/models/spam-filter/operating-points", json=body)
+    assert applied.status_code == 200, applied.text
+    assert [len(client.get(f"/models/{model}/operating-points").json()["items"]) for model in (first, second)] == [0, 1]
+    problem(client.delete("/models/spam-filter"), 409, "model-in-use")
 
 
 def test_aliases_move_and_roll_back(client, database, tmp_path):

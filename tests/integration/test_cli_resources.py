@@ -69,7 +69,7 @@ def test_models_are_taken_away(prefsvm, client, database, tmp_path):
     assert (tmp_path / "roc.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "cost.svg").read_bytes()
     assert json.loads(prefsvm("curve", model))["kind"] == "pr"
-    assert "no alias is named 'nobody'" in prefsvm("export", "nobody", code=1)
+    assert "no alias this name" in prefsvm("export", "nobody", code=1)
     assert "points at this model" in prefsvm("models", model, "--delete", code=1)
 
 
