@@ -51,7 +51,7 @@ class BlobStat:
 class Writer(Protocol):
     """What `BlobStore.writer` yields."""
 
-    def write(self, data: bytes, /) -> object:
+    def write(self, data: bytes | memoryview, /) -> object:
         """Append bytes."""
 
 

@@ -24,7 +24,9 @@ class BlobWriter:
     def __init__(self, out: Writer, run: Callable[..., Any]) -> None:
         self._out = out
         self._run = run
-        self._buffer = bytearray()
+        # Filled again and again: the first touch of fresh memory takes longer than to copy into it.
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._filled = 0
         self._digest = hashlib.sha256()
         self.bytes = 0
         """Taken so far."""
@@ -32,18 +34,24 @@ class BlobWriter:
     async def write(self, data: bytes) -> None:
         """Append bytes."""
         self.bytes += len(data)
-        self._buffer += data
-        if len(self._buffer) >= BUFFER_BYTES:
-            await self.flush()
+        left = memoryview(data)
+        while left:
+            fits = left[: BUFFER_BYTES - self._filled]
+            self._buffer[self._filled : self._filled + len(fits)] = fits
+            self._filled += len(fits)
+            left = left[len(fits) :]
+            if self._filled == BUFFER_BYTES:
+                await self.flush()
 
     async def flush(self) -> None:
         """Pass on what is waiting."""
         await self._run(self._write)
 
     def _write(self) -> None:
-        self._digest.update(self._buffer)
-        self._out.write(bytes(self._buffer))
-        self._buffer.clear()
+        waiting = self._buffer[: self._filled]
+        self._digest.update(waiting)
+        self._out.write(waiting)
+        self._filled = 0
 
     @property
     def sha256(self) -> str:

@@ -1,0 +1,53 @@
+"""Who writes to the log does not wait for whoever takes it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from service.api.logs import JsonFormatter, RequestRecord, StandardErrorHandler
+
+LINES = 5000
+"""Far more than a pipe holds."""
+
+
+@contextmanager
+def standard_error() -> Iterator[io.BufferedReader]:
+    """Yield the end that reads what is written to standard error. No fixture: pytest would take the place back."""
+    reading, writing = os.pipe()
+    with open(reading, "rb") as reader, open(writing, "w") as writer, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stderr", writer)
+        yield reader
+
+
+def test_requests_are_served_although_nobody_takes_their_lines() -> None:
+    handler = StandardErrorHandler()
+    handler.setFormatter(JsonFormatter())
+
+    def serve() -> None:
+        for number in range(LINES):
+            handler.handle(RequestRecord({"number": number}))
+
+    serving = threading.Thread(target=serve, daemon=True)
+    with standard_error() as pipe:
+        serving.start()
+        serving.join(20)
+        assert not serving.is_alive()
+        assert [json.loads(pipe.readline())["number"] for _ in range(LINES)] == list(range(LINES))
+
+
+def test_other_lines_are_written_at_once_and_in_order() -> None:
+    handler = StandardErrorHandler()
+    handler.setFormatter(JsonFormatter())
+    with standard_error() as pipe:
+        handler.handle(RequestRecord({}))
+        handler.handle(logging.LogRecord("prefsvm", logging.INFO, "", 0, "ended", (), None))
+        os.set_blocking(pipe.fileno(), False)
+        assert [json.loads(pipe.readline())["message"] for _ in range(2)] == ["request", "ended"]
