@@ -52,10 +52,12 @@ class FeedbackRepository:
         gone = delete(FeedbackRow).where(FeedbackRow.project_id == self._project_id, FeedbackRow.id == feedback_id)
         return self._session.scalar(gone.returning(FeedbackRow.id)) is not None
 
-    def count_rows(self, alias: str) -> int:
-        """Add up the rows that were sent for an alias."""
+    def count_rows(self, alias: str, until: int | None = None) -> int:
+        """Add up the rows that were sent for an alias, up to a `seq` if one is given."""
         total = select(func.coalesce(func.sum(FeedbackRow.rows), 0))
         mine = total.where(FeedbackRow.project_id == self._project_id, FeedbackRow.alias == alias)
+        if until is not None:
+            mine = mine.where(FeedbackRow.seq <= until)
         return int(self._session.scalar(mine) or 0)
 
     def last_seq(self, alias: str) -> int | None:

@@ -48,8 +48,19 @@ class CheckedTraining:
     warnings: list[str]
 
 
-def check_training(body: TrainRequest, dataset: DatasetRow | None, settings: Settings) -> CheckedTraining:
+def check_training(
+    body: TrainRequest, dataset: DatasetRow | None, settings: Settings, feedback_rows: int = 0
+) -> CheckedTraining:
     """Check a request against the data set that it names.
+
+    Parameters
+    ----------
+    body : TrainRequest
+    dataset : DatasetRow or None
+    settings : Settings
+    feedback_rows : int, default 0
+        Rows of feedback that the training learns from, too. Those that correct a row of the data set add none, which is
+        found out later: the estimate takes all of them for new.
 
     Raises
     ------
@@ -72,7 +83,7 @@ def check_training(body: TrainRequest, dataset: DatasetRow | None, settings: Set
     request["max_seconds"] = body.max_seconds if body.max_seconds is not None else limit
     if errors:
         raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
-    estimate = _estimate(request, dataset, settings.job_memory_bytes)
+    estimate = _estimate(request, dataset, settings.job_memory_bytes, feedback_rows)
     if estimate.least_bytes > settings.job_memory_bytes:
         message = (
             f"the training would need at least {estimate.least_bytes / 2**20:,.0f} MiB, and a job may use "
@@ -217,20 +228,21 @@ def _number_label(label: str) -> str:
     return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
 
 
-def _estimate(request: dict[str, Any], dataset: DatasetRow, memory_bytes: int) -> Estimate:
+def _estimate(request: dict[str, Any], dataset: DatasetRow, memory_bytes: int, feedback_rows: int) -> Estimate:
     target = next(column for column in dataset.columns if column["name"] == request["target"])
     labels = _labels(target, request["unlabeled"])
     labelled = dataset.rows - target.get("missing", 0) if labels is None else sum(labels.values())
     algorithm = request["algorithm"]
     if algorithm == AUTO:
         algorithm = "psvm" if labelled < dataset.rows else "svm"
-    features, size = _feature_matrix(request, dataset)
+    rows = max(1, dataset.rows + feedback_rows)
+    features, size = _feature_matrix(request, dataset, rows)
     params = validate_params(algorithm, request["params"])
     if params["kernel"] == AUTO:
         params["kernel"] = "linear" if _has_text(request, dataset) else "rbf"
     return estimate_training(
-        rows=max(1, dataset.rows),
-        labelled=labelled,
+        rows=rows,
+        labelled=labelled + feedback_rows,
         features=features,
         matrix_bytes=size,
         algorithm=algorithm,
@@ -251,8 +263,8 @@ def _has_text(request: dict[str, Any], dataset: DatasetRow) -> bool:
     return any(kinds.get(name) == "text" for name in chosen)
 
 
-def _feature_matrix(request: dict[str, Any], dataset: DatasetRow) -> tuple[int, int]:
-    """Return columns and bytes of the feature matrix, about."""
+def _feature_matrix(request: dict[str, Any], dataset: DatasetRow, rows: int) -> tuple[int, int]:
+    """Return columns and bytes of the feature matrix of so many rows like those of the data set, about."""
     chosen = request["features"]["include"]
     excluded = {*request["features"]["exclude"], request["target"]}
     width = entries_a_row = entries = 0
@@ -260,12 +272,12 @@ def _feature_matrix(request: dict[str, Any], dataset: DatasetRow) -> tuple[int, 
         if column["kind"] == "features":  # the sparse matrix of a `matrix` layout
             share = 1.0 if chosen is None else min(1.0, len(chosen) / max(1, column["count"]))
             width += math.ceil(share * column["count"])
-            entries += math.ceil(share * column["nonzeros"])
+            entries += math.ceil(share * column["nonzeros"] * rows / max(1, dataset.rows))
         elif column["name"] not in excluded and (chosen is None or column["name"] in chosen):
             kind = request["features"]["kinds"].get(column["name"], column["kind"])
             wide = column.get("distinct") or 1
             width += {"number": 1, "date": DATE_FEATURES}.get(kind, wide)
             entries_a_row += {"number": 1, "date": DATE_FEATURES, "category": 1}.get(kind, TEXT_ENTRIES)
-    entries += entries_a_row * dataset.rows
+    entries += entries_a_row * rows
     sparse = dataset.layout == "matrix" or width >= DENSE_FEATURES
-    return max(1, width), min(12 * entries, 8 * width * dataset.rows) if sparse else 8 * width * dataset.rows
+    return max(1, width), min(12 * entries, 8 * width * rows) if sparse else 8 * width * rows

@@ -68,8 +68,9 @@ class JobService:
             dataset = (
                 DatasetRepository(session, project_id).lock_for_use(body.dataset) if is_id(body.dataset, "ds") else None
             )
-            training = check_training(body, dataset, self._settings)
-            return self._enqueue(session, project_id, job_id, training, _feedback(session, project_id, body))
+            until, rows = _feedback(session, project_id, body)
+            training = check_training(body, dataset, self._settings, rows)
+            return self._enqueue(session, project_id, job_id, training, until)
 
     def _enqueue(
         self,
@@ -125,9 +126,10 @@ class JobService:
                 raise JobNotFinished(f"the job is {found[0].status}; only one that has ended can be run again")
             body = TrainRequest.model_validate(found[0].request)
             dataset = DatasetRepository(session, project_id).lock_for_use(body.dataset)
-            training = check_training(body, dataset, self._settings)
             # The same rows: what was sent meanwhile is not for this one.
-            return self._enqueue(session, project_id, new, training, found[0].feedback_until, job_id)
+            until = found[0].feedback_until
+            training = check_training(body, dataset, self._settings, _feedback_rows(session, project_id, body, until))
+            return self._enqueue(session, project_id, new, training, until, job_id)
 
     def retrain(self, project_id: str, alias: str, idempotency_key: str | None) -> Job:
         """Make a new job of the request that made the model of an alias, with all feedback until now.
@@ -156,14 +158,15 @@ class JobService:
                 raise NothingToRepeat("the job that made the model of this alias was deleted; train with POST /train")
             body = TrainRequest.model_validate(made_by.request | {"alias": alias, "feedback": True})
             dataset = DatasetRepository(session, project_id).lock_for_use(body.dataset)
-            training = check_training(body, dataset, self._settings)
-            return self._enqueue(session, project_id, new, training, _feedback(session, project_id, body))
+            until, rows = _feedback(session, project_id, body)
+            training = check_training(body, dataset, self._settings, rows)
+            return self._enqueue(session, project_id, new, training, until)
 
     def dry_run(self, project_id: str, body: TrainRequest) -> DryRun:
         """Check a training without starting it. Raises what `train` raises."""
         with self._database.transaction() as session:
             dataset = DatasetRepository(session, project_id).get(body.dataset) if is_id(body.dataset, "ds") else None
-            training = check_training(body, dataset, self._settings)
+            training = check_training(body, dataset, self._settings, _feedback(session, project_id, body)[1])
             estimate = TrainingEstimate(**training.estimate)
             return DryRun(request=training.request, estimate=estimate, warnings=training.warnings)
 
@@ -231,11 +234,18 @@ class JobService:
         return job
 
 
-def _feedback(session: Session, project_id: str, body: TrainRequest) -> int | None:
-    """Return up to where the feedback of a training goes; None if it has none."""
+def _feedback(session: Session, project_id: str, body: TrainRequest) -> tuple[int | None, int]:
+    """Return up to where the feedback of a training goes, None if it has none, and how many rows that are."""
     if body.alias is None or not body.feedback:
-        return None
-    return FeedbackRepository(session, project_id).last_seq(body.alias)
+        return None, 0
+    until = FeedbackRepository(session, project_id).last_seq(body.alias)
+    return until, _feedback_rows(session, project_id, body, until)
+
+
+def _feedback_rows(session: Session, project_id: str, body: TrainRequest, until: int | None) -> int:
+    if body.alias is None or until is None:
+        return 0
+    return FeedbackRepository(session, project_id).count_rows(body.alias, until)
 
 
 def _job(row: JobRow, model_id: str | None) -> Job:

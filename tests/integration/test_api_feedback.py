@@ -183,6 +183,28 @@ def test_a_job_is_given_what_was_there_when_it_was_made(
     assert given(train()) == ["spam", "ham"]
 
 
+def test_the_estimate_of_a_training_counts_its_feedback(client: httpx.Client, database: Database) -> None:
+    body = train_body(store_dataset(database), alias="spam-filter")
+
+    def estimated(answer: httpx.Response) -> dict[str, Any]:
+        assert answer.is_success, answer.text
+        estimate: dict[str, Any] = answer.json()["estimate"]
+        return estimate
+
+    send(client, rows=[ROW] * 20, labels=["ham"] * 20)
+    early = client.post("/train", json=body)
+    send(client, rows=[ROW] * 980, labels=["ham"] * 980)
+    late = client.post("/train", json=body)
+    with_all, without = estimated(late), estimated(client.post("/train", json=body | {"feedback": False}))
+    assert "60 rows × " in without["how"]
+    assert "80 rows × " in estimated(early)["how"]
+    assert "1,060 rows × " in with_all["how"]
+    assert with_all["bytes"] > without["bytes"]
+    assert estimated(client.post("/train", params={"dry_run": True}, json=body)) == with_all
+    set_status(database, early.json()["id"], "failed")
+    assert estimated(client.post(f"/jobs/{early.json()['id']}/retry")) == estimated(early)
+
+
 def test_retraining_repeats_the_request_of_the_model(client: httpx.Client, database: Database, tmp_path: Path) -> None:
     assert client.post("/aliases/nobodys/retrain").status_code == 404
     assert client.post("/aliases/spam-filter/retrain").json()["type"].endswith("nothing-to-repeat")
@@ -194,6 +216,7 @@ def test_retraining_repeats_the_request_of_the_model(client: httpx.Client, datab
     assert again.status_code == 202
     assert again.headers["location"] == f"/jobs/{again.json()['id']}"
     assert again.json()["request"] == job["request"] | {"alias": "spam-filter", "feedback": True}
+    assert "61 rows × " in again.json()["estimate"]["how"]
     assert client.post("/aliases/spam-filter/retrain", headers={"Idempotency-Key": "k"}).json() == again.json()
     with database.transaction() as session:
         seq = session.scalar(text("SELECT seq FROM feedback WHERE id = :id"), sent)
