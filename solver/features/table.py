@@ -257,13 +257,17 @@ class TableFeatures:
             column = table.columns.get(needed["name"])
             if column is None:
                 raise MissingColumns([c["name"] for c in self.columns if c["name"] not in table.columns])
-            if column.kind != "text" and needed["kind"] not in ("number", "category"):
-                raise FeatureError(f"column {column.name!r} is a {needed['kind']} to the model, here it holds numbers")
-            if column.kind == "text" and needed["kind"] == "number":
-                raise FeatureError(f"column {column.name!r} is a number to the model, here it holds text")
-        numbers = np.empty((table.n_rows, len(self._numbers.names)))
+            if column.kind == "text":
+                fits, held = needed["kind"] != "number", "text"
+            else:
+                fits, held = needed["kind"] in ("number", "category"), "numbers"
+            # A column without any value is of no kind, whatever its reader took it for.
+            if not fits and _has_values(column):
+                raise FeatureError(f"column {column.name!r} is a {needed['kind']} to the model, here it holds {held}")
+        numbers = np.full((table.n_rows, len(self._numbers.names)), np.nan)
         for j, name in enumerate(self._numbers.names):
-            numbers[:, j] = table.columns[name].values
+            if table.columns[name].kind != "text":
+                numbers[:, j] = table.columns[name].values
         return self._assemble(numbers, [_as_texts(table.columns[name]) for name in self._reader.texts])
 
     def transform_rows(
@@ -408,6 +412,12 @@ class TableFeatures:
             raise StateError("table features: a column is named twice")
         self.sparse = meta["sparse"]
         return self
+
+
+def _has_values(column: Column) -> bool:
+    if column.kind == "text":
+        return any(value is not None for value in column.values)
+    return bool(np.isfinite(column.values).any())
 
 
 def _as_texts(column: Column) -> list[str | None]:

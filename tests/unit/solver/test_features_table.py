@@ -166,6 +166,22 @@ def test_transform_tells_what_columns_are_missing_and_of_the_wrong_kind() -> Non
     assert counts.unseen == {"b": 1}  # the category "1"
 
 
+def test_a_column_without_any_value_is_of_the_kind_that_the_model_wants() -> None:
+    """A reader of files takes it for numbers, or a format that says its types says another one."""
+    prose = [f"see the long note number {i}" for i in range(300)]
+    days = [f"2026-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(300)]
+    data = table(numbers("a", *range(300)), texts("day", *days), texts("note", *prose))
+    features = TableFeatures().fit(data)
+    assert {column["kind"] for column in features.columns} == {"number", "date", "text"}
+    wanted, _ = features.transform(table(numbers("a", np.nan), texts("day", None), texts("note", None)))
+    found, _ = features.transform(table(texts("a", None), numbers("day", np.nan), numbers("note", np.nan)))
+    assert (found != wanted).sum() == 0
+    for kind in ("day", "note"):
+        one_value = [numbers(name, 1.0 if name == kind else np.nan) for name in ("a", "day", "note")]
+        with pytest.raises(FeatureError, match=f"column '{kind}' is a .* to the model, here it holds numbers"):
+            features.transform(table(*one_value))
+
+
 def test_columns_of_a_table_have_one_length() -> None:
     with pytest.raises(ValueError, match="differ in length"):
         table(numbers("a", 1, 2), numbers("b", 1))
