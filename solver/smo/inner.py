@@ -36,7 +36,8 @@ def _set_movable(t: Any, y: Any, a: Any, lo: Any, hi: Any, up: Any, down: Any) -
     down[t] = 0.0 if above else BIG
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+# error_model: Python's looks at each divisor, which keeps a loop from vectorising
+@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
 def _iterate(
     K: Any,
     stride: Any,
@@ -48,6 +49,7 @@ def _iterate(
     hi: Any,
     up: Any,
     down: Any,
+    gains: Any,
     stop: float,
     max_steps: int,
     tau: float,
@@ -100,7 +102,9 @@ def _iterate(
             for t in range(s, e):
                 difference = fast_max(v_i - (v[t] + down[t]), 0.0)
                 curvature = fast_max(d_i + diagonal[t] - 2.0 * np.float64(K[row_i + t]), tau)
-                gain = fast_max(gain, difference * difference / curvature)
+                decrease = difference * difference / curvature
+                gains[t] = decrease
+                gain = fast_max(gain, decrease)
             if gain > most:
                 most = gain
                 best_block = s
@@ -109,14 +113,11 @@ def _iterate(
         e = best_block + _STEP
         if e > q:
             e = q
-        j, best = best_block, -1.0
+        j = best_block
         for t in range(best_block, e):
-            difference = fast_max(v_i - (v[t] + down[t]), 0.0)
-            curvature = fast_max(d_i + diagonal[t] - 2.0 * np.float64(K[row_i + t]), tau)
-            gain = difference * difference / curvature
-            if gain > best:
-                best = gain
+            if gains[t] >= most:
                 j = t
+                break
         row_j = j * stride
         delta = (v_i - v[j]) / fast_max(d_i + diagonal[j] - 2.0 * np.float64(K[row_i + j]), tau)
         # y_i a_i grows and y_j a_j shrinks by delta; a variable that meets its bound is set to it exactly
@@ -179,10 +180,13 @@ def solve_block(
     up = np.empty(q)
     down = np.empty(q)
     diagonal = np.empty(q)
+    gains = np.empty(q)
     for t in range(q):
         diagonal[t] = K[t, t]
         _set_movable(t, y, a, lo, hi, up, down)
-    return _iterate(K.reshape(-1), np.uint64(K.shape[1]), diagonal, y, v, a, lo, hi, up, down, stop, max_steps, tau)
+    return _iterate(
+        K.reshape(-1), np.uint64(K.shape[1]), diagonal, y, v, a, lo, hi, up, down, gains, stop, max_steps, tau
+    )
 
 
 @njit(cache=True, nogil=True)
