@@ -99,6 +99,7 @@ def separate_fold_scores(
     train_fold : callable
         Gets the run to train on, and the fold's training rows.
     """
+    run.kernel.forget_rows()  # each part has rows of its own
 
     def compute(numbers: Sequence[int]) -> list[PartResult | None]:
         results: list[PartResult | None] = []

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from solver.estimators import svm
 from solver.features import MatrixData
 from solver.parts import OnePart, PartComputed, numerics
 from solver.training import TrainingRequest, train
@@ -93,6 +94,24 @@ def test_a_training_of_which_others_computed_parts_has_the_same_bits(request_, s
     for what in ("tuning", "curve", "calibration", "status", "comparison", "rounds"):
         assert alone.report.get(what) == together.report.get(what)
     assert alone.report["solver"]["iterations"] == together.report["solver"]["iterations"]
+
+
+@pytest.mark.parametrize("shape", [(700, 700), (700, 700, 8, "sparse")])
+def test_the_folds_of_a_large_svm_are_parts(monkeypatch, shape):
+    data, labels = problem(*shape)
+    request = TrainingRequest("svm", {"tune": "none", "tol": 1e-5}, seed=3)
+    before = train(data, labels, request)
+    monkeypatch.setattr(svm, "LEAST_ROWS_APART", 500)
+    alone = train(data, labels, request)
+    parts = Elsewhere(data, labels, request)
+    together = train(data, labels, request, parts=parts)
+    assert parts.stages == {"folds": 5}
+    for mine, theirs in zip(arrays(alone), arrays(together), strict=True):
+        assert mine.tobytes() == theirs.tobytes()
+    for what in ("curve", "calibration", "probability", "status"):
+        assert alone.report[what] == together.report[what]
+    # whether they share kernel rows is a matter of time, not of the result
+    assert np.allclose(before.report["curve"]["thresholds"], alone.report["curve"]["thresholds"], atol=1e-3)
 
 
 def test_a_training_that_was_stopped_goes_on_without_the_parts_that_are_missing():
