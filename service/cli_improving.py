@@ -34,11 +34,12 @@ def feedback_add(
 
 def _pieces(source: Any, label: str, kinds: dict[str, str]) -> Iterator[tuple[list[dict[str, Any]], list[str]]]:
     """Yield rows and labels, as many at a time as one request takes."""
-    from service.client import LONGEST_CELL, PREDICT_ROWS, cell
+    from service.client import LONGEST_CELL, PREDICT_ROWS, cell, check_names
 
     csv.field_size_limit(LONGEST_CELL)
     reader = csv.DictReader(source, strict=True)
     try:
+        check_names(reader.fieldnames or ())
         if label not in (reader.fieldnames or ()):
             fail(f"the file has no column {label!r}; --label names the one that holds the right labels")
         while lines := list(itertools.islice(reader, PREDICT_ROWS)):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli_support import DEFAULT_URL, Url, interruptible, open_client, print_table, short_time
+from service.cli_support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, short_time
 
 if TYPE_CHECKING:
     from service.client import Client
@@ -70,6 +70,8 @@ def send_file(client: Client, file: Path, name: str | None, format: str | None, 
     """Send a file and return the data set that it became; a big one in parts, behind a progress bar."""
     from service.client_uploads import RESUMABLE_BYTES, upload_in_parts
 
+    if not file.is_file():
+        fail(f"{file} is a pipe or a device, of which nobody knows how much will come: write it into a file first")
     size = file.stat().st_size
     if size < RESUMABLE_BYTES:
         return client.upload(file, name=name, format=format, options=options)

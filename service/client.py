@@ -6,9 +6,11 @@ import csv
 import itertools
 import json
 import math
+import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -189,7 +191,7 @@ class Client:
                 "POST",
                 "/datasets",
                 data={key: value for key, value in fields.items() if value is not None},
-                files={"file": (file.name, content)},
+                files={"file": (file_name(file), content)},
             )
 
     def send(self, method: str, path: str, **content: Any) -> httpx.Response:
@@ -363,6 +365,7 @@ def predict_csv(
         header = next(reader, None)
         if not header:
             raise ClientError("the file is empty: the first line must name the columns")
+        check_names(header)
         writer = csv.writer(sink, lineterminator="\n", delimiter=delimiter)
         added: list[str] = []
         warnings: dict[str, None] = {}
@@ -392,6 +395,18 @@ def predict_csv(
     return list(warnings)
 
 
+def file_name(file: Path) -> str:
+    """Return the name of a file as text: on Linux it may be bytes that are no UTF-8."""
+    return os.fsencode(file.name).decode(errors="replace")
+
+
+def check_names(header: Sequence[str]) -> None:
+    """Refuse a header that names two columns alike: a row by name would have the values of one of them only."""
+    twice = next((name for name, count in Counter(header).items() if count > 1), None)
+    if twice is not None:
+        raise ClientError(f"two columns have the same name {twice!r}; expected each name once")
+
+
 def _checked(reader: Any, width: int) -> Iterator[list[str]]:
     for line in reader:
         if line and len(line) != width:
@@ -419,6 +434,8 @@ def cell(text: str, kind: str | None = None, decimal: str = ".") -> int | float 
         return cell(pointed, kind) if PLAIN_NUMBER.fullmatch(pointed) else text
     if kind not in (None, "number") or not PLAIN_NUMBER.fullmatch(text):
         return text
-    # Whole numbers stay whole: a model takes them for a number or for a category, whichever its column is.
     number = float(text)
-    return int(text) if text.lstrip("-").isdigit() else number if math.isfinite(number) else text
+    if not math.isfinite(number):
+        return text
+    # Whole numbers stay whole: a model takes them for a number or for a category, whichever its column is.
+    return int(text) if text.lstrip("-").isdigit() else number

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from service.client import BusyError, Client, ClientError, NotFoundError, UnreachableError
+from service.client import BusyError, Client, ClientError, NotFoundError, UnreachableError, file_name
 
 TUS = {"Tus-Resumable": "1.0.0"}
 RESUMABLE_BYTES = 32 << 20
@@ -51,7 +51,12 @@ def upload_in_parts(
     """
     with file.open("rb") as content:
         size = content.seek(0, 2)
-        given = {"filename": file.name, "name": name, "format": format, "fingerprint": _fingerprint(content, size)}
+        given = {
+            "filename": file_name(file),
+            "name": name,
+            "format": format,
+            "fingerprint": _fingerprint(content, size),
+        }
         metadata = {key: value for key, value in given.items() if value is not None}
         if options:
             metadata["options"] = json.dumps(dict(options))

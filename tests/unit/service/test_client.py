@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -78,6 +79,8 @@ def test_parameters_are_json_where_they_can_be():
         ("nan", "nan"),
         ("inf", "inf"),
         ("1e999", "1e999"),
+        ("9" * 400, "9" * 400),
+        ("9" * 5000, "9" * 5000),
         ("0x10", "0x10"),
     ],
 )
@@ -344,6 +347,28 @@ def test_options_of_an_upload(prefsvm, stand_in, table):
     assert b'{"delimiter": ";", "missing": ["NA", "?"], "encoding": "cp1252"}' in stand_in.bodies[0]
     assert prefsvm("upload", table).exit_code == 0
     assert b"options" not in stand_in.bodies[1]
+
+
+def test_what_is_no_file_of_some_size_is_not_uploaded(prefsvm, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert "write it into a file first" in prefsvm("upload", tmp_path / "pipe.csv").output
+
+
+def test_a_file_name_that_is_no_utf_8_is_sent_as_well_as_it_goes(prefsvm, stand_in, table):
+    odd = Path(os.fsdecode(os.fsencode(table.parent) + b"/b\xff.csv"))
+    odd.write_text(table.read_text())
+    stand_in.answers["POST /datasets"] = {"id": "ds_1", "columns": [], "rows": 2, "warnings": []}
+    client.Client(f"http://127.0.0.1:{stand_in.server_port}").upload(odd)
+    assert 'filename="b\ufffd.csv"'.encode() in stand_in.bodies[-1]
+
+
+def test_two_columns_of_one_name_make_no_rows(prefsvm, stand_in, tmp_path):
+    file = tmp_path / "twice.csv"
+    file.write_text("age,job,age,label\n39,clerk,40,ham\n")
+    for command in (("predict", "mdl_1", file), ("feedback", "add", "mdl_1", file)):
+        done = prefsvm(*command)
+        assert done.exit_code == 1
+        assert "two columns have the same name 'age'" in done.output
 
 
 @pytest.mark.parametrize(
