@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from solver.algorithms import ALGORITHMS
-from solver.lowrank import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, exact_seconds
+from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, exact_seconds
 
 __all__ = ["Estimate", "estimate_training"]
 

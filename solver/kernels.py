@@ -7,10 +7,9 @@ lives on it and has its result checked with the former.
 
 import copy
 import functools
-import math
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,7 @@ from solver.kernel_pools import (
     SparsePool,
     contiguous_rows,
 )
+from solver.kernel_values import KINDS, KernelColumns, check_matrix, finish, inner_products, kernel_block, squared_norms
 from solver.parallel import for_ranges, single_threaded_blas
 from solver.row_cache import arena
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
@@ -46,9 +46,6 @@ __all__ = [
     "SharedRows",
     "kernel_block",
 ]
-
-KINDS = ("rbf", "linear", "poly", "sigmoid")
-KernelKind = Literal["rbf", "linear", "poly", "sigmoid"]
 
 # beyond this exponent float32 products of the squared-norm form cancel too much: rows are then computed in float64
 _LARGEST_EXPONENT = 500.0
@@ -64,183 +61,7 @@ _FEW = 4
 _BLOCK_ELEMENTS = 1 << 19
 _COLUMNS_A_BLOCK = 512
 
-
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
-
-def _float_type(of: np.dtype[Any]) -> type[np.floating[Any]]:
-    """The float type that holds all values of a type: float32 for what has at most 16 bits."""
-    return np.float32 if of.kind in "biuf" and of.itemsize <= 2 else np.float64
-
-
-def check_matrix(name: str, X: Any) -> Matrix:
-    """Return ``X`` as a finite two-dimensional float array or CSR matrix; copies only to change the type.
-
-    Raises
-    ------
-    ValueError
-        If it is not two-dimensional or holds NaN or infinity; names the first such row.
-    TypeError
-        If it is sparse but not convertible to CSR.
-    """
-    values: npt.NDArray[Any]
-    row_ends = None
-    sparse = sp.issparse(X)
-    if sparse:
-        X = X.tocsr()
-        if X.data.dtype not in _FLOATS:
-            X = X.astype(_float_type(X.dtype))
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        values, row_ends = X.data, X.indptr
-    else:
-        X = np.asarray(X)
-        if X.dtype not in _FLOATS:
-            X = X.astype(_float_type(X.dtype))
-        if X.ndim != 2:
-            raise ValueError(f"{name} must be two-dimensional; got shape {X.shape}")
-        values = X
-    # a finite sum spares the look at every value; an infinite one may be mere overflow
-    if not math.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
-        where = int(np.flatnonzero(~np.isfinite(values.reshape(-1)))[0])
-        bad = where // X.shape[1] if row_ends is None else int(np.searchsorted(row_ends, where, side="right")) - 1
-        raise ValueError(f"{name} holds NaN or infinity (first in row {bad}); expected finite numbers")
-    checked: Matrix = X
-    return checked
-
-
-def _squared_norms(X: Matrix) -> FloatArray:
-    if sp.issparse(X):
-        squares = sp.csr_array((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
-        return np.asarray(squares @ np.ones(X.shape[1]))
-    dense: FloatArray = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return dense
-
-
-def _dots(A: Matrix, B: Matrix) -> FloatArray:
-    """A Bᵀ in float64."""
-    if sp.issparse(A) or sp.issparse(B):
-        if not sp.issparse(A):
-            return np.ascontiguousarray(_dots(B, A).T)
-        left = A.astype(np.float64)
-        if sp.issparse(B):
-            return np.asarray((left @ B.astype(np.float64).T).toarray())
-        return np.asarray(left @ np.asarray(B, dtype=np.float64).T)
-    return np.asarray(A, dtype=np.float64) @ np.asarray(B, dtype=np.float64).T
-
-
-def _finish(
-    dots: FloatArray, a: FloatArray, b: FloatArray, kind: str, gamma: float, degree: int, coef0: float
-) -> FloatArray:
-    """Turn inner products into kernel values, in place; a, b: squared norms of the rows and of the columns."""
-    if kind == "rbf":
-        dots *= 2.0
-        dots -= a[:, None]
-        dots -= b[None, :]
-        np.minimum(dots, 0.0, out=dots)
-        dots *= gamma
-        np.exp(dots, out=dots)
-    elif kind != "linear":
-        dots *= gamma
-        dots += coef0
-        if kind == "poly":
-            dots **= degree
-        else:
-            np.tanh(dots, out=dots)
-    return dots
-
-
-def kernel_block(
-    X: Any,
-    Z: Any,
-    kind: str,
-    gamma: float = 1.0,
-    degree: int = 3,
-    coef0: float = 0.0,
-    dtype: npt.DTypeLike = np.float64,
-) -> FloatArray:
-    """Compute the kernel values between two sets of samples.
-
-    Parameters
-    ----------
-    X : (n, d) array or CSR matrix
-    Z : (m, d) array or CSR matrix
-    kind : {"rbf", "linear", "poly", "sigmoid"}
-        ``exp(-gamma |x-z|²)``, ``x·z``, ``(gamma x·z + coef0)^degree``, ``tanh(gamma x·z + coef0)``.
-    gamma, degree, coef0
-        Parameters of the kind; those it does not have are ignored.
-    dtype : dtype, default float64
-        Of the result; the computation is in float64.
-
-    Returns
-    -------
-    (n, m) array
-        Dense: call it with few rows at a time where ``n · m`` is large.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of columns differ, the kind is unknown, or a value is not finite.
-    """
-    return KernelColumns(Z, kind, gamma, degree, coef0).block(X).astype(dtype, copy=False)
-
-
-class KernelColumns:
-    """Kernel values of any samples with fixed ones, which are checked and prepared once.
-
-    Parameters
-    ----------
-    Z : (m, d) array or CSR matrix
-        The fixed samples, the columns of every block.
-    kind, gamma, degree, coef0
-        As for `kernel_block`.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown or a value is not finite.
-    """
-
-    def __init__(self, Z: Any, kind: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0.0) -> None:
-        if kind not in KINDS:
-            raise ValueError(f"unknown kernel {kind!r}: expected one of {', '.join(KINDS)}")
-        self._Z = check_matrix("Z", Z)
-        self._parameters = (kind, gamma, degree, coef0)
-        self._squares = _squared_norms(self._Z)
-        self._exponents: FloatArray | None = None
-        if kind == "rbf" and not sp.issparse(self._Z):
-            m, d = self._Z.shape
-            # a common shift leaves distances alone and spares them cancellation
-            self._centre = np.asarray(self._Z, dtype=np.float64).mean(axis=0) if m else np.zeros(d)
-            shifted = self._Z - self._centre
-            # times a row (x, |x|², 1) this is -gamma |x-z|²: one product instead of five walks over the block
-            self._exponents = np.empty((d + 2, m))
-            np.multiply(shifted.T, 2 * gamma, out=self._exponents[:d])
-            self._exponents[d] = -gamma
-            self._exponents[d + 1] = -gamma * _squared_norms(shifted)
-
-    def block(self, X: Any) -> FloatArray:
-        """Kernel values, (n, m) float64, of the rows of an (n, d) array or CSR matrix.
-
-        Raises
-        ------
-        ValueError
-            If the number of columns is not that of the fixed samples, or a value is not finite.
-        """
-        X = check_matrix("X", X)
-        n, d = X.shape
-        if d != self._Z.shape[1]:
-            raise ValueError(f"X has {d} columns but Z has {self._Z.shape[1]}")
-        if self._exponents is None or sp.issparse(X):  # which would not be sparse any more after the shift
-            return _finish(_dots(X, self._Z), _squared_norms(X), self._squares, *self._parameters)
-        rows = np.empty((n, d + 2))
-        shifted = np.subtract(X, self._centre, out=rows[:, :d])
-        np.vecdot(shifted, shifted, out=rows[:, d])
-        rows[:, d + 1] = 1.0
-        block: FloatArray = rows @ self._exponents
-        np.minimum(block, 0.0, out=block)
-        return np.exp(block, out=block)
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 class Kernel(Protocol):
@@ -279,12 +100,16 @@ class _BlockedProducts:
         result = np.zeros(len(columns))
         if not len(rows):
             return result
-        width = max(1, min(len(columns), 1024))
-        height = max(1, min(_BLOCK_ELEMENTS // width, self._rows_a_block()))
-        for s in range(0, len(columns), width):
-            for r in range(0, len(rows), height):
-                block = self.matrix(rows[r : r + height], columns[s : s + width])
-                result[s : s + width] += coefficients[r : r + height] @ block
+        height = max(1, min(_BLOCK_ELEMENTS // _COLUMNS_A_BLOCK, self._rows_a_block()))
+
+        def add(begin: int, end: int) -> None:
+            for s in range(begin, end, _COLUMNS_A_BLOCK):
+                there = slice(s, min(end, s + _COLUMNS_A_BLOCK))
+                for r in range(0, len(rows), height):
+                    result[there] += coefficients[r : r + height] @ self.matrix(rows[r : r + height], columns[there])
+
+        # which also holds BLAS to one thread: on several it sums in another order
+        for_ranges(add, len(columns), _COLUMNS_A_BLOCK, work=5e-9 * len(rows) * len(columns))
         return result
 
 
@@ -353,7 +178,7 @@ class FeatureKernel(_BlockedProducts):
 
     def _shifted_squares(self) -> FloatArray:
         if self._centre is None:
-            return _squared_norms(self.X)
+            return squared_norms(self.X)
         squares, centre = np.empty(self.n_samples), self._centre
 
         def fill(s: int, e: int) -> None:
@@ -387,8 +212,14 @@ class FeatureKernel(_BlockedProducts):
         A = self._part(rows)
         same = rows is columns
         B = A if same else self._part(columns)
-        block = _finish(
-            _dots(A, B), self._squares[rows], self._squares[columns], self.kind, self.gamma, self.degree, self.coef0
+        block = finish(
+            inner_products(A, B),
+            self._squares[rows],
+            self._squares[columns],
+            self.kind,
+            self.gamma,
+            self.degree,
+            self.coef0,
         )
         if same and self.kind == "rbf":
             np.fill_diagonal(block, 1.0)
@@ -404,10 +235,11 @@ class FeatureKernel(_BlockedProducts):
             return self._rbf_products(rows, coefficients, columns)
         if self.kind != "linear":
             return super().products(rows, coefficients, columns)
-        w = np.asarray(self.X[rows].T @ coefficients, dtype=np.float64)
-        if len(columns) == self.n_samples and np.array_equal(columns, np.arange(self.n_samples)):
-            return np.asarray(self.X @ w, dtype=np.float64)
-        return np.asarray(self.X[columns] @ w, dtype=np.float64)
+        with single_threaded_blas():
+            w = np.asarray(self.X[rows].T @ coefficients, dtype=np.float64)
+            if len(columns) == self.n_samples and np.array_equal(columns, np.arange(self.n_samples)):
+                return np.asarray(self.X @ w, dtype=np.float64)
+            return np.asarray(self.X[columns] @ w, dtype=np.float64)
 
     def _rbf_products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
         result = np.zeros(len(columns))
@@ -420,9 +252,14 @@ class FeatureKernel(_BlockedProducts):
                 right, b = self._part(columns[there]), self._squares[columns[there]]
                 for r in range(0, len(rows), height):
                     here = rows[r : r + height]
-                    dots = np.ascontiguousarray(_dots(self._part(here), right))
+                    dots = np.ascontiguousarray(inner_products(self._part(here), right))
                     tiles.exact_sums(
-                        dots, self._squares[here], b, self.gamma * LOG2_E, weights[r : r + height], result[there]
+                        dots,
+                        self._squares[here],
+                        b,
+                        min(self.gamma * LOG2_E, _LARGEST),
+                        weights[r : r + height],
+                        result[there],
                     )
 
         if len(rows):

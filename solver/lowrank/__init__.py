@@ -6,9 +6,10 @@ for rows times rank, time linear in the rows.
 
 import numpy as np
 
-from solver.kernels import FeatureKernel
-from solver.lowrank.choice import (
+from solver.engine_choice import (
+    DEFAULT_RANK,
     ENGINES,
+    LEAST_IN_MEMORY,
     Choice,
     EngineName,
     choose_engine,
@@ -16,8 +17,9 @@ from solver.lowrank.choice import (
     exact_seconds,
     values_a_row,
 )
+from solver.kernels import FeatureKernel
 from solver.lowrank.engine import LowRankSolution, Polish, solve_lowrank
-from solver.lowrank.factor import DEFAULT_RANK, LEAST_IN_MEMORY, Factor, default_factor_bytes
+from solver.lowrank.factor import Factor, default_factor_bytes
 from solver.lowrank.landmarks import Interrupted
 
 __all__ = [

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from solver.arrays import available_memory
+from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY
 from solver.kernels import Kernel
 from solver.lowrank.landmarks import choose_landmarks, stop_if_due
 from solver.lowrank.loops import accumulate, dots, squares
@@ -20,13 +21,7 @@ from solver.parallel import for_ranges, single_threaded_blas, thread_count
 from solver.smo.limits import Limits
 from solver.typing import FloatArray, IndexArray
 
-__all__ = ["DEFAULT_RANK", "LEAST_IN_MEMORY", "Factor", "default_factor_bytes"]
-
-DEFAULT_RANK: Final = 1024
-"""Landmarks where memory and time allow them."""
-
-LEAST_IN_MEMORY: Final = 256
-"""Rather than with fewer landmarks than this, the factor goes into a file."""
+__all__ = ["Factor", "default_factor_bytes"]
 
 _LEAST_IN_TIME: Final = 32
 

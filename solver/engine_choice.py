@@ -1,4 +1,7 @@
-"""Exact or low-rank: which engine a problem goes to, by what the exact one would need."""
+"""Exact or low-rank: which engine a problem goes to, by what the exact one would need.
+
+Outside of both, because the service asks without training: it starts without Numba.
+"""
 
 import math
 from dataclasses import dataclass
@@ -6,10 +9,26 @@ from typing import Final, Literal
 
 from solver.typing import Matrix
 
-__all__ = ["ENGINES", "Choice", "EngineName", "choose_engine", "exact_limit", "exact_seconds", "values_a_row"]
+__all__ = [
+    "DEFAULT_RANK",
+    "ENGINES",
+    "LEAST_IN_MEMORY",
+    "Choice",
+    "EngineName",
+    "choose_engine",
+    "exact_limit",
+    "exact_seconds",
+    "values_a_row",
+]
 
 EngineName = Literal["auto", "exact", "lowrank"]
 ENGINES: Final[tuple[EngineName, ...]] = ("auto", "exact", "lowrank")
+
+DEFAULT_RANK: Final = 1024
+"""Landmarks where memory and time allow them."""
+
+LEAST_IN_MEMORY: Final = 256
+"""Rather than with fewer landmarks than this, the factor goes into a file."""
 
 # noisy data make about this share of the rows support vectors, whose kernel rows the exact solver computes
 _SUPPORT_SHARE: Final = 1 / 3
