@@ -66,7 +66,7 @@ class Solution:
     b_low, b_high : float
         That interval (``b_low <= b_high + gap``); infinite on a side where no variable is left to move.
     objective : float
-        ``½ aᵀQa + pᵀa``.
+        ``½ aᵀQa + pᵀa``, from ``gradient`` and as exact as that is.
     gap : float
         Violation of the optimality conditions, ``max v - min v`` of [1]_ eq. 5, at least 0, recomputed in float64 at
         the end; ``status`` is ``"optimal"`` only when it is at most the tolerance.
@@ -75,7 +75,10 @@ class Solution:
     status : {"optimal", "max_iter", "time", "cancelled", "precision"}
         Why it ended; ``precision``: no further progress was possible in floating point.
     gradient : (n,) float64
-        ``Qa + p``; pass as ``grad0`` together with ``alpha0=alpha``.
+        ``Qa + p``; pass as ``grad0`` together with ``alpha0=alpha``. Float64 throughout where ``engine`` is
+        ``"direct"``. Else kernel rows are float32, and only the entries that set the gap are recomputed in float64: the
+        others, and ``objective``, are as a rule right to 1e-6 or better, but where alphas or kernel values of many
+        orders of magnitude meet only to 4e-4, relative to the largest parts of their sums.
     n_support, n_bounded : int
         Variables that are not zero, and those of them at a bound.
     n_kernel_rows : int

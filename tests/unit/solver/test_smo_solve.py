@@ -493,30 +493,53 @@ def mostly_zero(n, d=80, seed=19):
     return X, np.where(X[:, 10:40].sum(1) + rng.normal(scale=0.5, size=n) > 3, 1.0, -1.0)
 
 
-@pytest.mark.parametrize("kind", ["rbf", "poly", "sigmoid"])
-def test_features_most_of_which_are_zero(kind):
-    """Products with 0 are left out; rows and blocks are those of the definition, to the precision of float32."""
-    X, y = mostly_zero(1100)
-    K = kernel_block(X, X, kind, **KINDS[kind])
-    for data in (X, X.astype(np.float32), np.asfortranarray(X)):
-        kernel = FeatureKernel(data, kind, **KINDS[kind])
-        # columns in an order of their own, their numbers no multiple of anything
-        columns = np.random.default_rng(0).permutation(1100)[:1003]
-        pool = kernel.pool(columns[:610], 1 << 22)
-        assert isinstance(pool, MostlyZeroPool)
-        pool = kernel.pool(columns, 1 << 22)
-        rows = np.arange(50, 57)
-        for begin in (0, 64, 700, 1002):
-            F, coefficients = np.zeros(1003), np.linspace(-1, 1, 7)
-            pool.update(rows, coefficients, F, np.ones(7, np.bool_), begin)
-            expected = coefficients @ K[np.ix_(columns[rows], columns)]
-            np.testing.assert_allclose(F[begin:], expected[begin:], atol=2e-6 * np.abs(K).max())
-            assert not F[:begin].any()
+def check_rows(pool_of, K, kind_of_pool):
+    """Rows from any column on, and blocks, are those of the definition, to the precision of float32."""
+    # columns in an order of their own, their numbers no multiple of anything
+    columns = np.random.default_rng(0).permutation(1100)[:1003]
+    pool = pool_of(columns[:610])
+    assert isinstance(pool, kind_of_pool)
+    pool = pool_of(columns)
+    scale = np.abs(K).max()
+    for k, begins in ((7, (0, 64, 700, 1002)), (4, (0,)), (1, (0, 3)), (70, (0,))):
+        rows = np.arange(50, 50 + k)
+        for begin in begins:
+            # the first time rows are kept, or those that begin later are extended
+            for keep in (np.arange(k) % 3 < 2, np.zeros(k, np.bool_)):
+                F, coefficients = np.zeros(1003), np.linspace(-1, 1, k)
+                pool.update(rows, coefficients, F, keep, begin)
+                expected = coefficients.astype(np.float32).astype(float) @ K[np.ix_(columns[rows], columns)]
+                np.testing.assert_allclose(F[begin:], expected[begin:], atol=1e-6 * k**0.5 * scale)
+                assert not F[:begin].any()
         block = pool.block(rows)
-        np.testing.assert_allclose(block, K[np.ix_(columns[rows], columns[rows])], rtol=2e-6, atol=1e-6)
-        np.testing.assert_array_equal(block, block.T)
-        solution = solve(FeatureKernel(data, kind, **KINDS[kind]), np.arange(1100), y, -1.0, 0.0, 1.0)
+        np.testing.assert_allclose(block, K[np.ix_(columns[rows], columns[rows])], rtol=2e-6, atol=1e-6 * scale)
+        np.testing.assert_allclose(block, block.T, rtol=1e-6, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("kind", ["rbf", "poly", "sigmoid"])
+@pytest.mark.parametrize("d", [80, 500])  # one part of the features, three
+def test_features_most_of_which_are_zero(kind, d):
+    """Products with 0 are left out."""
+    X, y = mostly_zero(1100, d)
+    parameters = KINDS[kind] | {"gamma": KINDS[kind]["gamma"] * 80 / d}
+    K = kernel_block(X, X, kind, **parameters)
+    for data in (X, X.astype(np.float32), np.asfortranarray(X)):
+        kernel = FeatureKernel(data, kind, **parameters)
+        check_rows(lambda samples, kernel=kernel: kernel.pool(samples, 1 << 22), K, MostlyZeroPool)
+        solution = solve(FeatureKernel(data, kind, **parameters), np.arange(1100), y, -1.0, 0.0, 1.0)
         check(solution, K, y, -1.0, 0.0, 1.0, 0.0, 1e-3)
+
+
+@pytest.mark.parametrize("kind", ["rbf", "poly", "sigmoid"])
+@pytest.mark.parametrize("d", [1, 22, 100])  # blocks of many features are computed from the diagonal down
+def test_rows_of_dense_features(kind, d):
+    X, _ = two_classes(1100, d=max(2, d), seed=20)
+    X = X[:, :d] + 0.25
+    parameters = KINDS[kind] | {"gamma": 0.5 / d}
+    K = kernel_block(X, X, kind, **parameters)
+    for data in (X, X.astype(np.float32), np.asfortranarray(X)):
+        kernel = FeatureKernel(data, kind, **parameters)
+        check_rows(lambda samples, kernel=kernel: kernel.pool(samples, 1 << 22), K, DensePool)
 
 
 def test_far_features_most_of_which_are_zero_are_centred():
@@ -527,6 +550,29 @@ def test_far_features_most_of_which_are_zero_are_centred():
     assert isinstance(pool, DensePool)
     expected = kernel_block(X, X, "rbf", gamma=0.4)
     np.testing.assert_allclose(pool.block(np.arange(600)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [1e296, 1e307, np.finfo(np.float64).max])
+@pytest.mark.parametrize("n", [100, 600])
+def test_a_gamma_beyond_all_distances(gamma, n):
+    """Every sample is like itself only; nothing overflows (warnings are errors here)."""
+    X, y = two_classes(n, seed=21)
+    for data in (X, sp.csr_array(X)):
+        assert solve(FeatureKernel(data, gamma=gamma), np.arange(n), y, -1.0, 0.0, 1.0).status == "optimal"
+        block = kernel_block(data, data, "rbf", gamma=gamma)
+        assert not block[~np.eye(n, dtype=bool)].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_do_not_depend_on_the_threads_of_blas(kind, monkeypatch):
+    X, _ = two_classes(1500, d=40, seed=22)
+    kernels = [FeatureKernel(X, kind, **KINDS[kind]), PrecomputedKernel(X @ X.T)]
+    every, found = np.arange(1500), []
+    for threads in (1, 2):
+        monkeypatch.setattr(parallel, "thread_count", lambda threads=threads: threads)
+        with threadpoolctl.threadpool_limits(threads, user_api="blas"):
+            found.append([kernel.products(every[:1300], np.sin(every[:1300]), every) for kernel in kernels])
+    np.testing.assert_array_equal(*found)
 
 
 def test_csr_with_long_indices_and_no_entries():
