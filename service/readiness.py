@@ -52,6 +52,26 @@ class Check:
     detail: str
 
 
+@dataclass(frozen=True)
+class Report:
+    """What was found.
+
+    Parameters
+    ----------
+    checks : dict of str to Check
+    workers : int or None
+        How many listen for jobs, busy ones among them; None if the broker did not say.
+    """
+
+    checks: dict[str, Check]
+    workers: int | None
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be served. Without a worker they can: jobs wait for one."""
+        return all(check.ok for check in self.checks.values() if check.decides)
+
+
 class Readiness:
     """Looks at Postgres, the migrations, the broker, the workers and the queue, each for two seconds at most.
 
@@ -72,17 +92,25 @@ class Readiness:
         # A frozen server holds its thread until it thaws: these threads are few, and no other call uses them.
         self._threads = CapacityLimiter(8)
 
-    async def checks(self) -> dict[str, Check]:
-        """Return each part by name."""
+    async def report(self) -> Report:
+        """Look at each part."""
+        workers: list[int] = []
+
+        def worker_problem() -> str:
+            if self._broker_url is None:
+                return "PREFSVM_BROKER_URL is not set"
+            workers.append(self._listening(self._broker_url))
+            return "" if workers[0] else "no worker listens; jobs wait"
+
         looks: dict[str, tuple[Callable[[], str], bool]] = {
             "database": (self._database_problem, True),
             "migrations": (self._migrations_problem, True),
             "broker": (self._broker_problem, True),
-            "worker": (self._worker_problem, False),
+            "worker": (worker_problem, False),
             "queue": (self._queue_problem, False),
         }
         checks = await asyncio.gather(*(self._look(look, decides) for look, decides in looks.values()))
-        return dict(zip(looks, checks, strict=True))
+        return Report(dict(zip(looks, checks, strict=True)), workers[0] if workers else None)
 
     async def _look(self, look: Callable[[], str], decides: bool) -> Check:
         try:
@@ -113,11 +141,6 @@ class Readiness:
         with broker_client(self._broker_url) as client:
             client.ping()
         return ""
-
-    def _worker_problem(self) -> str:
-        if self._broker_url is None:
-            return "PREFSVM_BROKER_URL is not set"
-        return "" if self._listening(self._broker_url) else "no worker listens; jobs wait"
 
     def _queue_problem(self) -> str:
         with self._system.transaction() as session:

@@ -32,6 +32,9 @@ class Ready(BaseModel):
     """Whether requests can be served, and each part that was looked at."""
 
     ready: bool
+    workers: int | None = Field(
+        description="Workers that listen for jobs, busy ones among them; null if the broker did not say."
+    )
     checks: dict[str, CheckAnswer]
 
 
@@ -52,13 +55,13 @@ def health_router(readiness: Readiness, metrics: Metrics) -> APIRouter:
     async def readyz(response: Response) -> Ready:
         """Look at Postgres, its migrations, the broker, the workers, and whether jobs wait although a worker is idle.
 
-        A missing worker or a queue that stands alone does not unready: requests are served all the same.
+        A missing worker or a queue that stands alone does not unready: requests are served all the same, and jobs wait.
+        Who needs them to begin at once looks at `workers`.
         """
-        checks = await readiness.checks()
-        ready = all(check.ok for check in checks.values() if check.decides)
-        response.status_code = 200 if ready else 503
-        answers = {name: CheckAnswer(ok=check.ok, detail=check.detail) for name, check in checks.items()}
-        return Ready(ready=ready, checks=answers)
+        found = await readiness.report()
+        response.status_code = 200 if found.ready else 503
+        answers = {name: CheckAnswer(ok=check.ok, detail=check.detail) for name, check in found.checks.items()}
+        return Ready(ready=found.ready, workers=found.workers, checks=answers)
 
     @router.get("/metrics", operation_id="getMetrics", response_class=PlainTextResponse)
     async def show_metrics(_: Watcher) -> Response:

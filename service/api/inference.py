@@ -107,7 +107,7 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
     @router.get("/health/ready", operation_id="getServerReady", responses={503: {"model": ServerReady}})
     async def ready(response: Response) -> ServerReady:
         """Tell whether requests can be served; `GET /readyz` says what is away."""
-        is_ready = all(check.ok for check in (await readiness.checks()).values() if check.decides)
+        is_ready = (await readiness.report()).ready
         response.status_code = 200 if is_ready else 503
         return ServerReady(ready=is_ready)
 

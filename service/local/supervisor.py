@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import http.client
+import json
 import os
 import select
 import shutil
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import service
 from service.access.bootstrap import check_reachable
@@ -34,6 +35,8 @@ from service.settings import MIB, Settings
 
 READY_SECONDS = 60.0
 """Longest time from the start to the first 200 of ``GET /readyz``."""
+LISTENING_SECONDS = 0.1
+"""How often is looked whether the worker listens, until it does for the first time."""
 LOG_BYTES = 16 * MIB
 """A log file that is larger is moved aside, over the one moved before."""
 BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -131,14 +134,35 @@ class ApiPart(PythonPart):
 
     def is_ready(self) -> bool:
         """Whether the API says that it and what it stands on are ready."""
+        return self._readiness() is not None
+
+    def knows_a_worker(self) -> bool:
+        """Whether the API says that it is ready and that somebody listens for jobs."""
+        return bool((self._readiness() or {}).get("workers"))
+
+    def _readiness(self) -> dict[str, Any] | None:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=5.0)
         try:
             connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
+            answer = connection.getresponse()
+            return json.loads(answer.read()) if answer.status == 200 else None
+        except (OSError, ValueError, http.client.HTTPException):
+            return None
         finally:
             connection.close()
+
+
+class WorkerPart(PythonPart):
+    """The worker: ready when it listens for jobs, as the API says."""
+
+    def __init__(self, api: ApiPart, *, log: Path, environment: Mapping[str, str]) -> None:
+        # It hands its running job back to the queue before it ends, which takes it a moment.
+        super().__init__("worker", "worker.main", log=log, environment=environment, patience=20.0)
+        self._api = api
+
+    def is_ready(self) -> bool:
+        """Whether the process runs and somebody listens for jobs."""
+        return super().is_ready() and self._api.knows_a_worker()
 
 
 @dataclass(frozen=True)
@@ -219,9 +243,8 @@ class Supervisor:
             try:
                 self._start(folder, host, port)
                 folder.announce(url, ready=True)
-                seconds = time.monotonic() - self._began
-                self._say(f"ready after {seconds:.1f} s at {url} (data in {folder.path}; Ctrl-C stops)")
-                self._watch()
+                self._say(f"answers after {self._seconds():.1f} s at {url}; jobs wait until the worker listens")
+                self._watch(f"at {url} (data in {folder.path}; Ctrl-C stops)")
             except StopRequested:
                 self._say("stopping")
             finally:
@@ -265,10 +288,6 @@ class Supervisor:
         environment["PREFSVM_BROKER_URL"] = broker_url
         beside_the_api = {name: value for name, value in environment.items() if name not in OF_THE_API}
 
-        def part(name: str, module: str, database: dict[str, str], patience: float = 10.0) -> PythonPart:
-            own = beside_the_api | database
-            return PythonPart(name, module, log=folder.logs / f"{name}.log", environment=own, patience=patience)
-
         # Before the servers, because importing takes these two longer than the servers take to start. The API may well
         # come up before its database: GET /readyz is not 200 before the database is there and up to date.
         prepare = PythonPart(
@@ -292,15 +311,23 @@ class Supervisor:
             raise ServerError(f"the database could not be prepared; the end of {prepare.log}:\n{end}")
         self._parts.remove(prepare)
 
-        # The worker hands its running job back to the queue before it ends, which takes it a moment.
         own: list[Part] = [
-            part("dispatcher", "service.dispatcher", addresses.dispatcher),
-            part("worker", "worker.main", addresses.worker, 20.0),
+            PythonPart(
+                "dispatcher",
+                "service.dispatcher",
+                log=folder.logs / "dispatcher.log",
+                environment=beside_the_api | addresses.dispatcher,
+                patience=10.0,
+            ),
+            WorkerPart(api, log=folder.logs / "worker.log", environment=beside_the_api | addresses.worker),
         ]
         for each in own:
             self._parts.append(each)
             each.start()
         self._wait_for(lambda: self._all_run([api, *own]) and api.is_ready())
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
 
     def _servers_are_ready(self, servers: list[PostgresServer | RedisServer]) -> bool:
         for server in servers:
@@ -333,8 +360,9 @@ class Supervisor:
 
     # --- running ---
 
-    def _watch(self) -> None:
-        """Start again what dies, until a signal comes."""
+    def _watch(self, where: str) -> None:
+        """Say when the worker listens, and start again what dies, until a signal comes."""
+        waits = True
         began = {part.name: time.monotonic() for part in self._parts}
         failures = dict.fromkeys(began, 0)
         due: dict[str, float] = {}
@@ -361,8 +389,12 @@ class Supervisor:
                         self._say(f"{part.name} could not be started: {error}")
             for part in self._parts:
                 _rotate(part.log)
+            if waits and all(part.is_ready() for part in self._parts if isinstance(part, WorkerPart)):
+                self._say(f"ready after {self._seconds():.1f} s {where}")
+                waits = False
             # A dying child wakes the supervisor through SIGCHLD.
-            self._pause(max(0.01, min([5.0, *(at - time.monotonic() for at in due.values())])))
+            longest = LISTENING_SECONDS if waits else 5.0
+            self._pause(max(0.01, min([longest, *(at - time.monotonic() for at in due.values())])))
 
     # --- stopping ---
 

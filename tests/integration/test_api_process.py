@@ -148,9 +148,12 @@ def test_readyz_names_what_is_missing(settings, database):
         ready = client.get("/readyz")
         assert ready.status_code == 200
         assert ready.json()["checks"]["worker"] == {"ok": False, "detail": "no worker listens; jobs wait"}
+        assert ready.json()["workers"] == 0
         with broker_client(settings.broker_url) as worker:
             worker.brpop("prefsvm", timeout=0.01)
-            assert client.get("/readyz").json()["checks"]["worker"] == {"ok": True, "detail": ""}
+            ready = client.get("/readyz").json()
+            assert ready["checks"]["worker"] == {"ok": True, "detail": ""}
+            assert ready["workers"] == 1
             assert queue(client) == {"ok": True, "detail": ""}
             job = client.post("/train", json=train_body(store_dataset(database))).json()["id"]
             assert queue(client)["ok"]  # it has only just come

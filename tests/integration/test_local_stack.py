@@ -421,6 +421,30 @@ def test_ctrl_c_while_it_starts_ends_it_cleanly(short_dir):
     assert alive(children) == []
 
 
+def test_ready_is_said_when_a_worker_listens(short_dir):
+    def workers(line: str) -> int:
+        url = re.findall(r"http://[0-9.:]+", line)[0]
+        return httpx.get(f"{url}/readyz", timeout=60).json()["workers"]
+
+    with serve("--data-dir", short_dir / "data", "--port", 0) as process:
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            answers = next(line for line in lines if line.startswith("answers after"))
+            # Stopped: nobody listens before it goes on, so that the order of the lines is not one of luck.
+            worker = next(child for child in family(process.pid) if "worker.main" in child.cmdline())
+            worker.suspend()
+            assert workers(answers) == 0
+            time.sleep(0.5)
+            worker.resume()
+            ready_line = next(lines)
+            assert ready_line.startswith("ready after")
+            assert workers(ready_line) == 1
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+
+
 def test_a_second_signal_does_not_wait(short_dir):
     """A part that does not listen, stopped by a debugger, say, holds a clean stop up for its whole patience."""
     with serve("--data-dir", short_dir / "data", "--port", 0) as process:
