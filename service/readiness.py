@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from sqlalchemy import text
 
-from service.db import migrate
+from service.db import revision
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT
 
@@ -88,7 +88,7 @@ class Readiness:
         self._database = database
         self._system = system
         self._broker_url = broker_url
-        self._head = migrate.head()
+        self._head = revision.head()
         # A frozen server holds its thread until it thaws: these threads are few, and no other call uses them.
         self._threads = CapacityLimiter(8)
 
@@ -128,7 +128,7 @@ class Readiness:
 
     def _migrations_problem(self) -> str:
         with self._system.engine.connect() as connection:
-            found = migrate.current(connection)
+            found = revision.current(connection)
             if found != self._head:
                 return f"at revision {found}, expected {self._head}; run `prefsvm migrate`"
             if not connection.scalar(DEFAULT_IS_SEEN, {"id": DEFAULT_PROJECT}):

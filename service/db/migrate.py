@@ -9,8 +9,6 @@ from pathlib import Path
 import psycopg
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
@@ -18,6 +16,9 @@ from sqlalchemy.pool import NullPool
 
 import migrations
 from service.db import roles
+from service.db.revision import current, head
+
+__all__ = ["current", "downgrade", "head", "upgrade"]
 
 # Any fixed number of our own; `pg_locks` shows it while a migration runs.
 ADVISORY_LOCK = 7_337_786_861
@@ -92,16 +93,3 @@ def upgrade(url: str, revision: str = "head") -> None:
 def downgrade(url: str, revision: str) -> None:
     """Run the migrations down to `revision` (``base`` for an empty database), one process at a time."""
     _under_lock(url, "downgrade", revision)
-
-
-def head() -> str:
-    """Return the newest revision that this version of the product knows."""
-    found = ScriptDirectory.from_config(_config()).get_current_head()
-    if found is None:
-        raise RuntimeError("no migrations are installed beside the product")
-    return found
-
-
-def current(connection: Connection) -> str | None:
-    """Return the revision of a database, or None where no migration has run."""
-    return MigrationContext.configure(connection).get_current_revision()

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.pool import NullPool
 
@@ -33,6 +35,12 @@ def test_up_gives_the_tables_of_the_code(engine, empty_database_url):
         context = MigrationContext.configure(connection, opts={"compare_server_default": True, "compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
         assert migrate.current(connection) == migrate.head()
+
+
+def test_the_newest_revision_is_known_without_alembic():
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    assert migrate.head() == ScriptDirectory.from_config(config).get_current_head()
 
 
 def test_down_leaves_nothing_and_up_works_again(engine, empty_database_url):

@@ -7,7 +7,7 @@ import sys
 
 
 def test_the_api_starts_without_what_only_training_needs():
-    heavy = ("scipy.stats", "scipy.optimize", "sklearn", "numba", "pyarrow", "celery")
+    heavy = ("scipy.stats", "scipy.optimize", "sklearn", "numba", "alembic", "pyarrow", "celery")
     script = f"import sys, service.app; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
