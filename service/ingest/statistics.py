@@ -151,6 +151,18 @@ class ColumnStatistics:
             plus_minus_one=True if not self._is_number and set(self._sample) == {"-1", "+1"} else None,
         )
 
+    def short_years(self) -> str | None:
+        """Say how years of two digits are read, if all texts may be dates with such; known after `profile`.
+
+        Of more than a thousand different texts a thousand are looked at.
+        """
+        sample: list[str] = self._sample
+        if self._is_number or not sample or not _LIKE_A_DATE.match(sample[0]):
+            return None
+        from solver.features.dates import SHORT_YEARS, may_have_short_years  # as in `_guessed_kind`
+
+        return SHORT_YEARS if may_have_short_years(sample) else None
+
     def _guessed_kind(self) -> Kind:
         sample: list[str] = self._sample
         if not sample:

@@ -229,6 +229,13 @@ class _TableWriter:
             for position, column in enumerate(self._columns)
             if position not in self._kinds and column.holds_quoted_numbers
         ]
+        warnings += [
+            f"column {column.name!r} seems to hold dates whose years have two digits"
+            + ("; " if profile.kind == "date" else "; if so, say date for it in option columns: ")
+            + said
+            for column, profile in zip(self._columns, profiles, strict=True)
+            if (said := column.short_years()) is not None
+        ]
         return Columnar("table", rows, profiles, duplicate_rows=self._comparison.duplicates())
 
     def discard(self) -> None:

@@ -30,8 +30,19 @@ FORMATS: Final = (
     "%m/%d/%Y",
     "%m/%d/%Y %H:%M",
     "%m/%d/%Y %H:%M:%S",
+    "%d.%m.%y",
+    "%d.%m.%y %H:%M",
+    "%d.%m.%y %H:%M:%S",
+    "%d/%m/%y",
+    "%d/%m/%y %H:%M",
+    "%d/%m/%y %H:%M:%S",
+    "%m/%d/%y",
+    "%m/%d/%y %H:%M",
+    "%m/%d/%y %H:%M:%S",
 )
 """How dates may be written; a model file holds the position in this list, so new ones go to its end."""
+SHORT_YEARS: Final = "the last two digits are then the year, 1969 to 1999 or 2000 to 2068"
+"""What `strptime` makes of ``%y``, as POSIX says."""
 
 _LIKE_A_DATE: Final = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
 _LIKE_ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -47,6 +58,8 @@ _CYCLES: Final = ((_WEEKDAY, "weekday", 7.0), (_MONTH, "month", 12.0), (_HOUR, "
 def guess_format(values: Sequence[str]) -> str | None:
     """The one format in which all texts are dates; None if there is none, or if the day may as well be the month.
 
+    Years of two digits are never guessed: ``1.2.10`` may be the number of a version.
+
     Parameters
     ----------
     values : sequence of str
@@ -54,10 +67,30 @@ def guess_format(values: Sequence[str]) -> str | None:
     """
     if not _LIKE_A_DATE.match(values[0]):
         return None
-    possible = list(FORMATS)
+    possible = _formats_of_all(values, [each for each in FORMATS if not _is_short(each)])
+    return possible[0] if len(possible) == 1 else None
+
+
+def may_have_short_years(values: Sequence[str]) -> bool:
+    """Tell whether all texts may be dates whose years have two digits.
+
+    Parameters
+    ----------
+    values : sequence of str
+        Different texts, at least one.
+    """
+    likely = _LIKE_A_DATE.match(values[0]) is not None
+    return likely and bool(_formats_of_all(values, [each for each in FORMATS if _is_short(each)]))
+
+
+def _is_short(date_format: str) -> bool:
+    return "%y" in date_format
+
+
+def _formats_of_all(values: Sequence[str], possible: Sequence[str]) -> Sequence[str]:
     for step in (max(1, len(values) // 100), 1):  # a few of them tell nearly always
         possible = [each for each in possible if _all_are_dates(values[::step], each)]
-    return possible[0] if len(possible) == 1 else None
+    return possible
 
 
 def _all_are_dates(values: Sequence[str], date_format: str) -> bool:
@@ -134,6 +167,8 @@ class DateColumns:
             parsed, unreadable = _parse(values, date_format)
             if unreadable:
                 warnings.append(f"column {name!r}: {unreadable} row(s) hold no date that can be read; they are missing")
+            if _is_short(date_format):
+                warnings.append(f"column {name!r} has dates whose years have two digits; {SHORT_YEARS}")
             days = parsed[0]
             present = np.isfinite(days)
             has_indicator = indicate and not present.all()

@@ -6,6 +6,7 @@ import pytest
 from ingest_helpers import Read, refusal
 
 from service.ingest.columnar import read_kinds
+from solver.features.dates import SHORT_YEARS
 
 PROSE = ["the cat sat on the mat", "a dog barks at night", "rain falls in the hills"]
 
@@ -20,6 +21,16 @@ def test_kinds_are_guessed() -> None:
         "n": "number", "prose": "text", "few": "category", "iso": "date", "german": "date", "code": "category",
     }  # fmt: skip
     assert read_kinds(read.path, "table") == {}, "guesses are not handed on"
+
+
+def test_years_of_two_digits_are_said() -> None:
+    data = b"n,day\n" + b"".join(b"%d,%02d.11.26\n" % (i % 7, i % 28 + 1) for i in range(40))
+    said = "column 'day' seems to hold dates whose years have two digits; "
+    guessed = Read(data, "csv")
+    assert guessed.kinds["day"] == "category"
+    assert guessed.warnings == [f"{said}if so, say date for it in option columns: {SHORT_YEARS}"]
+    assert Read(data, "csv", {"columns": {"day": "date"}}).warnings == [said + SHORT_YEARS]
+    assert Read(data.replace(b".11.26", b".11.2026"), "csv").warnings == []
 
 
 def test_kinds_that_are_set_are_handed_on() -> None:

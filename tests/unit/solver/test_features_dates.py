@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from solver.features import Column, FeatureError, StateError, Table, TableFeatures
-from solver.features.dates import FORMATS, ISO, guess_format
+from solver.features.dates import FORMATS, ISO, SHORT_YEARS, guess_format, may_have_short_years
 
 
 def dates(*values: str | None) -> Table:
@@ -80,8 +80,10 @@ def test_every_format_is_recognised_and_gives_the_same_features(date_format: str
     if date_format != ISO and "%H" not in date_format:
         moments = [moment.replace(hour=0, minute=0) for moment in moments]
     written = [m.isoformat() if date_format == ISO else m.strftime(date_format) for m in moments]
-    assert guess_format(written) == date_format
-    X = features_of(dates(*written))[1]
+    short = "%y" in date_format
+    assert guess_format(written) == (None if short else date_format)
+    assert may_have_short_years(written) == short
+    X = features_of(dates(*written), kinds={"when": "date"} if short else {})[1]
     iso = features_of(dates(*(moment.isoformat() for moment in moments)))[1]
     assert X.keys() == iso.keys()
     for name, values in X.items():
@@ -98,10 +100,19 @@ def test_every_format_is_recognised_and_gives_the_same_features(date_format: str
         ["01-02-03", "01-02-04"],
         ["12-34", "56-78"],
         ["2026", "2027"],
+        ["28.11.26", "29.11.26"],  # or a version
     ],
 )
 def test_what_may_be_something_else_is_no_date(values: list[str]) -> None:
     assert guess_format(values) is None
+
+
+def test_years_of_two_digits_turn_at_69_and_that_is_said() -> None:
+    values = ["28.11.69", "28.11.68", "01.02.99", "01.02.00"]
+    fitted = TableFeatures(kinds={"when": "date"}).fit(dates(*values))
+    assert fitted.warnings == [f"column 'when' has dates whose years have two digits; {SHORT_YEARS}"]
+    long = features_of(dates("28.11.1969", "28.11.2068", "01.02.1999", "01.02.2000"))[1]
+    assert features_of(dates(*values), kinds={"when": "date"})[1]["when day"].tolist() == long["when day"].tolist()
 
 
 def test_told_that_a_column_holds_dates_most_values_must_be_some() -> None:
