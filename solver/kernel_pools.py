@@ -312,7 +312,7 @@ class _TilePool(CachedPool):
     @property
     def _tiles(self) -> FloatArray:
         """The columns, (tiles, features, LANES)."""
-        return self._dense.view.reshape(-1, self._n_features, LANES)
+        return self._dense.view.reshape(self._dense.size, self._n_features, LANES)
 
     def _tile_loop(self, samples: IndexArray) -> Callable[..., None]:
         """What computes rows of some samples, over columns begin … end, by tiles of a width: see `_rows`."""

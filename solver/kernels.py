@@ -242,29 +242,38 @@ class FeatureKernel(_BlockedProducts):
             return np.asarray(self.X[columns] @ w, dtype=np.float64)
 
     def _rbf_products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
-        result = np.zeros(len(columns))
         height = max(1, min(_BLOCK_ELEMENTS // _COLUMNS_A_BLOCK, self._rows_a_block()))
         weights = np.asarray(coefficients, dtype=np.float64)
+        scale = min(self.gamma * LOG2_E, _LARGEST)
+        work = 1e-9 * len(rows) * len(columns) * (2 + self.X.shape[1] / 25)
 
-        def add(begin: int, end: int) -> None:
+        def add(r: int, right: Matrix, b: FloatArray, sums: FloatArray) -> None:
+            """Add what the rows from r on, ``height`` of them, give."""
+            here = rows[r : r + height]
+            dots = np.ascontiguousarray(inner_products(self._part(here), right))
+            tiles.exact_sums(dots, self._squares[here], b, scale, weights[r : r + height], sums)
+
+        if len(columns) <= _COLUMNS_A_BLOCK:
+            # too few columns to share out: threads take rows, whose sums are added up in order
+            right, b = self._part(columns), self._squares[columns]
+            parts = np.zeros((-(-len(rows) // height), len(columns)))
+
+            def add_rows(begin: int, end: int) -> None:
+                for r in range(begin, end, height):
+                    add(r, right, b, parts[r // height])
+
+            for_ranges(add_rows, len(rows), height, work=work)
+            return np.asarray(parts.sum(axis=0))
+        result = np.zeros(len(columns))
+
+        def add_columns(begin: int, end: int) -> None:
             for s in range(begin, end, _COLUMNS_A_BLOCK):
-                there = slice(s, min(end, s + _COLUMNS_A_BLOCK))
-                right, b = self._part(columns[there]), self._squares[columns[there]]
+                there = columns[s : min(end, s + _COLUMNS_A_BLOCK)]
+                right, b = self._part(there), self._squares[there]
                 for r in range(0, len(rows), height):
-                    here = rows[r : r + height]
-                    dots = np.ascontiguousarray(inner_products(self._part(here), right))
-                    tiles.exact_sums(
-                        dots,
-                        self._squares[here],
-                        b,
-                        min(self.gamma * LOG2_E, _LARGEST),
-                        weights[r : r + height],
-                        result[there],
-                    )
+                    add(r, right, b, result[s : s + len(there)])
 
-        if len(rows):
-            work = 1e-9 * len(rows) * len(columns) * (2 + self.X.shape[1] / 25)
-            for_ranges(add, len(columns), _COLUMNS_A_BLOCK, work=work)
+        for_ranges(add_columns, len(columns), _COLUMNS_A_BLOCK, work=work)
         return result
 
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
