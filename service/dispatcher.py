@@ -12,10 +12,10 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 from celery import Celery, group
@@ -32,11 +32,15 @@ from service.jobs.faults import fault
 from service.jobs.lease import OPEN_WORK, JobLifecycle
 from service.jobs.parts import PartLifecycle
 from service.settings import Settings
+from service.webhooks.outbox import DUE_MESSAGES
 from service.webhooks.sender import WebhookSender
 
 log = logging.getLogger("prefsvm.dispatcher")
 
 DATABASE_ERRORS = (DBAPIError, PoolTimeoutError, psycopg.Error)
+WAITING: LiteralString = f"SELECT ({OPEN_WORK}), ({DUE_MESSAGES})"
+SENDER_SECONDS = 10.0
+"""How often the sender looks for messages by itself; it is woken when there are any."""
 
 
 class BrokerError(Exception):
@@ -146,8 +150,8 @@ class Listener:
             self.close()
             raise
 
-    def finds(self, query: LiteralString) -> bool:
-        """Answer a question of one truth value; asked here it costs one round trip and no transaction.
+    def ask(self, query: LiteralString) -> tuple[Any, ...]:
+        """Return the row that answers a question; asked here it costs one round trip and no transaction.
 
         Raises
         ------
@@ -160,7 +164,8 @@ class Listener:
         except psycopg.Error:
             self.close()
             raise
-        return row is not None and bool(row[0])
+        assert row is not None  # noqa: S101 (for the type checker)
+        return row
 
     def _open(self) -> psycopg.Connection:
         # Through the engine, so that it has the same address and timeouts as every other connection.
@@ -188,12 +193,21 @@ class Dispatcher:
         `dispatch_seconds`, `redispatch_seconds`, `lease_seconds` and `worker_slots` are used.
     database : Database
     doorbells : Doorbells
+    wake_sender : callable, optional
+        Called when messages for webhooks are due.
     """
 
-    def __init__(self, settings: Settings, database: Database, doorbells: Doorbells) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        doorbells: Doorbells,
+        wake_sender: Callable[[], object] = lambda: None,
+    ) -> None:
         self._settings = settings
         self._database = database
         self._doorbells = doorbells
+        self._wake_sender = wake_sender
         self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
         self._parts = PartLifecycle(settings.lease_seconds, settings.redispatch_seconds)
         self._listener = Listener(database)
@@ -214,7 +228,10 @@ class Dispatcher:
             trouble = ""
             try:
                 self._listener.wait(self._settings.dispatch_seconds)
-                if self._listener.finds(OPEN_WORK):
+                work, messages = self._listener.ask(WAITING)
+                if messages:
+                    self._wake_sender()
+                if work:
                     # Notifications may come by the hundred; lost workers are not in such a hurry.
                     if time.monotonic() >= self._next_reconcile:
                         self.reconcile()
@@ -291,10 +308,10 @@ def main() -> None:
         raise SystemExit("PREFSVM_DATABASE_URL and PREFSVM_BROKER_URL must be set")
     database = Database(settings.database_url, pool_size=2, application_name="prefsvm-dispatcher")
     doorbells = Doorbells(settings.broker_url)
-    dispatcher = Dispatcher(settings, database, doorbells)
     # Connections of its own: however slow the receivers are, no job waits for them.
     outbox = Database(settings.database_url, pool_size=2, application_name="prefsvm-webhooks")
-    sender = WebhookSender(outbox, allow_private=settings.webhook_private)
+    sender = WebhookSender(outbox, allow_private=settings.webhook_private, poll_seconds=SENDER_SECONDS)
+    dispatcher = Dispatcher(settings, database, doorbells, sender.wake)
     sending = threading.Thread(target=sender.run, name="webhooks")
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, LiteralString, cast
 
 from sqlalchemy import CursorResult, Update, and_, extract, func, insert, not_, or_, select, text, update
 from sqlalchemy.orm import Session
@@ -54,7 +54,7 @@ UNHEARD_SECONDS = 1.0
 RECONCILE_ROWS = 100
 """Rows that one pass of the reconciler touches at most; the next pass goes on."""
 
-OPEN_WORK = """
+OPEN_WORK: LiteralString = """
     SELECT EXISTS (SELECT FROM jobs WHERE status = 'queued')
         OR EXISTS (SELECT FROM jobs WHERE status = 'running' AND lease_until < now())
         OR EXISTS (SELECT FROM job_parts)

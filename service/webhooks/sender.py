@@ -56,6 +56,8 @@ class WebhookSender:
         See `AGAIN_SECONDS`.
     lease_seconds : float, optional
         See `LEASE_SECONDS`.
+    poll_seconds : float, optional
+        How often it looks for messages; whoever knows that there are some may `wake` it.
     """
 
     def __init__(
@@ -66,12 +68,14 @@ class WebhookSender:
         tls: ssl.SSLContext | None = None,
         again_seconds: tuple[float, ...] = AGAIN_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._database = database
         self._allow_private = allow_private
         self._tls = tls or ssl.create_default_context()
         self._again_seconds = again_seconds
         self._lease_seconds = lease_seconds
+        self._poll_seconds = poll_seconds
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._busy: dict[str, str] = {}
@@ -81,6 +85,10 @@ class WebhookSender:
     def stop(self) -> None:
         """Make `run` return once what is being sent has been sent."""
         self._stopping.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Have it look for messages now."""
         self._done.set()
 
     def run(self) -> None:
@@ -99,7 +107,7 @@ class WebhookSender:
                     away = False
                 for message in taken:
                     pool.submit(self._deliver, message)
-                self._done.wait(POLL_SECONDS)
+                self._done.wait(self._poll_seconds)
 
     def _take(self) -> list[Message]:
         with self._lock:
