@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from solver.lowrank.ascent import Ascent
 from solver.lowrank.factor import Factor
+from solver.parallel import single_threaded_blas
 from solver.smo import Solution, make_solution, solve
 from solver.smo.engines import Outcome
 from solver.smo.limits import Limits
@@ -67,7 +68,8 @@ class LowRankSolution(Solution):
     @property
     def coefficients(self) -> npt.NDArray[np.float64]:
         """``f(x) = Σ_j coefficients_j K(landmarks_j, x) + b``, before polishing."""
-        return np.asarray(self.factor.whitening @ self.weights, dtype=np.float64)
+        with single_threaded_blas():
+            return np.asarray(self.factor.whitening @ self.weights, dtype=np.float64)
 
 
 def solve_lowrank(
@@ -128,10 +130,11 @@ def solve_lowrank(
         raise ValueError(f"tol must be positive; got {tol}")
     problem = make_problem(factor.n_samples, idx, y, p, lo, hi, delta, alpha0, None)
     limits = Limits(_MOST_PASSES * problem.idx.size if max_iter is None else max_iter, max_seconds, callback)
-    ascent = Ascent(factor, problem, tol, limits, seed)
-    status = ascent.run()
-    outcome = Outcome(ascent.a, ascent.v, ascent.gap, status, len(factor.landmarks))
-    base = make_solution(problem, outcome, limits, "lowrank")
+    with single_threaded_blas():  # which adds up in another order on more threads
+        ascent = Ascent(factor, problem, tol, limits, seed)
+        status = ascent.run()
+        outcome = Outcome(ascent.a, ascent.v, ascent.gap, status, len(factor.landmarks))
+        base = make_solution(problem, outcome, limits, "lowrank")
     solution = LowRankSolution(**vars(base), factor=factor, weights=ascent.w, polish=None)
     candidates = _candidates(problem, solution)
     if status != "optimal" or candidates.size > min(polish_up_to, _MOST_CANDIDATES * problem.idx.size):

@@ -207,9 +207,9 @@ import numpy as np
 from solver.kernels import FeatureKernel
 from solver.lowrank import Factor, solve_lowrank
 rng = np.random.default_rng(0)
-X = rng.normal(size=(6000, 5))
-y = np.where(X[:, 0] + rng.normal(size=6000) > 0, 1.0, -1.0)
-s = solve_lowrank(Factor.build(FeatureKernel(X, gamma=0.2), 64), np.arange(6000), y, -1.0, 0.0, 1.0)
+X = rng.normal(size=(12000, 5))
+y = np.where(X[:, 0] + rng.normal(size=12000) > 0, 1.0, -1.0)
+s = solve_lowrank(Factor.build(FeatureKernel(X, gamma=0.2), 64), np.arange(12000), y, -1.0, 0.0, 1.0)
 sys.stdout.write(s.alpha.tobytes().hex() + s.weights.tobytes().hex())
 """
 
@@ -227,7 +227,7 @@ def test_the_same_bits_with_any_number_of_threads():
         for threads in ("1", "2")
     ]
     assert found[0] == found[1]
-    assert len(found[0]) > 6000 * 16
+    assert len(found[0]) > 12000 * 16
 
 
 def test_the_same_bits_twice():
