@@ -211,6 +211,7 @@ class ChaosStack:
                     answer = client.get("/readyz")
                     if answer.status_code == 200 and (not worker or answer.json()["checks"]["worker"]["ok"]):
                         return
+                assert self.api.runs, f"the API ended: {list(self.log_lines('api', ''))[-1:]}"
                 assert time.monotonic() < deadline, f"not ready after {seconds:g} s; logs: {self.folder}"
                 time.sleep(0.2)
 
