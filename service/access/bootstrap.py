@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
-
 from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
-from service.access.repository import KeyDirectory
-from service.db.session import Database
 from service.settings import Settings
 
 HOW = "make one with `prefsvm keys new` and set PREFSVM_BOOTSTRAP_KEY, or PREFSVM_BOOTSTRAP_KEY_FILE, to it"
@@ -73,6 +69,12 @@ def _has_no_admin(settings: Settings) -> bool:
     database_url = settings.system_database_url or settings.database_url
     if database_url is None:
         return False
+    # Only here: the supervisor of the local stack asks this of no database, and all others start after its imports.
+    from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
+
+    from service.access.repository import KeyDirectory
+    from service.db.session import Database
+
     database = Database(database_url, pool_size=1, application_name="prefsvm-api")
     try:
         with database.transaction() as session:
