@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,9 +22,11 @@ from numpy.typing import NDArray
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.columnar import Layout, count_rows, read_blocks
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table
-from solver.model_file import Predictions, read_model
+from solver.model_file import Model, Predictions, read_model
 from solver.parallel import single_threaded_blas, thread_count
-from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, Job, JobError, Reporter, Result
+from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, Job, JobError, Reporter, Result
+
+log = logging.getLogger("prefsvm.worker")
 
 BLOCK_ROWS = 16_384
 Block = Table | MatrixData
@@ -42,15 +45,48 @@ def run(job: Job, reporter: Reporter) -> Result:
     JobError
         For what the user can mend.
     """
-    model = read_model(Path(job.scratch, MODEL_FILE))
-    threshold = job.request["threshold"]
-    if threshold is not None:
-        model = dataclasses.replace(model, decision=model.decision.with_threshold(threshold))
+    model = _read(Path(job.scratch, MODEL_FILE), job.request["threshold"])
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     labels: Counter[str] = Counter()
     counts = FeatureCounts()
     done = 0
+    shadow = job.request.get("shadow")
+    decided: list[NDArray[np.bool_]] = []
+    compared: dict[str, Any] = {}
+    try:
+        with BlobStore(job.blob_location).local_path(job.columnar_key) as path:
+            rows = count_rows(path, layout)
+            with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE)) as writer:
+                for made, met in _decisions(model, path, layout):
+                    writer.write(done, made)
+                    counts.add(met)
+                    labels.update(made.labels)
+                    done += len(made.labels)
+                    if shadow is not None:
+                        decided.append(made.scores > model.decision.threshold)
+                    if reporter.progress("predicting", done / max(1, rows)) and done < rows:
+                        raise JobError("time_limit", "max_seconds was reached before all rows were predicted")
+            if shadow is not None:
+                compared = {"shadow": _compare(job, path, layout, model, np.concatenate(decided), reporter)}
+    except FeatureError as error:
+        raise JobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
+    except BlobNotFoundError as error:
+        raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
+    report = {"rows": done, "labels": dict(labels), "warnings": counts.warnings()}
+    return Result(model.algorithm, {}, report | compared)
+
+
+def _read(path: Path, threshold: float | None) -> Model:
+    """Read a model that decides by a threshold, or by its own."""
+    model = read_model(path)
+    if threshold is None:
+        return model
+    return dataclasses.replace(model, decision=model.decision.with_threshold(threshold))
+
+
+def _decisions(model: Model, path: Path, layout: Layout) -> Iterator[tuple[Predictions, FeatureCounts]]:
+    """Yield what a model says of a data set, block by block."""
 
     def decide(block: Block) -> tuple[Predictions, FeatureCounts]:
         # Overflow to infinity is not warned about but found: a score that is not finite is refused.
@@ -58,25 +94,37 @@ def run(job: Job, reporter: Reporter) -> Result:
             X, met = model.feature_matrix(block)
             return model.decide(X, met), met
 
+    needed = [column["name"] for column in model.columns]
+    return _map_ahead(decide, read_blocks(path, layout, needed, BLOCK_ROWS))
+
+
+def _compare(
+    job: Job, path: Path, layout: Layout, model: Model, positive: NDArray[np.bool_], reporter: Reporter
+) -> dict[str, Any]:
+    """Let the shadow of the alias decide on the same rows, now that all are predicted, and count what the two said.
+
+    Whatever is wrong with a shadow, it must not concern the batch: the rest of the rows then counts as failed, and as
+    dropped if the job is to stop before the shadow is through, or if an attempt before this one was lost, maybe by it.
+    """
+    pairs: Counter[tuple[str, str]] = Counter()
+    done = failed = 0
     try:
-        with (
-            BlobStore(job.blob_location).local_path(job.columnar_key) as path,
-            open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE)) as writer,
-        ):
-            rows = count_rows(path, layout)
-            needed = [column["name"] for column in model.columns]
-            for made, met in _map_ahead(decide, read_blocks(path, layout, needed, BLOCK_ROWS)):
-                writer.write(done, made)
-                counts.add(met)
-                labels.update(made.labels)
-                done += len(made.labels)
-                if reporter.progress("predicting", done / max(1, rows)) and done < rows:
-                    raise JobError("time_limit", "max_seconds was reached before all rows were predicted")
-    except FeatureError as error:
-        raise JobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
-    except BlobNotFoundError as error:
-        raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
-    return Result(model.algorithm, {}, {"rows": done, "labels": dict(labels), "warnings": counts.warnings()})
+        if job.attempt == 1:
+            shadow = _read(Path(job.scratch, SHADOW_FILE), job.request["shadow"]["threshold"])
+            for made, _ in _decisions(shadow, path, layout):
+                ours = positive[done : done + len(made.labels)]
+                theirs = made.scores > shadow.decision.threshold
+                for our, their in ((our, their) for our in (False, True) for their in (False, True)):
+                    said = str(model.classes[our]), str(shadow.classes[their])
+                    pairs[said] += int(np.count_nonzero((ours == our) & (theirs == their)))
+                done += len(ours)
+                if reporter.progress("predicting", 1.0):
+                    break
+    except Exception:
+        log.exception("%s: the shadow failed", job.job_id)
+        failed = len(positive) - done
+    counted = [[*said, rows] for said, rows in pairs.items() if rows]
+    return {"pairs": counted, "dropped": len(positive) - done - failed, "failed": failed}
 
 
 def _map_ahead(apply: Callable[[Block], Made], blocks: Iterator[Block]) -> Iterator[Made]:

@@ -28,6 +28,8 @@ ANSWER_SECONDS = 0.2
 """How often who waits for an answer looks whether the job is to stop."""
 MODEL_FILE = "model.safetensors"
 """What a training makes and a batch applies."""
+SHADOW_FILE = "shadow.safetensors"
+"""The shadow of the alias by which a batch was asked for; there only if it has one that can be read."""
 FEEDBACK_FILE = "feedback.jsonl"
 """What users have corrected, for a training; there only if there is any."""
 PREDICTIONS_FILE = "predictions"

@@ -30,8 +30,9 @@ from service.identifiers import new_id
 from service.jobs.faults import fault
 from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobLifecycle
 from service.jobs.parts import PartClaim, PartLifecycle, Worker
+from service.models.shadows import ShadowRepository
 from service.settings import Settings
-from worker.batch_files import fetch_model, publish
+from worker.batch_files import fetch_models, publish, shadow_counts
 from worker.feedback_files import fetch_feedback
 from worker.heartbeat import LeaseKeeper
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
@@ -297,7 +298,7 @@ class _Attempt:
         """
         try:
             if self._claim.kind == "batch":
-                fetch_model(self._database, self._claim, self._scratch / MODEL_FILE)
+                fetch_models(self._database, self._claim, self._scratch)
             else:
                 fetch_feedback(self._database, self._claim, self._scratch / FEEDBACK_FILE)
         except Problem as error:
@@ -402,6 +403,7 @@ class _Attempt:
 
     def _batch_succeeded(self, size: int, sha256: str) -> _Ending:
         report = json.loads((self._scratch / RESULT_FILE).read_text())["report"]
+        compared = report.pop("shadow", None)
         blobs = BlobStore(self._settings.blob_location)
         try:
             key = publish(blobs, self._scratch / PREDICTIONS_FILE)
@@ -415,6 +417,9 @@ class _Attempt:
             written = self._jobs.finish_batch(session, self._claim, result)
             if not written:
                 blobs.delete(key)
+            elif compared is not None:
+                who, counts = shadow_counts(self._claim, compared)
+                ShadowRepository(session, self._claim.project_id).add(who, counts)
             return written
 
         return _Ending("succeeded", write)

@@ -176,8 +176,8 @@ def aliases_router(aliases: AliasService) -> APIRouter:
     def put(caller: Writer, name: AliasName, body: PutAlias) -> Alias:
         """Point a name at a model. The history is kept.
 
-        A `shadow` is a model that decides on the same rows of `POST /predict` later, without a say in the answers: see
-        `GET /aliases/{name}/shadow`. To let it take over, name it as the model.
+        A `shadow` is a model that decides on the same rows of `POST /predict` and of batches later, without a say in
+        the answers: see `GET /aliases/{name}/shadow`. To let it take over, name it as the model.
         """
         return aliases.put(caller.project_id, name, body)
 

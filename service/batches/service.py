@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from service.batches.errors import BatchFinished, BatchNotFinished, BatchNotFound, ResultGone
 from service.batches.repository import KIND, BatchRepository
@@ -18,10 +21,10 @@ from service.identifiers import is_id, new_id
 from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import JobStatus
-from service.models.repository import ModelFileRepository, ModelRepository
+from service.models.repository import AliasRepository, ModelFileRepository, ModelRepository
 from service.paging import Cursor, next_cursor
 from service.predictions.errors import RowsDoNotFit
-from service.schemas import Page
+from service.schemas import Page, is_alias
 from service.settings import Settings
 from solver.features import MissingColumns
 
@@ -82,13 +85,16 @@ class BatchService:
             if model is None or dataset is None:
                 raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
             _check_columns(dataset, ModelRepository(session, project_id).columns(model.model_id))
-            request = {
+            request: dict[str, Any] = {
                 "model": model.model_id,
                 "sha256": model.sha256,
                 "threshold": model.threshold,
                 "dataset": dataset.id,
                 "format": body.format,
             }
+            shadow = _shadow(session, project_id, body.model)
+            if shadow is not None:
+                request["shadow"] = shadow
             row = put_in_queue(
                 session,
                 JobRow(
@@ -172,6 +178,17 @@ class BatchService:
         if row is None:
             raise BatchNotFound("no batch has this id")
         return row
+
+
+def _shadow(session: Session, project_id: str, name: str) -> dict[str, Any] | None:
+    """Return which model is to decide on the same rows, without a say in them; None if `name` is no alias with one."""
+    alias = AliasRepository(session, project_id).get(name) if is_alias(name) else None
+    if alias is None or alias.shadow_id is None:
+        return None
+    file = ModelFileRepository(session, project_id).find(alias.shadow_id)
+    if file is None:
+        return None
+    return {"alias": name, "model": file.model_id, "sha256": file.sha256, "threshold": file.threshold}
 
 
 def _check_columns(dataset: DatasetRow, needed: Sequence[str]) -> None:

@@ -54,7 +54,7 @@ RIGHTS: dict[str, dict[str, str]] = {
     "aliases": {API: ALL, SYSTEM: "SELECT", WORKER: "SELECT, INSERT, UPDATE"},
     "alias_changes": {API: ALL, WORKER: "SELECT, INSERT"},
     "feedback": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT"},
-    "shadow_statistics": {API: ALL},
+    "shadow_statistics": {API: ALL, WORKER: "SELECT, INSERT, UPDATE"},
     "shadow_disagreements": {API: ALL},
     "idempotency_keys": {API: ALL, SYSTEM: "SELECT, DELETE"},
 }

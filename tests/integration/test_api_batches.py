@@ -19,7 +19,7 @@ from worker_bench import STANDIN, Bench
 
 from service.blobs.store import BlobStore
 from service.db.session import Database
-from service.db.tables import JobRow
+from service.db.tables import JobRow, ModelChunkRow
 from service.identifiers import new_id
 from service.orphans import OrphanSweeper
 from service.settings import Settings
@@ -132,6 +132,38 @@ def test_alias_and_threshold_are_those_of_the_time_of_asking(
     result = client.get(f"/batches/{batch['id']}").json()
     assert result["result"]["labels"] == {"spam": 60}
     assert result["threshold"] == -1e9
+
+
+def test_the_shadow_of_an_alias_decides_on_the_rows_of_a_batch_too(
+    client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
+) -> None:
+    dataset = upload(client, CSV.encode())
+    model, shadow = (store_model(database, tmp_path, tiny_model(threshold=threshold)) for threshold in (0.25, -1e9))
+    client.put("/aliases/spam-filter", json={"model": model, "shadow": shadow}).raise_for_status()
+
+    def labels_of(name: str) -> dict[str, int]:
+        batch = client.post("/batches", json={"model": name, "dataset": dataset["id"]}).json()
+        assert bench.supervisor.run(batch["id"]) == "succeeded"
+        return client.get(f"/batches/{batch['id']}").json()["result"]["labels"]
+
+    def compared() -> tuple[int, int, dict[tuple[str, str], int], int, int]:
+        shown = client.get("/aliases/spam-filter/shadow").json()
+        pairs = {(pair["label"], pair["shadow_label"]): pair["rows"] for pair in shown["pairs"]}
+        return shown["rows"], shown["disagreements"], pairs, shown["dropped"], shown["failed"]
+
+    said = labels_of("spam-filter")
+    assert 0 < said["ham"] < ROWS
+    pairs = {("ham", "spam"): said["ham"], ("spam", "spam"): said["spam"]}
+    assert compared() == (ROWS, said["ham"], pairs, 0, 0)
+    # By the id of the model nobody asks for the alias, and so for its shadow.
+    assert labels_of(model) == said
+    assert compared() == (ROWS, said["ham"], pairs, 0, 0)
+    # Whatever is wrong with a shadow does not concern the batch.
+    with database.transaction() as session:
+        chunk = session.get_one(ModelChunkRow, (shadow, 0))
+        chunk.data = chunk.data[::-1]
+    assert labels_of("spam-filter") == said
+    assert compared() == (ROWS, said["ham"], pairs, 0, ROWS)
 
 
 def test_what_cannot_be_predicted_is_refused_or_fails_with_its_reason(
