@@ -113,6 +113,10 @@ class Destination(NamedTuple):
     starts : (stored,) uint64
         Where column 0 of each of these lies in the cache.
     cache : flat float32
+    before : callable
+        ``before(begin, end)``, called for each range of columns before anything is computed for it.
+    work_before : float
+        Estimated seconds of that, for all columns.
     """
 
     F: FloatArray
@@ -120,6 +124,8 @@ class Destination(NamedTuple):
     stored: int
     starts: npt.NDArray[np.uint64]
     cache: FloatArray
+    before: Callable[[int, int], None] = lambda _begin, _end: None
+    work_before: float = 0.0
 
 
 class CachedPool(Pool):
@@ -186,22 +192,29 @@ class CachedPool(Pool):
         keep_all = self._solves > 1 and cache.capacity >= m
         slots = cache.lookup(columns)
         hit = slots >= 0
-        if hit.any():
+        missing = np.flatnonzero(~hit)
+        starts, c = cache.starts(slots[hit]), coef[hit]
+        work = 2e-10 * (m - begin) * len(c)
+
+        def fold(s: int, e: int) -> None:
+            tiles.accumulate_cached(starts, c, cache.buffer, F, s, e)
+
+        if len(c):
             self._complete(cache, columns[hit], slots[hit])
-            starts, c = cache.starts(slots[hit]), coef[hit]
-            for_ranges(
-                lambda s, e: tiles.accumulate_cached(starts, c, cache.buffer, F, begin + s, begin + e),
-                m - begin, 4096, work=2e-10 * (m - begin) * len(c),
-            )  # fmt: skip
+            if not missing.size:
+                for_ranges(lambda s, e: fold(begin + s, begin + e), m - begin, 4096, work=work)
             if not keep_all:
                 cache.release(columns[hit & ~keep])
-        missing = np.flatnonzero(~hit)
         if missing.size:
             # rows to keep come first; a part of a row is not kept
             wanted = np.zeros_like(keep) if begin else keep | keep_all
             missing = missing[np.argsort(~wanted[missing], kind="stable")]
             new = cache.assign(columns[missing[: np.count_nonzero(wanted[missing])]], m)
             to = Destination(F, begin, len(new), cache.starts(new), cache.buffer)
+            if len(c):
+                # in one go, as waking threads takes time: what is released above is read, column by column, before
+                # a new row may take its place
+                to = to._replace(before=fold, work_before=work)
             self._rows(columns[missing], coef[missing], to)
             self.rows_computed += missing.size
 
@@ -326,14 +339,18 @@ class _TilePool(CachedPool):
         k, m = len(columns), self.samples.size
         width = self._width(k)
         compute = self._tile_loop(columns)
-        begin = to.begin // LANES * LANES
-        for_ranges(
-            lambda s, e: compute(
-                self._tiles, self._column_terms, coef, to.F, max(to.begin, begin + s), begin + e, self._form,
-                self._degree, to.stored, to.starts, to.cache, width, scratch(max(k, ROWS_AT_ONCE) * width),
-            ),
-            m - begin, width, work=self.seconds_an_element * k * (m - begin),
-        )  # fmt: skip
+        aligned = to.begin // LANES * LANES
+
+        def fill(s: int, e: int) -> None:
+            begin, end = max(to.begin, aligned + s), aligned + e
+            to.before(begin, end)
+            compute(
+                self._tiles, self._column_terms, coef, to.F, begin, end, self._form, self._degree, to.stored, to.starts,
+                to.cache, width, scratch(max(k, ROWS_AT_ONCE) * width),
+            )  # fmt: skip
+
+        work = self.seconds_an_element * k * (m - aligned) + to.work_before
+        for_ranges(fill, m - aligned, width, work=work)
 
 
 class DensePool(_TilePool):
@@ -498,13 +515,16 @@ class BinaryPool(CachedPool):
         W, ones = self._words.view[columns], self._column_ones[columns]
         k, m = len(columns), self.samples.size
         width = _tile_width(k)
-        for_ranges(
-            lambda s, e: tiles.binary_rows(
+
+        def fill(s: int, e: int) -> None:
+            to.before(to.begin + s, to.begin + e)
+            tiles.binary_rows(
                 W, ones, self._by_word, self._column_ones, self._scale, coef, to.F, to.begin + s, to.begin + e,
                 to.stored, to.starts, to.cache, width, scratch(k * width),
-            ),
-            m - to.begin, width, work=self.seconds_an_element * k * (m - to.begin),
-        )  # fmt: skip
+            )  # fmt: skip
+
+        work = self.seconds_an_element * k * (m - to.begin) + to.work_before
+        for_ranges(fill, m - to.begin, width, work=work)
 
 
 class SparsePool(CachedPool):
@@ -585,13 +605,16 @@ class SparsePool(CachedPool):
                 s: int, e: int, r: int = r, k: int = k, Wt: Any = Wt, lookup: Any = lookup, own: Any = row_terms,
                 kept: int = kept, width: int = width,
             ) -> None:  # fmt: skip
+                if r == 0:
+                    to.before(to.begin + s, to.begin + e)
                 tiles.sparse_rows(
                     Wt, lookup, k, self._indptr, self._indices, self._data, self.samples, own, column_terms,
                     coef[r : r + k], to.F, to.begin + s, to.begin + e, self._form, self._degree, kept,
                     to.starts[r : r + k], to.cache, width, scratch(k * width),
                 )  # fmt: skip
 
-            for_ranges(fill, m - to.begin, width, work=self.seconds_an_element * k * (m - to.begin))
+            work = self.seconds_an_element * k * (m - to.begin) + (0.0 if r else to.work_before)
+            for_ranges(fill, m - to.begin, width, work=work)
 
 
 class ExactPool(CachedPool):
@@ -617,6 +640,7 @@ class ExactPool(CachedPool):
 
     def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
         samples = self.samples[columns]
+        to.before(to.begin, self.samples.size)
         for s in range(to.begin, self.samples.size, 1024):
             part = self._matrix(samples, self.samples[s : s + 1024])
             to.F[s : s + 1024] += coef.astype(np.float64) @ part

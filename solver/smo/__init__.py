@@ -38,6 +38,9 @@ __all__ = [
 # engine, which is what starting CUDA costs a new process (an estimate: no GPU was at hand to measure it)
 GPU_LEAST_WORK = 5e10
 
+# limit of glibc's own adjustment (DEFAULT_MMAP_THRESHOLD_MAX), less what a block has besides its bytes
+_LARGEST_KEPT = (32 << 20) - (64 << 10)
+
 
 def solve(
     kernel: Kernel,
@@ -305,6 +308,9 @@ def warm_up(arena_bytes: int = 256 << 20) -> None:
     arena_bytes : int, default 256 MiB
         Memory for kernel rows that is touched now.
     """
+    # the C library gives freed blocks up to the size of the largest one so far, but at most this, back to the next
+    # caller: before, what the first solves take comes as fresh memory each time
+    np.empty(_LARGEST_KEPT, np.uint8)
     random = np.random.default_rng(0)
     X = random.normal(size=(600, 4))
     y = np.where(X[:, 0] + random.normal(size=600) > 0, 1.0, -1.0)
