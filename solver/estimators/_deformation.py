@@ -16,7 +16,9 @@ from scipy import linalg, sparse
 
 from solver.arrays import require_memory
 from solver.estimators._run import TrainingRun
+from solver.estimators._sparse_loops import multiply_rows
 from solver.kernels import Kernel
+from solver.parallel import for_ranges
 from solver.typing import FloatArray, Matrix
 
 # up to this many unknowns of a column the linear system is solved directly
@@ -26,6 +28,10 @@ _CG_STEPS: Final = 1000
 _BLOCK_ROWS: Final = 512
 # elements of one block of columns: 32 MB
 _BLOCK_ELEMENTS: Final = 1 << 22
+
+# multiplications of a sparse product from which on the compiled loop on all threads is worth being loaded
+_THREADED_PRODUCT: Final = 1 << 24
+_ROWS_A_RANGE: Final = 512
 
 Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -65,6 +71,8 @@ class LinearDeformation:
         self._run, self._M = run, M
         self._X, self._labelled = run.X[graph_rows], run.X[labelled]
         size = int(self._X.shape[1])
+        # by rows, as threads share the rows of a product
+        self._transposed: Matrix = sparse.csr_matrix(self._X.T) if sparse.issparse(self._X) else self._X.T
         self._factor = None
         if size <= DIRECT_SIZE:
             product = self._X.T @ (M @ self._X)
@@ -92,7 +100,7 @@ class LinearDeformation:
         if self._factor is not None:
             return np.asarray(linalg.cho_solve(self._factor, right))
         return solve_by_conjugate_gradients(
-            lambda v: v, lambda v: np.asarray(self._X.T @ (self._M @ (self._X @ v))), right, self._run
+            lambda v: v, lambda v: multiply(self._transposed, self._M @ multiply(self._X, v)), right, self._run
         )
 
 
@@ -195,6 +203,19 @@ def solve_by_conjugate_gradients(
         squared = new
     run.ended = run.ended or "solver_limit"
     return Z
+
+
+def multiply(X: Matrix, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    """X V for V of few columns; a large sparse product on all threads, with the same bits whatever their number."""
+    columns = V.shape[1]
+    if not sparse.issparse(X) or X.nnz * columns < _THREADED_PRODUCT:
+        return np.asarray(X @ V)
+    V, result = np.ascontiguousarray(V), np.empty((X.shape[0], columns))
+    for_ranges(
+        lambda s, e: multiply_rows(X.indptr, X.indices, X.data, V, result, s, e),
+        X.shape[0], _ROWS_A_RANGE, work=1e-9 * X.nnz * columns,
+    )  # fmt: skip
+    return result
 
 
 def normalised_laplacian(neighbours: sparse.csr_matrix) -> sparse.csr_matrix:

@@ -39,19 +39,31 @@ def written_out(X, labelled, M, kind, **parameters):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("direct", [True, False])
-def test_linear_deformation_is_the_dense_one(form, direct, monkeypatch):
+@pytest.mark.parametrize("way", ["direct", "products", "products on all threads"])
+def test_linear_deformation_is_the_dense_one(form, way, monkeypatch):
     X, labelled = rows_of(500), np.arange(40)
     M = 0.7 * deformation.normalised_laplacian(kneighbors_graph(X, 6))
     kernel, Z, G = written_out(X, labelled, M, "linear")
-    if not direct:
+    if way != "direct":
         monkeypatch.setattr(deformation, "DIRECT_SIZE", 0)
+        monkeypatch.setattr(deformation, "_THREADED_PRODUCT", 0 if way == "products on all threads" else np.inf)
         monkeypatch.setattr(deformation, "_BLOCK_ELEMENTS", 500 * 16)  # the columns in three blocks
     mine = deformation.LinearDeformation(start_run(form(X), 40), np.arange(500), labelled, M)
     np.testing.assert_allclose(mine.kernel, kernel, atol=1e-5)
     signed = np.random.default_rng(1).normal(size=40)
     # Z itself is not unique where G has no say: what counts are the scores
     np.testing.assert_allclose(G @ mine.correction(signed), -G @ Z @ signed, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sparse_product_on_all_threads(dtype, monkeypatch):
+    monkeypatch.setattr(deformation, "_THREADED_PRODUCT", 0)
+    X = sparse.random_array((1500, 3000), density=0.02, format="csr", dtype=dtype, rng=0)
+    V = np.random.default_rng(0).normal(size=(3000, 20))
+    wanted = X.astype(np.float64) @ V
+    for columns in (V, np.asfortranarray(V)):
+        np.testing.assert_allclose(deformation.multiply(X, columns), wanted, atol=1e-12)
+    np.testing.assert_array_equal(deformation.multiply(X[:700], V), deformation.multiply(X, V)[:700])
 
 
 @pytest.mark.parametrize("cache_bytes", [None, 0, 2 * 8 * 512 * 1100], ids=["all kept", "none kept", "some kept"])
