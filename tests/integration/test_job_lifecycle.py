@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, text, update
+from worker_bench import dataset_row
 
 from service.db.session import Database
 from service.db.tables import (
     DEFAULT_PROJECT,
     AliasChangeRow,
     AliasRow,
-    DatasetRow,
     JobEventRow,
     JobRow,
     ModelChunkRow,
@@ -44,10 +44,7 @@ JOBS = JobLifecycle(lease_seconds=30, redispatch_seconds=15)
 def enqueue(database: Database) -> Callable[..., str]:
     def run(request: dict[str, Any] | None = None, **columns: Any) -> str:
         with database.transaction() as session:
-            dataset = DatasetRow(project_id=DEFAULT_PROJECT,
-                id=new_id("ds"), name="d", format="csv", layout="table", bytes=1, sha256="0", rows=1, columns=[],
-                warnings=[], blob_key="b", columnar_key="c",
-            )  # fmt: skip
+            dataset = dataset_row()
             session.add(dataset)
             session.flush()
             values = {"max_attempts": 3, "max_seconds": 60.0, "dataset_id": dataset.id, **columns}

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select
-from worker_bench import Bench, wait_for
+from worker_bench import Bench, store_table, wait_for
 
-from service.blobs.store import BlobStore
 from service.db.session import Database
-from service.db.tables import DEFAULT_PROJECT, DatasetRow, ModelChunkRow
-from service.identifiers import new_id
+from service.db.tables import ModelChunkRow
 from service.settings import Settings
 from solver.model_file import Model, read_model
 
@@ -42,23 +37,14 @@ def bench(settings: Settings, database: Database) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def dataset(settings: Settings, database: Database, tmp_path: Path) -> str:
+def dataset(settings: Settings, database: Database) -> str:
     """Two overlapping Gaussians; the best possible accuracy is 0.841."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, ROWS)
     X = rng.normal(size=(ROWS, FEATURES))
     X[:, 0] += 2.0 * y
     columns: dict[str, Any] = {f"x{i}": X[:, i] for i in range(FEATURES)}
-    pq.write_table(pa.table({**columns, "y": np.array(["0", "1"], dtype=object)[y]}), tmp_path / "columnar")
-    with BlobStore(settings.blob_location).writer("columnar/many") as blob:
-        blob.write((tmp_path / "columnar").read_bytes())
-    row = DatasetRow(project_id=DEFAULT_PROJECT,
-        id=new_id("ds"), name="many", format="csv", layout="table", bytes=1, sha256="0", rows=ROWS, columns=[],
-        warnings=[], blob_key="b", columnar_key="columnar/many",
-    )  # fmt: skip
-    with database.transaction() as session:
-        session.add(row)
-    return row.id
+    return store_table(settings, database, "many", {**columns, "y": np.array(["0", "1"], dtype=object)[y]})
 
 
 def stored_model(database: Database, model_id: str) -> Model:

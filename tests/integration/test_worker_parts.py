@@ -8,15 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import func, select, update
-from worker_bench import Bench, Stack, wait_for
+from worker_bench import Bench, Stack, store_table, wait_for
 
-from service.blobs.store import BlobStore
 from service.db.session import Database
-from service.db.tables import DEFAULT_PROJECT, DatasetRow, JobPartRow, JobRow, ModelChunkRow, WorkerRow
+from service.db.tables import JobPartRow, JobRow, ModelChunkRow, WorkerRow
 from service.identifiers import new_id
 from service.jobs.faults import ACTIONS
 from service.jobs.lease import JobLifecycle
@@ -57,6 +54,12 @@ def count(database: Database, table: type) -> int:
         return session.scalar(select(func.count()).select_from(table))
 
 
+def kill_worker_of(stack: Stack, workers: list, line: list[str]) -> None:
+    """Kill the worker whose child has written a line."""
+    parent = psutil.Process(int(line[3])).ppid()
+    stack.kill(next(worker for worker in workers if worker.pid == parent))
+
+
 def lines(note: Path, who: str) -> list[list[str]]:
     text = note.read_text() if note.exists() else ""
     return [line.split() for line in text.splitlines() if line.startswith(who)]
@@ -95,9 +98,7 @@ def test_what_a_killed_worker_had_taken_is_computed_by_the_others(open_stack, tm
     note = tmp_path / "note"
     job_id = stack.enqueue("parts", parts=5, seconds=0.3, parts_note=str(note))
     wait_for(lambda: bool(lines(note, "part")))
-    child = psutil.Process(int(lines(note, "part")[0][3]))
-    (helper,) = [worker for worker in workers if worker.pid == child.ppid()]
-    stack.kill(helper)
+    kill_worker_of(stack, workers, lines(note, "part")[0])
     job = stack.wait_for_status(job_id, "succeeded")
     assert job.attempt == 1
     (model,) = stack.models(job_id)
@@ -121,8 +122,7 @@ def test_the_parts_of_a_killed_attempt_are_nobodys(open_stack, tmp_path):
     note = tmp_path / "note"
     job_id = stack.enqueue("parts", parts=6, seconds=0.4, parts_note=str(note))
     wait_for(lambda: bool(lines(note, "part")))
-    owner = psutil.Process(int(lines(note, "own")[0][3])).ppid()
-    stack.kill(next(worker for worker in workers if worker.pid == owner))
+    kill_worker_of(stack, workers, lines(note, "own")[0])
     job = stack.wait_for_status(job_id, "succeeded")
     assert job.attempt == 2
     (model,) = stack.models(job_id)
@@ -283,22 +283,14 @@ def test_parts_are_rung_for_where_workers_idle_and_no_job_waits(bench):
 
 
 @pytest.mark.slow
-def test_a_real_training_on_two_workers_has_the_bits_of_one(open_stack, settings, database, tmp_path):
+def test_a_real_training_on_two_workers_has_the_bits_of_one(open_stack, settings, database):
     random = np.random.default_rng(0)
     rows = 3000
     X = random.normal(size=(rows, 20)).round(3)
     labels = np.where(X[:, 0] + X[:, 1] ** 2 + 0.7 * random.normal(size=rows) > 1, "1", "0").astype(object)
-    pq.write_table(pa.table({**{f"x{i}": X[:, i] for i in range(20)}, "label": labels}), tmp_path / "columnar")
-    with BlobStore(settings.blob_location).writer("columnar/moons") as blob:
-        blob.write((tmp_path / "columnar").read_bytes())
-    dataset = DatasetRow(project_id=DEFAULT_PROJECT,
-        id=new_id("ds"), name="moons", format="csv", layout="table", bytes=1, sha256="0", rows=rows,
-        columns=[], warnings=[], blob_key="b", columnar_key="columnar/moons",
-    )  # fmt: skip
-    with database.transaction() as session:
-        session.add(dataset)
+    dataset = store_table(settings, database, "moons", {**{f"x{i}": X[:, i] for i in range(20)}, "label": labels})
     request = {
-        "dataset_id": dataset.id, "target": "label", "positive": "1", "unlabeled": [], "features": {},
+        "dataset_id": dataset, "target": "label", "positive": "1", "unlabeled": [], "features": {},
         "objective": {"kind": "f1"}, "algorithm": "svm", "params": {"tune": "C-gamma"}, "test_fraction": 0.2, "seed": 0,
     }  # fmt: skip
     stack = open_stack()

@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sqlalchemy import select
-from worker_bench import Bench, wait_for
+from worker_bench import Bench, store_table, wait_for
 
-from service.blobs.store import BlobStore
 from service.db.session import Database
-from service.db.tables import DEFAULT_PROJECT, DatasetRow, ModelChunkRow
+from service.db.tables import ModelChunkRow
 from service.identifiers import new_id
 from service.settings import Settings
 from solver.model_file import read_model
@@ -32,7 +29,7 @@ REQUEST = {
 
 
 @pytest.fixture
-def dataset(settings: Settings, database: Database, tmp_path: Path) -> str:
+def dataset(settings: Settings, database: Database) -> str:
     """The tumours, with 90 % of the labels removed."""
     data = load_breast_cancer()
     labels = data.target_names[data.target].astype(object)
@@ -40,16 +37,7 @@ def dataset(settings: Settings, database: Database, tmp_path: Path) -> str:
     columns = {name: data.data[:, i] for i, name in enumerate(data.feature_names)}
     columns["id"] = np.array([f"patient {i}" for i in range(len(labels))], dtype=object)
     columns["diagnosis"] = labels
-    pq.write_table(pa.table(columns), tmp_path / "columnar")
-    with BlobStore(settings.blob_location).writer("columnar/tumours") as blob:
-        blob.write((tmp_path / "columnar").read_bytes())
-    row = DatasetRow(project_id=DEFAULT_PROJECT,
-        id=new_id("ds"), name="tumours", format="csv", layout="table", bytes=1, sha256="0", rows=len(labels),
-        columns=[], warnings=[], blob_key="b", columnar_key="columnar/tumours",
-    )  # fmt: skip
-    with database.transaction() as session:
-        session.add(row)
-    return row.id
+    return store_table(settings, database, "tumours", columns)
 
 
 def test_tumours_are_learned_within_little_overhead(settings: Settings, database: Database, dataset: str) -> None:
@@ -117,7 +105,7 @@ def test_what_the_user_can_mend(
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", ["all", "few"])
 def test_a_large_training_that_runs_out_of_time_has_a_model(
-    settings: Settings, database: Database, tmp_path: Path, labels: str
+    settings: Settings, database: Database, labels: str
 ) -> None:
     """200,000 rows cannot be learned in five seconds; what is there then is kept within the grace."""
     random = np.random.default_rng(0)
@@ -126,24 +114,15 @@ def test_a_large_training_that_runs_out_of_time_has_a_model(
     truth = np.where(X[:, 0] + X[:, 1] ** 2 + 0.7 * random.normal(size=rows) > 1, "yes", "no").astype(object)
     if labels == "few":
         truth[random.random(rows) < 0.5] = "?"
-    table = pa.table({**{f"x{i}": X[:, i] for i in range(20)}, "label": truth})
-    pq.write_table(table, tmp_path / "columnar")
-    with BlobStore(settings.blob_location).writer("columnar/large") as blob:
-        blob.write((tmp_path / "columnar").read_bytes())
+    dataset = store_table(settings, database, "large", {**{f"x{i}": X[:, i] for i in range(20)}, "label": truth})
     bench = Bench(settings, database, runner="worker.fit", stop_grace_seconds=settings.stop_grace_seconds)
-    row = DatasetRow(project_id=DEFAULT_PROJECT,
-        id=new_id("ds"), name="large", format="csv", layout="table", bytes=1, sha256="0", rows=rows,
-        columns=[], warnings=[], blob_key="b", columnar_key="columnar/large",
-    )  # fmt: skip
-    with database.transaction() as session:
-        session.add(row)
     request = {
         **REQUEST, "target": "label", "positive": "yes", "features": {}, "objective": {"kind": "f1"},
         "algorithm": "svm" if labels == "all" else "psvm",
     }  # fmt: skip
     try:
         wait_for(lambda: bench.spares.is_warm, 120)
-        job_id = bench.enqueue("", dataset_id=row.id, max_seconds=5.0, **request)
+        job_id = bench.enqueue("", dataset_id=dataset, max_seconds=5.0, **request)
         assert bench.supervisor.run(job_id) == "succeeded", bench.row(job_id).error
         job = bench.row(job_id)
         assert job.started_at is not None
