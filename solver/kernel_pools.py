@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from solver import kernel_tiles as tiles
 from solver.aligned import aligned_empty, aligned_zeros
-from solver.parallel import for_ranges, scratch
+from solver.parallel import for_ranges, scratch, single_threaded_blas
 from solver.row_cache import RowCache
 from solver.simd import LANES, ROWS_AT_ONCE
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
@@ -744,9 +744,11 @@ class AugmentedPool(Pool):
                 self._base.update(old, coefficients[own], F[: self._size], keep[own], begin)
                 self.rows_computed += self._base.rows_computed - before
             late = max(begin, self._size)
-            F[late:] += self._rows[late - self._size :, old] @ coefficients[own]
+            with single_threaded_blas():  # on several it sums in another order, here and below
+                F[late:] += self._rows[late - self._size :, old] @ coefficients[own]
         if new.size:
-            F[begin:] += coefficients[~own] @ self._rows[new, begin:]
+            with single_threaded_blas():
+                F[begin:] += coefficients[~own] @ self._rows[new, begin:]
 
 
 class LinearPool(Pool):

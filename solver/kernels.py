@@ -421,7 +421,8 @@ class AugmentedKernel:
         used = [np.flatnonzero(w) for w in W]
         # (m, n + m): kernel values of the new samples with all
         sums = np.array([kernel.products(u, w[u], every) for u, w in zip(used, W, strict=True)]).reshape(len(W), n)
-        self._rows: FloatArray = np.hstack([sums, sums @ W.T])
+        with single_threaded_blas():  # on several it sums in another order
+            self._rows: FloatArray = np.hstack([sums, sums @ W.T])
 
     def _split(self, samples: IndexArray) -> tuple[BoolArray, IndexArray, IndexArray]:
         """Which of the samples are the kernel's, those, and the numbers of the new ones."""
@@ -451,9 +452,10 @@ class AugmentedKernel:
         """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
         own_row, old_rows, new_rows = self._split(rows)
         own_column, old_columns, new_columns = self._split(columns)
-        result = coefficients[~own_row] @ self._rows[np.ix_(new_rows, columns)]
-        result[own_column] += self._kernel.products(old_rows, coefficients[own_row], old_columns)
-        result[~own_column] += self._rows[np.ix_(new_columns, old_rows)] @ coefficients[own_row]
+        with single_threaded_blas():
+            result = coefficients[~own_row] @ self._rows[np.ix_(new_rows, columns)]
+            result[own_column] += self._kernel.products(old_rows, coefficients[own_row], old_columns)
+            result[~own_column] += self._rows[np.ix_(new_columns, old_rows)] @ coefficients[own_row]
         return np.asarray(result)
 
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:

@@ -353,14 +353,15 @@ def find_label_means(
         rest = np.where(chosen, 0.0, 1.0 / (len(unlabelled) - positives))
         k_tau = run.approximate_products(unlabelled, weight, columns)  # ⟨x_τ, ·⟩
         k_constant = -first * run.approximate_products(unlabelled[~chosen], rest[~chosen], columns)  # ⟨w₀, ·⟩
-        constant_tau = -first * float(rest @ k_tau[n_labelled:])
+        # Sums of NumPy: BLAS adds up so many numbers in another order on more threads.
+        constant_tau = -first * float(np.sum(rest * k_tau[n_labelled:]))
         p = y * np.append(k_constant[:n_labelled], constant_tau) + np.append(-np.ones(n_labelled), 0.0)
         kernel: FeatureKernel | PrecomputedKernel
         if labelled_matrix is None:
             kernel = FeatureKernel(_with_pseudo_row(run, labelled, unlabelled, weight), kind="linear")
         else:
             labelled_matrix[-1, :-1] = labelled_matrix[:-1, -1] = k_tau[:n_labelled]
-            labelled_matrix[-1, -1] = weight @ k_tau[n_labelled:]
+            labelled_matrix[-1, -1] = np.sum(weight * k_tau[n_labelled:])
             kernel = PrecomputedKernel(labelled_matrix)
         solution = run.solve(
             np.arange(n_labelled + 1),

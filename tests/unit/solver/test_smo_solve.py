@@ -898,3 +898,20 @@ def test_a_small_problem_gives_the_same_bits_on_any_number_of_blas_threads():
         assert solution.engine == "direct"
         found.add(solution.alpha.tobytes() + solution.gradient.tobytes())
     assert len(found) == 1
+
+
+def test_sums_over_very_many_samples_have_the_same_bits_on_any_number_of_blas_threads():
+    n = 10_500  # BLAS cuts a sum of more than 10,000 numbers
+    rng = np.random.default_rng(31)
+    features, weights = FeatureKernel(rng.normal(size=(n, 2)), gamma=0.3), rng.normal(size=n + 1)
+    every, few = np.arange(n + 1), np.append(np.arange(40), n)
+    found = set()
+    for threads in (1, 2):
+        with threadpoolctl.threadpool_limits(threads, user_api="blas"):
+            kernel = AugmentedKernel(features, np.full((1, n), 1 / n))
+            pool = kernel.pool(every, 1 << 20)
+            sums = np.zeros(n + 1)
+            own = pool.columns(every)
+            pool.update(own, weights, sums, np.zeros(n + 1, dtype=bool), begin=int(own[n]))
+            found.add(kernel.products(every, weights, few).tobytes() + sums[own[n:]].tobytes())
+    assert len(found) == 1
