@@ -40,7 +40,7 @@ fuzz: .venv/installed  ## thousands of mutated requests against a running API
 chaos: .venv/installed  ## kill, freeze and cut off the parts of a running stack (make chaos JOBS=1000 SEEDS=1,2,3)
 	@CHAOS_JOBS=$(or $(JOBS),1000) CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest -m chaos $(ARGS)
 
-soak: .venv/installed  ## a steady load with a kill now and then: does anything grow? (make soak MINUTES=30 KILLS=60)
+soak: .venv/installed  ## a steady load, with kills at first: does anything fail or grow? (make soak MINUTES=30 KILLS=60)
 	@SOAK_MINUTES=$(or $(MINUTES),30) SOAK_KILL_SECONDS=$(or $(KILLS),60) $(BIN)/pytest -m soak $(ARGS)
 
 lint: .venv/installed  ## ruff: style and common mistakes

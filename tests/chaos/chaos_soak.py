@@ -1,4 +1,4 @@
-"""A steady load for a long time, with a kill now and then: does anything grow, and does anything fail in between?"""
+"""A steady load for a long time, with kills in its first third: does anything fail, does anything grow?"""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ EXCUSED_SECONDS = 10.0
 MOST_MEMORY_PER_HOUR = 1.0
 """MiB, of one process."""
 MOST_DESCRIPTORS_PER_HOUR = 1.0
+DESCRIPTORS = "number of descriptors"
+KEEPS_FILES_OPEN = "postgres, connections"
+"""Has the files of all tables open that it ever used, up to a limit of its own: these are no leak."""
 TRAINS_A_MODEL = 2**31 + 3
 """Seed of the one training of the run that `chaos_jobs` does not stand in for."""
 ROW = {"age": 30, "job": "a"}
@@ -41,7 +44,7 @@ class Soak:
         Started.
     seconds : float
     kill_seconds : float
-        Time between two kills; 0 for none.
+        Time between two kills; 0 for none. They end after a third of the time: who lives shortly does not show growth.
     seed : int
         Of the choice of what is killed.
     """
@@ -144,8 +147,7 @@ class Soak:
             if now >= next_sample:
                 self._sample(now)
                 next_sample += SAMPLE_SECONDS
-            # Not so late that the end would come before the excused time is over.
-            if next_kill <= now < began + self.seconds - 2 * EXCUSED_SECONDS:
+            if next_kill <= now < began + self.seconds / 3:
                 if not deck:
                     deck = chance.sample(self.stack.parts, len(self.stack.parts))
                 part = deck.pop()
@@ -199,7 +201,7 @@ class Soak:
         ]
         for name in self.growth.processes:
             for what, found, most in self._slopes(name):
-                if found is not None and found.low > most:
+                if found is not None and found.low > most and (name, what) != (KEEPS_FILES_OPEN, DESCRIPTORS):
                     self.wrong.append(f"{name}: {what} grows by {found.low:.1f} to {found.high:.1f} an hour")
 
     def _since_a_kill(self, moment: float) -> str:
@@ -209,7 +211,7 @@ class Soak:
     def _slopes(self, name: str) -> list[tuple[str, Slope | None, float]]:
         return [
             ("memory (MiB)", self.growth.memory(name), MOST_MEMORY_PER_HOUR),
-            ("number of descriptors", self.growth.descriptors(name), MOST_DESCRIPTORS_PER_HOUR),
+            (DESCRIPTORS, self.growth.descriptors(name), MOST_DESCRIPTORS_PER_HOUR),
         ]
 
     # ------------------------------------------------------------------------------------------------------- report

@@ -27,17 +27,19 @@ def test_nothing_grows_and_nothing_fails(short_dir: Path, capsys: pytest.Capture
             print(f"\n{soak.table()}")
         assert soak.wrong == []
         assert {"api", "dispatcher", "worker 1"} <= set(soak.growth.processes)
+        # A run that is too short to show growth is no proof that there is none.
+        assert soak.growth.memory("api") is not None, "took less than 20 minutes: nobody lived long enough to be judged"
     finally:
         stack.close()
 
 
 @pytest.mark.parametrize(("per_hour", "grows"), [(0.0, False), (0.3, False), (20.0, True)])
 def test_growth_is_told_from_noise(per_hour: float, grows: bool) -> None:
-    """Two processes of ten minutes each, at levels of their own, whose memory goes up and down by half a MiB."""
+    """Two processes of twenty minutes each, at levels of their own, whose memory goes up and down by half a MiB."""
     noise = np.random.default_rng(1)
     growth = Growth()
     for pid, level in ((1, 80.0), (2, 120.0)):
-        seconds = np.arange(0.0, 720.0, 5.0)
+        seconds = np.arange(0.0, 1200.0, 5.0)
         loads = 30.0 * np.minimum(seconds / 60, 1)  # what it loads in its first minute
         memory = level + loads + per_hour * seconds / 3600 + noise.normal(0, 0.5, len(seconds))
         growth.processes.setdefault("api", {})[pid, 0.0] = Samples(
