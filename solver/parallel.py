@@ -8,13 +8,13 @@ operations in the same order, so results do not depend on the number of threads.
 import contextlib
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401  # the BLAS that Numba's dot calls: loaded before threads are counted
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from solver.aligned import aligned_empty
@@ -132,7 +132,8 @@ if hasattr(os, "register_at_fork"):
 
 
 @functools.cache
-def _controller() -> Any:
+def _controller(_scipy_is_loaded: bool) -> Any:
+    """What holds the BLAS libraries that are loaded: NumPy's, and SciPy's own once there is one."""
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -142,7 +143,7 @@ def single_threaded_blas() -> Iterator[None]:
     global _limiter, _users
     with _lock:
         if _users == 0:
-            _limiter = _controller().limit(limits=1)
+            _limiter = _controller("scipy.linalg" in sys.modules).limit(limits=1)
             _limiter.__enter__()
         _users += 1
     try:

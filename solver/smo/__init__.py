@@ -3,6 +3,7 @@
 min ½ aᵀQa + pᵀa   subject to   yᵀa = delta,  lo <= a <= hi,   Q_ij = y_i y_j K(idx_i, idx_j)
 """
 
+import ctypes
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -37,9 +38,6 @@ __all__ = [
 # multiplications of a kernel matrix, n² (features + 30), from which on `auto` takes the GPU: about a second of the CPU
 # engine, which is what starting CUDA costs a new process (an estimate: no GPU was at hand to measure it)
 GPU_LEAST_WORK = 5e10
-
-# limit of glibc's own adjustment (DEFAULT_MMAP_THRESHOLD_MAX), less what a block has besides its bytes
-_LARGEST_KEPT = (32 << 20) - (64 << 10)
 
 
 def solve(
@@ -308,9 +306,6 @@ def warm_up(arena_bytes: int = 256 << 20) -> None:
     arena_bytes : int, default 256 MiB
         Memory for kernel rows that is touched now.
     """
-    # the C library gives freed blocks up to the size of the largest one so far, but at most this, back to the next
-    # caller: before, what the first solves take comes as fresh memory each time
-    np.empty(_LARGEST_KEPT, np.uint8)
     random = np.random.default_rng(0)
     X = random.normal(size=(600, 4))
     y = np.where(X[:, 0] + random.normal(size=600) > 0, 1.0, -1.0)
@@ -336,4 +331,12 @@ def warm_up(arena_bytes: int = 256 << 20) -> None:
             FeatureKernel(features, gamma=0.5).pool(np.arange(600), 0)
     # the arena is lent to a kernel until that is gone
     del kernel, kernels
+    _trim()
     arena.touch(arena_bytes)
+
+
+def _trim() -> None:
+    """Give memory that loading code took and freed back to the system, where the C library can do that."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
