@@ -52,14 +52,20 @@ def test_a_lost_worker_costs_at_most_45_seconds_and_a_stopped_one_2(
     wait_for(lambda: job(stack, job_id)["status"] == "running", 30)
     first = stack.workers[holder(stack, job_id)]
     time.sleep(11.0)  # past a heartbeat: the lease is as long as it gets
-    ended = time.monotonic()
+    ended = time.time()
     if how == "SIGKILL":
         first.kill(with_children=False)
     else:
         first.terminate()
-    wait_for(lambda: job(stack, job_id)["attempt"] == 2, limit)
+    wait_for(lambda: job(stack, job_id)["attempt"] == 2, limit + 5)
+    # When it was, says the database; a busy machine answers calls later.
+    claimed = (
+        "SELECT extract(epoch FROM created_at) FROM job_events WHERE job_id = %s AND kind = 'started' AND attempt = 2"
+    )
+    took = float(stack.query(claimed, job_id)[0][0]) - ended
     with capsys.disabled():
-        print(f"\n{how}: claimed by another worker after {time.monotonic() - ended:.1f} s (limit {limit:g} s)")
+        print(f"\n{how}: claimed by another worker after {took:.1f} s (limit {limit:g} s)")
+    assert took <= limit
     assert job(stack, job_id)["status"] == "running"
 
 
@@ -68,7 +74,7 @@ def test_poison_fails_with_its_reason_and_blocks_nobody(
 ) -> None:
     stack = open_stack(
         workers=1, PREFSVM_MAX_ATTEMPTS="3", PREFSVM_REDISPATCH_SECONDS="2", PREFSVM_STOP_GRACE_SECONDS="1",
-        PREFSVM_JOB_MEMORY_BYTES=str(256 << 20),
+        PREFSVM_JOB_MEMORY_BYTES=str(768 << 20),
     )  # fmt: skip
     dataset = upload(stack)
 
