@@ -35,7 +35,7 @@ QUICK_SECONDS = 0.001
 CALL_SECONDS, CELL_SECONDS, VECTOR_SECONDS, PRODUCT_SECONDS = 50e-6, 40e-9, 2e-9, 45e-12
 """Measured: a prediction as such, a value of a row, a support vector for a row, a number of a support vector for a
 row."""
-MAX_FREE_BYTES = 1 << 24
+MAX_FREE_BYTES = 1 << 23
 """What models that went out of the cache may take before it is given back to the system."""
 OBJECT_BYTES = 1 << 16
 """What a model needs beside its arrays."""
