@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from queue import SimpleQueue
 from types import TracebackType
 
 import orjson
@@ -80,41 +81,66 @@ class StandardErrorHandler(logging.Handler):
 
     Those of requests are written by a thread, many at once: whoever answers requests must not wait until a disk that
     has much to do takes a line, nor for Python's lock after each. If the process is killed, the last ones are lost.
+
+    Nobody waits for a lock here while holding one: a finaliser may log at any moment, also in the middle of `_write`.
     """
 
     PAUSE_SECONDS = 0.05
+    MOST_WAITING = 100_000
+    """Lines that wait at most, some 30 MB; those of further requests are counted instead, until somebody reads."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: deque[bytes] = deque()
-        self._some_wait = threading.Event()
+        self._dropped = 0
+        # of all that can wake a thread, only this may be used in a finaliser
+        self._some_wait: SimpleQueue[None] = SimpleQueue()
         self._writing = threading.Lock()
         threading.Thread(target=self._write_on, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, or leave it to the thread."""
         try:
+            is_of_request = isinstance(record, RequestRecord)
+            if is_of_request and len(self._lines) >= self.MOST_WAITING:
+                self._dropped += 1
+                return
             self._lines.append(self.format(record).encode() + b"\n")
-            if not isinstance(record, RequestRecord):
-                self.flush()
-            elif not self._some_wait.is_set():
-                self._some_wait.set()
+            if is_of_request or not self._writing.acquire(blocking=False):
+                if self._some_wait.empty():
+                    self._some_wait.put(None)
+                return
+            try:
+                self._write()
+            finally:
+                self._writing.release()
         except Exception:
             self.handleError(record)
 
     def flush(self) -> None:
-        """Write all lines that wait."""
-        with self._writing:
-            lines = [self._lines.popleft() for _ in range(len(self._lines))]
-            if lines:
-                sys.stderr.buffer.write(b"".join(lines))
-                sys.stderr.buffer.flush()
+        """Write all lines that wait, unless the thread has been at it for a second."""
+        if self._writing.acquire(timeout=1.0):
+            try:
+                self._write()
+            finally:
+                self._writing.release()
+
+    def _write(self) -> None:
+        lines = []
+        with suppress(IndexError):
+            while True:
+                lines.append(self._lines.popleft())
+        if self._dropped:
+            lines.append(orjson.dumps({"level": "WARNING", "message": f"{self._dropped} lines were dropped"}) + b"\n")
+            self._dropped = 0
+        if lines:
+            sys.stderr.buffer.write(b"".join(lines))
+            sys.stderr.buffer.flush()
 
     def _write_on(self) -> None:
         while True:
-            self._some_wait.wait()
+            self._some_wait.get()
             time.sleep(self.PAUSE_SECONDS)
-            self._some_wait.clear()
             with suppress(OSError, ValueError):  # nobody reads them any more
                 self.flush()
 

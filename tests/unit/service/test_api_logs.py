@@ -51,3 +51,33 @@ def test_other_lines_are_written_at_once_and_in_order() -> None:
         handler.handle(logging.LogRecord("prefsvm", logging.INFO, "", 0, "ended", (), None))
         os.set_blocking(pipe.fileno(), False)
         assert [json.loads(pipe.readline())["message"] for _ in range(2)] == ["request", "ended"]
+
+
+def test_a_finaliser_may_log_while_lines_are_written() -> None:
+    """The garbage collector runs when it likes, also in the thread that writes, which must not wait for itself."""
+    handler = StandardErrorHandler()
+    handler.setFormatter(JsonFormatter())
+
+    def log_amid_writing() -> None:
+        with handler._writing:
+            handler.handle(logging.LogRecord("asyncio", logging.ERROR, "", 0, "never retrieved", (), None))
+
+    logging_ = threading.Thread(target=log_amid_writing, daemon=True)
+    with standard_error() as pipe:
+        logging_.start()
+        logging_.join(20)
+        assert not logging_.is_alive()
+        assert json.loads(pipe.readline())["message"] == "never retrieved"
+
+
+def test_lines_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StandardErrorHandler, "MOST_WAITING", 10)
+    handler = StandardErrorHandler()
+    handler.setFormatter(JsonFormatter())
+    with standard_error() as pipe:
+        with handler._writing:
+            for number in range(15):
+                handler.handle(RequestRecord({"number": number}))
+        written = [json.loads(pipe.readline()) for _ in range(11)]
+    assert [line["number"] for line in written[:-1]] == list(range(10))
+    assert written[-1]["message"] == "5 lines were dropped"
