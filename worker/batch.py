@@ -29,6 +29,8 @@ from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, Job, JobE
 log = logging.getLogger("prefsvm.worker")
 
 BLOCK_ROWS = 16_384
+SHADOW_BLOCK_ROWS = 2_048
+"""Smaller: a job that is to end has some seconds for that, in which the block at hand must become ready."""
 Block = Table | MatrixData
 Made = TypeVar("Made")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -58,7 +60,7 @@ def run(job: Job, reporter: Reporter) -> Result:
         with BlobStore(job.blob_location).local_path(job.columnar_key) as path:
             rows = count_rows(path, layout)
             with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE)) as writer:
-                for made, met in _decisions(model, path, layout):
+                for made, met in _decisions(model, path, layout, BLOCK_ROWS):
                     writer.write(done, made)
                     counts.add(met)
                     labels.update(made.labels)
@@ -85,7 +87,9 @@ def _read(path: Path, threshold: float | None) -> Model:
     return dataclasses.replace(model, decision=model.decision.with_threshold(threshold))
 
 
-def _decisions(model: Model, path: Path, layout: Layout) -> Iterator[tuple[Predictions, FeatureCounts]]:
+def _decisions(
+    model: Model, path: Path, layout: Layout, block_rows: int
+) -> Iterator[tuple[Predictions, FeatureCounts]]:
     """Yield what a model says of a data set, block by block."""
 
     def decide(block: Block) -> tuple[Predictions, FeatureCounts]:
@@ -95,7 +99,7 @@ def _decisions(model: Model, path: Path, layout: Layout) -> Iterator[tuple[Predi
             return model.decide(X, met), met
 
     needed = [column["name"] for column in model.columns]
-    return _map_ahead(decide, read_blocks(path, layout, needed, BLOCK_ROWS))
+    return _map_ahead(decide, read_blocks(path, layout, needed, block_rows))
 
 
 def _compare(
@@ -111,7 +115,7 @@ def _compare(
     try:
         if job.attempt == 1:
             shadow = _read(Path(job.scratch, SHADOW_FILE), job.request["shadow"]["threshold"])
-            for made, _ in _decisions(shadow, path, layout):
+            for made, _ in _decisions(shadow, path, layout, SHADOW_BLOCK_ROWS):
                 ours = positive[done : done + len(made.labels)]
                 theirs = made.scores > shadow.decision.threshold
                 for our, their in ((our, their) for our in (False, True) for their in (False, True)):
@@ -136,12 +140,16 @@ def _map_ahead(apply: Callable[[Block], Made], blocks: Iterator[Block]) -> Itera
     threads = thread_count()
     with single_threaded_blas(), ThreadPoolExecutor(threads) as executor:
         coming: deque[Future[Made]] = deque()
-        for block in blocks:
-            coming.append(executor.submit(apply, block))
-            if len(coming) > threads:
+        try:
+            for block in blocks:
+                coming.append(executor.submit(apply, block))
+                if len(coming) > threads:
+                    yield coming.popleft().result()
+            while coming:
                 yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
+        finally:
+            # who stops early, because the job is to end, does not wait for blocks that nobody has begun
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
 class Writer(Protocol):

@@ -414,12 +414,14 @@ class _Attempt:
         result = {"blob_key": key, "bytes": size, "sha256": sha256, **report}
 
         def write(session: Session) -> bool:
-            written = self._jobs.finish_batch(session, self._claim, result)
+            def count_shadow() -> None:
+                if compared is not None:
+                    who, counts = shadow_counts(self._claim, compared)
+                    ShadowRepository(session, self._claim.project_id).add(who, counts)
+
+            written = self._jobs.finish_batch(session, self._claim, result, count_shadow)
             if not written:
                 blobs.delete(key)
-            elif compared is not None:
-                who, counts = shadow_counts(self._claim, compared)
-                ShadowRepository(session, self._claim.project_id).add(who, counts)
             return written
 
         return _Ending("succeeded", write)

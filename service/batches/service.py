@@ -93,7 +93,8 @@ class BatchService:
                 "format": body.format,
             }
             shadow = _shadow(session, project_id, body.model)
-            if shadow is not None:
+            # Where a lost attempt is the last one, a shadow that is too large for the worker would end the batch.
+            if shadow is not None and self._settings.max_attempts > 1:
                 request["shadow"] = shadow
             row = put_in_queue(
                 session,

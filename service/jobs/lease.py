@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -367,13 +367,18 @@ class JobLifecycle:
         fault("finish_before_commit")
         return True
 
-    def finish_batch(self, session: Session, claim: Claim, result: dict[str, Any]) -> bool:
+    def finish_batch(
+        self, session: Session, claim: Claim, result: dict[str, Any], once: Callable[[], None] = lambda: None
+    ) -> bool:
         """End a batch with its result.
 
         Parameters
         ----------
         result : dict
             ``blob_key``, where the file is by now, and what is shown of it.
+        once : callable, optional
+            What else to write in the same transaction; not called if this attempt has ended the batch before, in a
+            transaction whose COMMIT was carried out but not answered.
 
         Returns
         -------
@@ -385,6 +390,7 @@ class JobLifecycle:
         )
         if not _changed(session, ended):
             return self._ended(session, claim, "succeeded")
+        once()
         _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded"})
         _notify(session)
         return True

@@ -208,6 +208,15 @@ def test_the_same_end_twice_is_true_and_written_once(
     assert kinds(database, job_id) == ["queued", "started", "finished"]
 
 
+def test_what_goes_with_the_end_of_a_batch_is_written_once(database: Database, enqueue: Callable[..., str]) -> None:
+    found = claim(database, enqueue(kind="batch"))
+    written = []
+    for _ in range(2):
+        with database.transaction() as session:
+            assert JOBS.finish_batch(session, found, {"rows": 1}, lambda: written.append("figures of the shadow"))
+    assert written == ["figures of the shadow"]
+
+
 @pytest.mark.parametrize("change", [{"bytes": 11}, {"sha256": "0" * 64}])
 def test_a_model_file_that_changed_on_the_way_is_refused(
     database: Database, enqueue: Callable[..., str], tmp_path: Path, change: dict[str, Any]
