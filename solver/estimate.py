@@ -18,7 +18,7 @@ from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, e
 __all__ = ["Estimate", "estimate_training"]
 
 BASE_BYTES: Final = 600 << 20
-"""A warm process without any rows (measured: 567 MiB, 256 of them for kernel rows)."""
+"""More than a warm process takes before it sees rows or touches memory for kernel rows (measured: 322 MiB)."""
 COPIES: Final = 4
 """Peak memory of the rows as a multiple of their features' size: as read, as features, as part (measured: 3.8)."""
 CACHE_BYTES: Final = 2 << 30

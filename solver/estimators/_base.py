@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from solver.decision import DecisionState
+from solver.engine_choice import ENGINES
 from solver.estimators._calibration import LABELED_SPLITS, CalibrationPlan, calibration_scores, make_plan
 from solver.estimators._guard import MODES, Comparison, compare, difference_between, wins
 from solver.estimators._labels import encode_labels
@@ -29,7 +30,6 @@ from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import brier_score, fit_sigmoid, reliability_curve
 from solver.evaluation.splits import stratified_halves
-from solver.lowrank import ENGINES
 from solver.operating_point import (
     THRESHOLD_RULES,
     Objective,

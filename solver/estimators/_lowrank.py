@@ -9,17 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.engine_choice import Choice, EngineName, choose_engine, exact_limit, values_a_row
 from solver.kernels import FeatureKernel
-from solver.lowrank import (
-    Choice,
-    EngineName,
-    Factor,
-    Interrupted,
-    LowRankSolution,
-    choose_engine,
-    exact_limit,
-    values_a_row,
-)
+from solver.lowrank import Factor, Interrupted, LowRankSolution
 from solver.lowrank import solve_lowrank as solve_on_factor
 from solver.smo import Callback, Solution, solve
 from solver.smo.limits import Limits

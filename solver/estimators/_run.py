@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solver.decision import DecisionState
+from solver.engine_choice import EngineName
 from solver.estimators._lowrank import LowRank
 from solver.kernels import FeatureKernel
-from solver.lowrank import EngineName, LowRankSolution
+from solver.lowrank import LowRankSolution
 from solver.parts import ALONE, Parts
 from solver.row_cache import default_cache_bytes
 from solver.smo import Solution, kernel_of_its_own, solve, solve_many

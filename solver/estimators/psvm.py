@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from solver.engine_choice import EngineName
 from solver.estimators._base import SHARED_CONSTRAINTS, Learned, ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit, calibration_scores
 from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._tuning import Tune
 from solver.evaluation.counts import ConfusionCounts, confusion
-from solver.lowrank import EngineName
 from solver.operating_point import Objective, OperatingPoint, ThresholdRule
 
 # rows below θ₋ must be negative with this share, by the calibration rows (negative_rule="npv")

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from solver.engine_choice import EngineName
 from solver.estimators._base import SHARED_CONSTRAINTS
 from solver.estimators._calibration import CalibrationPlan, LabeledSplit
 from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators._tuning import Tune
-from solver.lowrank import EngineName
 from solver.operating_point import Objective, ThresholdRule
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from solver.engine_choice import EngineName
 from solver.estimators._base import SHARED_CONSTRAINTS, Learned, ThresholdClassifier
 from solver.estimators._calibration import (
     FOLDS_STAGE,
@@ -15,7 +16,6 @@ from solver.estimators._calibration import (
 )
 from solver.estimators._run import FitCallback, TrainingRun
 from solver.estimators._tuning import Tune
-from solver.lowrank import EngineName
 from solver.operating_point import Objective, ThresholdRule
 
 # from so many rows on the kernel rows of a training fill their memory, so that a fold finds few of those it needs (at

@@ -6,38 +6,18 @@ for rows times rank, time linear in the rows.
 
 import numpy as np
 
-from solver.engine_choice import (
-    DEFAULT_RANK,
-    ENGINES,
-    LEAST_IN_MEMORY,
-    Choice,
-    EngineName,
-    choose_engine,
-    exact_limit,
-    exact_seconds,
-    values_a_row,
-)
 from solver.kernels import FeatureKernel
 from solver.lowrank.engine import LowRankSolution, Polish, solve_lowrank
 from solver.lowrank.factor import Factor, default_factor_bytes
 from solver.lowrank.landmarks import Interrupted
 
 __all__ = [
-    "DEFAULT_RANK",
-    "ENGINES",
-    "LEAST_IN_MEMORY",
-    "Choice",
-    "EngineName",
     "Factor",
     "Interrupted",
     "LowRankSolution",
     "Polish",
-    "choose_engine",
     "default_factor_bytes",
-    "exact_limit",
-    "exact_seconds",
     "solve_lowrank",
-    "values_a_row",
     "warm_up",
 ]
 

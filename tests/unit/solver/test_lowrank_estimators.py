@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from solver.algorithms import ALGORITHMS
+from solver.engine_choice import ENGINES, choose_engine, exact_limit, values_a_row
 from solver.estimators import PSVM, SVM
-from solver.lowrank import ENGINES, choose_engine, exact_limit, values_a_row
 
 
 def overlapping(n, d=5, seed=0):
