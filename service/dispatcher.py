@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from service.db.session import Database
+from service.db.session import Database, trouble_of
 from service.isolation import hide_secrets
 from service.jobs.doorbell import CHANNEL, PART_QUEUE, PART_TASK, QUEUE, TASK, celery_settings
 from service.jobs.faults import fault
@@ -238,7 +238,7 @@ class Dispatcher:
                         self._next_reconcile = time.monotonic() + self._settings.dispatch_seconds
                     self.dispatch()
             except DATABASE_ERRORS as error:
-                trouble = f"the database does not answer ({type(error).__name__})"
+                trouble = trouble_of(error)
                 # While the database was away nobody could renew a lease or write a result: let them, before judging.
                 self._next_reconcile = time.monotonic() + self._settings.lease_seconds / 3
             except BrokerError as error:

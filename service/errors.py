@@ -84,3 +84,14 @@ class IdempotencyConflict(Problem):
     type = "idempotency-conflict"
     title = "Idempotency key already used"
     status = 409
+
+
+class StorageFull(Problem):
+    """The disk or quota of the blob store, or the disk of the database, is used up: somebody has to make room there."""
+
+    type = "storage-full"
+    title = "Storage is full"
+    status = 503
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers={"Retry-After": "60"})

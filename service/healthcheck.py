@@ -11,7 +11,7 @@ import sys
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.db.session import Database
+from service.db.session import Database, trouble_of
 from service.settings import Settings
 
 QUIET_SECONDS = 30
@@ -33,7 +33,7 @@ def dispatcher_trouble(database: Database) -> str:
         with database.transaction() as session:
             age = session.scalar(LAST_SIGN)
     except SQLAlchemyError as error:
-        return f"the database does not answer ({type(error).__name__})"
+        return trouble_of(error)
     if age is None:
         return "the dispatcher has no connection to the database"
     if age > QUIET_SECONDS:

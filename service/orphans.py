@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from service.blobs.store import BlobStore
-from service.db.session import AWAY, Database
+from service.db.session import AWAY, Database, trouble_of
 from service.identifiers import is_id
 
 FOLDERS = ("uploads", "columnar", "parts", "batches")
@@ -58,7 +58,7 @@ class OrphanSweeper:
                         self._blobs.delete(key)
                         deleted += 1
         except AWAY as error:
-            log.warning("the database does not answer (%s)", type(error).__name__)
+            log.warning(trouble_of(error))
         if deleted:
             log.info("deleted blobs without a row", extra={"fields": {"blobs": deleted}})
         return deleted

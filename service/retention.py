@@ -13,7 +13,7 @@ from anyio import sleep, to_thread
 from sqlalchemy import CursorResult, text
 
 from service.blobs.store import BlobStore
-from service.db.session import AWAY, Database
+from service.db.session import AWAY, Database, trouble_of
 from service.settings import Settings
 
 log = logging.getLogger("prefsvm.retention")
@@ -108,7 +108,7 @@ class Keeper:
                     if count:
                         deleted[kind] = count
         except AWAY as error:
-            log.warning("the database does not answer (%s)", type(error).__name__)
+            log.warning(trouble_of(error))
             return {}
         # After the commit: bytes without a row cost space, a row without its bytes would be a lie.
         for key in blobs:

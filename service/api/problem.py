@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from service.api.logs import request_id
-from service.db.session import AWAY
-from service.errors import FieldError, InvalidRequest, NotFound, Problem
+from service.db.session import AWAY, is_disk_full, trouble_of
+from service.errors import FieldError, InvalidRequest, NotFound, Problem, StorageFull
 
 logger = logging.getLogger("prefsvm.api")
 
@@ -177,8 +177,10 @@ def _http_error(error: HTTPException) -> Response:
 
 
 def database_away(error: Exception) -> Response:
-    """Return the answer to a request that needed the database while that was away."""
-    logger.warning("database away", extra={"fields": {"error": type(error).__qualname__}})
+    """Return the answer to a request that needed the database while that was away, or had no room."""
+    logger.warning(trouble_of(error))
+    if is_disk_full(error):
+        return problem_response(StorageFull("the disk of the database is full; it has to be given room"))
     return problem_response(Unavailable("the database does not answer; try again", headers={"Retry-After": "2"}))
 
 

@@ -1,6 +1,10 @@
 """What can go wrong with data sets."""
 
-from service.errors import NotFound, Problem
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from service.errors import NotFound, Problem, StorageFull
 
 
 class DatasetNotFound(NotFound):
@@ -34,14 +38,6 @@ class UnreadableDataset(Problem):
     status = 422
 
 
-class StorageFull(Problem):
-    """The disk or quota of the blob store is used up. Free some space, or delete data sets, and send again."""
-
-    type = "storage-full"
-    title = "Temporarily unavailable"
-    status = 503
-
-
 class UploadNotFound(NotFound):
     """No upload has this id, or it has expired."""
 
@@ -71,3 +67,14 @@ class UploadTooLarge(Problem):
     type = "content-too-large"
     title = "Content too large"
     status = 413
+
+
+@contextmanager
+def full_storage_told() -> Iterator[None]:
+    """Raise `StorageFull` where the blob store says that it has no room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull("there is no room for this upload") from error
+        raise

@@ -27,12 +27,13 @@ from service.datasets.errors import (
     UploadConflict,
     UploadNotFound,
     UploadTooLarge,
+    full_storage_told,
 )
 from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import ResumableUpload, UploadStatus
 from service.datasets.service import DatasetService, UploadDetails
 from service.datasets.upload_repository import UploadQueue, UploadRepository
-from service.db.session import AWAY, Database, acting_for
+from service.db.session import AWAY, Database, acting_for, trouble_of
 from service.db.tables import UploadRow
 from service.errors import Problem
 from service.identifiers import is_id, new_id
@@ -140,7 +141,15 @@ class ResumableUploads:
             If the upload does not end at `offset`, or somebody else appends to it at the same time.
         UploadTooLarge
             If there are more bytes than the upload was said to have; those that fit may have been kept.
+        StorageFull
+            If there is no room for them.
         """
+        with full_storage_told():
+            return await self._append(project_id, upload_id, offset, chunks, declared)
+
+    async def _append(
+        self, project_id: str, upload_id: str, offset: int, chunks: AsyncIterator[bytes], declared: int | None
+    ) -> ResumableUpload:
         upload = await self._streams.run(self.get, project_id, upload_id)
         if upload.status != "receiving" or upload.received != offset:
             raise UploadConflict(f"the next byte that the upload takes is at {upload.received}")
@@ -231,8 +240,8 @@ class ResumableUploads:
                             task = asyncio.create_task(self._read_claimed(row))
                         reading.add(task)
                         task.add_done_callback(reading.discard)
-                except AWAY:
-                    logger.warning("the database does not answer")
+                except AWAY as error:
+                    logger.warning(trouble_of(error))
                 except Exception:
                     logger.exception("no upload was read")  # a defect here must not end the API
                 with contextlib.suppress(TimeoutError):

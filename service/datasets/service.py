@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -19,16 +18,16 @@ from service.datasets.errors import (
     DatasetInUse,
     DatasetNotFound,
     DatasetUsed,
-    StorageFull,
     UnreadableDataset,
     UploadTooLarge,
+    full_storage_told,
 )
 from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import Dataset
 from service.db import idempotency
 from service.db.session import AWAY, Database
 from service.db.tables import DatasetRow
-from service.errors import IdempotencyConflict, InvalidRequest, Problem
+from service.errors import IdempotencyConflict, InvalidRequest, Problem, StorageFull
 from service.identifiers import is_id, new_id
 from service.ingest.errors import IngestError
 from service.ingest.options import FORMATS, Format, Kind, guess_format, parse_options
@@ -163,10 +162,6 @@ class DatasetService:
             handed_over = True
             room = 0 if upload.counts_as_stored else row.bytes
             return await self._streams.run(self._save, row, idempotency_key, digest, room)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull("there is no room for this upload", headers={"Retry-After": "60"}) from error
-            raise
         finally:
             if not handed_over:
                 await asyncio.shield(self._streams.run(self._discard, upload_key, columnar_key))
@@ -275,11 +270,12 @@ class DatasetService:
         too_large = UploadTooLarge(f"an upload may have at most {limit} bytes")
         if upload.declared_bytes is not None and upload.declared_bytes > limit + MAX_SURROUNDINGS:
             raise too_large
-        async with self._streams.writer(key) as out:
-            async for chunk in upload.chunks():
-                if out.bytes + len(chunk) > limit:
-                    raise too_large
-                await out.write(chunk)
+        with full_storage_told():
+            async with self._streams.writer(key) as out:
+                async for chunk in upload.chunks():
+                    if out.bytes + len(chunk) > limit:
+                        raise too_large
+                    await out.write(chunk)
         return _Stored(out.bytes, out.sha256)
 
     async def _read(
@@ -289,12 +285,13 @@ class DatasetService:
         opened = ExitStack()
         async with self._readers:
             try:
-                folder = await self._streams.run(opened.enter_context, self._blobs.scratch())
-                path = await self._streams.run(opened.enter_context, self._blobs.local_path(upload_key))
-                output = folder / "columnar"
-                result = await ingest(self._settings, path, format_, options, output=output)
-                await self._streams.run(self._blobs.put_file, columnar_key, output)
-                return result
+                with full_storage_told():
+                    folder = await self._streams.run(opened.enter_context, self._blobs.scratch())
+                    path = await self._streams.run(opened.enter_context, self._blobs.local_path(upload_key))
+                    output = folder / "columnar"
+                    result = await ingest(self._settings, path, format_, options, output=output)
+                    await self._streams.run(self._blobs.put_file, columnar_key, output)
+                    return result
             except IngestError as error:
                 raise _refused(error, where) from None
             finally:
@@ -423,6 +420,8 @@ def _format(details: UploadDetails) -> Format:
 def _refused(error: IngestError, where: str) -> Problem:
     if error.code == "bad_option":
         return InvalidRequest.of(f"{where}.options", error.message)
+    if error.code == "storage_full":
+        return StorageFull(error.message)
     place = {"line": error.line, "column": error.column}
     known = {name: value for name, value in place.items() if value is not None}
     return UnreadableDataset(error.message, extensions={"code": error.code, **known})

@@ -13,11 +13,11 @@ from contextvars import ContextVar
 from typing import Any
 
 import psycopg
-from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
+from psycopg.errors import DiskFull, IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from psycopg.pq import Escaping, ExecStatus
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Engine, ExceptionContext
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
@@ -27,6 +27,18 @@ ALSO_AWAY = (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
 """psycopg takes these for defects. The first ends a transaction that stood still; the second comes from a replica, or
 while the server's owner lets nobody write."""
 _project: ContextVar[str | None] = ContextVar("project", default=None)
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Tell whether Postgres answered that its disk is full. psycopg takes that for one way of being away."""
+    return isinstance(error.orig if isinstance(error, DBAPIError) else error, DiskFull)
+
+
+def trouble_of(error: BaseException) -> str:
+    """Say for a log what is wrong with the database."""
+    if is_disk_full(error):
+        return "the disk of the database is full"
+    return f"the database does not answer ({type(error).__name__})"
 
 
 @contextmanager

@@ -8,6 +8,7 @@ where the kernel allows it, before anything that reads the file is loaded.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import math
 import os
@@ -97,6 +98,10 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
                 "message": f"the file needs more than the {mib} MiB that reading it may take",
             }
         }
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return {"error": {"code": "storage_full", "message": "there is no room for the columns of this upload"}}
+        raise
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "result": {

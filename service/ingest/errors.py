@@ -23,6 +23,7 @@ Code = Literal[
     "index_too_large",  # a feature index
     "expands_too_much",  # a compressed file that unpacks to too much
     "out_of_memory",  # the reader met its memory limit
+    "storage_full",  # no room for what the reader makes of the file, which is not to blame
     "timeout",  # the reader met its time limit
     "crashed",  # the reader died; the file is to blame as far as anybody can tell
 ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from anyio import CapacityLimiter, to_thread
 
-from service.db.session import AWAY, Database
+from service.db.session import AWAY, Database, trouble_of
 from service.jobs.errors import TooManyFollowers
 from service.jobs.repository import events_after
 from service.jobs.schemas import JobEvent
@@ -113,7 +113,7 @@ class EventFeed:
                 found = await to_thread.run_sync(self._look, after, limiter=self._thread)
             except AWAY as error:
                 if not away:
-                    log.warning("the database does not answer (%s)", type(error).__name__)
+                    log.warning(trouble_of(error))
                 away, found = True, []
             except Exception:
                 log.exception("no events were read")  # a defect here must not end the API

@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 from anyio import CapacityLimiter, sleep, to_thread
 
-from service.db.session import AWAY, Database, acting_for
+from service.db.session import AWAY, Database, acting_for, trouble_of
 from service.errors import Problem
 from service.models.shadows import Disagreement, ShadowCounts, ShadowKey, ShadowRepository
 from service.predictions.inputs import rows_of
@@ -172,7 +172,7 @@ class Shadows:
             try:
                 await to_thread.run_sync(self._write, key, counts)
             except AWAY as error:
-                log.warning("the database does not answer (%s)", type(error).__name__)
+                log.warning(trouble_of(error))
                 self._counts_of(key).add(counts)
             except Exception:  # a defect here must neither end the API nor keep it from closing
                 log.exception("figures of a shadow were lost")

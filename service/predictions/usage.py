@@ -9,7 +9,7 @@ from itertools import groupby
 
 from anyio import sleep, to_thread
 
-from service.db.session import AWAY, Database, acting_for
+from service.db.session import AWAY, Database, acting_for, trouble_of
 from service.models.repository import ModelStatistics, StatisticsRepository, UsageKey
 from solver.model_file import Model
 
@@ -62,7 +62,7 @@ class UsageRecorder:
                 for key in written:
                     del taken[key]
         except AWAY as error:
-            log.warning("the database does not answer (%s)", type(error).__name__)
+            log.warning(trouble_of(error))
             for key, met in taken.items():
                 self.add(key, met.rows, met.outside_range, met.positive, met.unseen)
         except Exception:  # a defect here must neither end the API nor keep it from closing

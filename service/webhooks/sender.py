@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from service.db.session import Database
+from service.db.session import Database, trouble_of
 from service.jobs.faults import fault
 from service.webhooks.addresses import parse_destination
 from service.webhooks.errors import AddressRefusedError
@@ -101,7 +101,7 @@ class WebhookSender:
                     taken = self._take()
                 except (DBAPIError, PoolTimeoutError) as error:
                     if not away:
-                        log.warning("the database does not answer (%s)", type(error).__name__)
+                        log.warning(trouble_of(error))
                     away, taken = True, []
                 else:
                     away = False

@@ -168,6 +168,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(settings, database):
     program = (
         "import asyncio, errno, os, resource, signal, sys\n"
         "from service.datasets import service\n"
+        "from service.errors import StorageFull\n"
         "from service.blobs.store import BlobStore\n"
         "from service.db.session import Database\n"
         "from service.db.tables import DEFAULT_PROJECT\n"
@@ -184,7 +185,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(settings, database):
         "database, blobs = Database(settings.database_url), BlobStore(settings.blob_location)\n"
         "datasets = service.DatasetService(database, blobs, settings)\n"
         "try: asyncio.run(datasets.create(DEFAULT_PROJECT, Upload(), None, never))\n"
-        "except service.StorageFull as full: print(full.status, full.headers)\n"
+        "except StorageFull as full: print(full.status, full.headers)\n"
     )
     environment = os.environ | {
         "PREFSVM_DATABASE_URL": settings.database_url,
