@@ -237,6 +237,20 @@ def aliases_list(url: Url = DEFAULT_URL) -> None:
         _print_aliases(list(client.items("/aliases")))
 
 
+@aliases_app.command("show")
+def aliases_show(
+    name: AliasName,
+    moves: Annotated[int, typer.Option(min=1, max=100, help="How many of the last moves.")] = 20,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show which model an alias points at, and which ones it pointed at before."""
+    with open_client(url) as client:
+        found = client.get(f"/aliases/{quote(name, safe='')}?limit={moves}")
+    _print_aliases([found])
+    rows = [(short_time(m["created_at"]), m["model_id"], "rollback" if m["rollback"] else "") for m in found["history"]]
+    print_table("moves, newest first", ("time", "model", ""), rows)
+
+
 @aliases_app.command("set")
 def aliases_set(
     name: AliasName,

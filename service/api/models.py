@@ -17,6 +17,7 @@ from service.models.pictures import draw
 from service.models.schemas import (
     Alias,
     AliasPage,
+    AliasWithHistory,
     ChooseOperatingPoint,
     Curve,
     Drift,
@@ -171,6 +172,11 @@ def aliases_router(aliases: AliasService) -> APIRouter:
     def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> AliasPage:
         """List aliases by name."""
         return aliases.list(caller.project_id, cursor, limit)
+
+    @router.get("/{name}", operation_id="getAlias", responses=problems(404, 422))
+    def get(caller: Reader, name: str, limit: Limit = 20) -> AliasWithHistory:
+        """Show which model a name points at, and the last ones that it pointed at before."""
+        return aliases.get(caller.project_id, name, limit)
 
     @router.put("/{name}", operation_id="putAlias", responses=problems(413, 415, 422))
     def put(caller: Writer, name: AliasName, body: PutAlias) -> Alias:

@@ -368,6 +368,12 @@ class AliasRepository:
         mine = and_(AliasRow.project_id == self._project_id, AliasRow.name == name)
         return self._session.scalar(select(AliasRow).where(mine))
 
+    def changes(self, name: str, limit: int) -> Sequence[AliasChangeRow]:
+        """Return the last moves of an alias, newest first."""
+        mine = and_(AliasChangeRow.project_id == self._project_id, AliasChangeRow.name == name)
+        newest = select(AliasChangeRow).where(mine).order_by(AliasChangeRow.id.desc()).limit(limit)
+        return self._session.scalars(newest).all()
+
     def list(self, after: str | None, limit: int) -> Sequence[AliasRow]:
         """Return up to ``limit + 1`` aliases by name."""
         statement = (

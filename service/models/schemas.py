@@ -367,6 +367,20 @@ class Alias(Answer):
     updated_at: datetime
 
 
+class AliasChange(Answer):
+    """A move of an alias to a model."""
+
+    model_id: str = Field(description="It may have been deleted since.")
+    rollback: bool = Field(description="Whether it was a move back, to what had been before.")
+    created_at: datetime
+
+
+class AliasWithHistory(Alias):
+    """A name, the model that it points at, and those that it pointed at before."""
+
+    history: list[AliasChange] = Field(description="Newest first: the first one led to where the alias points now.")
+
+
 class ShadowPair(Answer):
     """Rows of which the two models said this."""
 

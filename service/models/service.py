@@ -30,7 +30,9 @@ from service.models.errors import (
 from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
 from service.models.schemas import (
     Alias,
+    AliasChange,
     AliasPage,
+    AliasWithHistory,
     ChooseOperatingPoint,
     Drift,
     Measures,
@@ -190,6 +192,20 @@ class AliasService:
             if "shadow" in body.model_fields_set:
                 row = aliases.set_shadow(name, shadow_id)
             return Alias.model_validate(row)
+
+    def get(self, project_id: str, name: str, limit: int) -> AliasWithHistory:
+        """Return an alias with its last moves; raises `AliasNotFound`."""
+        with self._database.transaction() as session:
+            aliases = AliasRepository(session, project_id)
+            row = aliases.get(name) if is_alias(name) else None
+            if row is None:
+                raise AliasNotFound("no alias has this name")
+            changes = aliases.changes(name, limit)
+        history = [
+            AliasChange(model_id=each.model_id, rollback=each.restores is not None, created_at=each.created_at)
+            for each in changes
+        ]
+        return AliasWithHistory(**Alias.model_validate(row).model_dump(), history=history)
 
     def shadow(self, project_id: str, name: str, limit: int) -> Shadow:
         """Return how the shadow of an alias compares; raises `AliasNotFound`, `NoShadow`."""

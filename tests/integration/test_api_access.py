@@ -51,6 +51,7 @@ SCOPES = {
         "exportModel",
         "getBatch",
         "getBatchResult",
+        "getAlias",
         "getAliasShadow",
         "getDataset",
         "getFeedback",

@@ -89,6 +89,15 @@ def test_aliases_move_and_roll_back(client, database, tmp_path):
     assert roll_back() == a
     assert counts(database, "alias_changes") == [11]
     assert client.get("/aliases").json()["items"][0]["model_id"] == a
+    shown = client.get("/aliases/spam-filter").json()
+    (listed,) = client.get("/aliases").json()["items"]
+    assert shown == listed | {"history": shown["history"]}
+    moves = [(move["model_id"], move["rollback"]) for move in shown["history"]]
+    newest = [(a, True), (d, False), (b, False), (a, True), (d, False), (a, True), (b, True), (c, False), (c, False)]
+    assert moves == [*newest, (b, False), (a, False)]
+    assert client.get("/aliases/spam-filter?limit=2").json()["history"] == shown["history"][:2]
+    for nobodys in ("other", "%00", "mdl_x"):
+        problem(client.get(f"/aliases/{nobodys}"), 404, "alias-not-found")
 
 
 def test_aliases_are_checked_and_listed_by_name(client, database, tmp_path):

@@ -104,6 +104,8 @@ def test_aliases(prefsvm, database, tmp_path):
     assert second in prefsvm("aliases", "set", "spam-filter", second)
     assert first in prefsvm("aliases", "rollback", "spam-filter")
     assert first in prefsvm("aliases", "list")
+    moves = prefsvm("aliases", "show", "spam-filter").splitlines()[-3:]
+    assert [(first in line, "rollback" in line) for line in moves] == [(True, True), (False, False), (True, False)]
     assert "no earlier model" in prefsvm("aliases", "rollback", "spam-filter", code=1)
 
 

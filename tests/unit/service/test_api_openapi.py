@@ -49,6 +49,7 @@ OPERATIONS = {
     "inferVersion": "POST /v2/models/{name}/versions/{version}/infer",
     "cancelBatch": "POST /batches/{batch_id}/cancel",
     "createBatch": "POST /batches",
+    "getAlias": "GET /aliases/{name}",
     "getAliasShadow": "GET /aliases/{name}/shadow",
     "getBatch": "GET /batches/{batch_id}",
     "getBatchResult": "GET /batches/{batch_id}/result",
