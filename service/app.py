@@ -27,6 +27,7 @@ from service.api.docs import docs_router
 from service.api.feedback import feedback_router
 from service.api.gate import Gate
 from service.api.health import health_router
+from service.api.http_protocol import HttpProtocol
 from service.api.inference import inference_router
 from service.api.jobs import jobs_router
 from service.api.keys import keys_router, projects_router
@@ -173,6 +174,7 @@ def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         **address,
+        http=HttpProtocol,
         # uvicorn has no time limit for slow senders: this bounds what they can hold. A proxy does better, see the docs.
         limit_concurrency=200,
         timeout_keep_alive=5,

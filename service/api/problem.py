@@ -65,6 +65,14 @@ class ContentTooLarge(Problem):
     status = 413
 
 
+class HeadTooLong(Problem):
+    """The request line and the headers together are too long."""
+
+    type = "head-too-long"
+    title = "Head too long"
+    status = 431
+
+
 class UnsupportedMediaType(Problem):
     """The body has a Content-Type that this call does not take."""
 

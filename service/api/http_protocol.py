@@ -1,0 +1,67 @@
+"""uvicorn's reader of HTTP/1.1, with a limit on what is not a body, and with problems for what is no HTTP.
+
+uvicorn and httptools read headers without end, and put a long one together in time that grows with its square:
+200 MiB of one header held up the whole process for 150 s. All of that happens before anybody asks for a key.
+"""
+
+from __future__ import annotations
+
+from os import urandom
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from service.api.logs import request_id
+from service.api.problem import HeadTooLong, MalformedRequest, problem_response
+from service.errors import Problem
+
+MOST_HEAD_BYTES = 128 << 10
+"""Of request line and headers, the lines between the chunks of a body, and what may follow the last chunk: so much may
+come that completes nothing. nginx takes half of it."""
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """Refuses a request whose head, or whatever else is no body, has no end."""
+
+    _completed = False
+    """Whether what is being read has completed a head, or had a part of a body in it."""
+    _incomplete_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Read what has come."""
+        self._completed = False
+        super().data_received(data)
+        if self._completed:
+            self._incomplete_bytes = 0
+            return
+        self._incomplete_bytes += len(data)
+        if self._incomplete_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
+            self.logger.warning("The head of a request has no end.")
+            self._refuse(HeadTooLong(f"the head of a request may have at most {MOST_HEAD_BYTES} bytes"))
+
+    def on_headers_complete(self) -> None:
+        """Begin to serve a request."""
+        self._completed = True
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Hand on a part of a body."""
+        self._completed = True
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be read; uvicorn calls this."""
+        self._refuse(MalformedRequest(msg))
+
+    def _refuse(self, problem: Problem) -> None:
+        token = request_id.set(urandom(16).hex())
+        response = problem_response(problem)
+        headers = [
+            *self.server_state.default_headers,
+            *response.raw_headers,
+            (b"x-request-id", request_id.get().encode()),
+            (b"connection", b"close"),
+        ]
+        request_id.reset(token)
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        self.transport.write(STATUS_LINE[problem.status] + head + b"\r\n" + bytes(response.body))
+        self.transport.close()
