@@ -21,7 +21,7 @@ import psycopg
 from celery import Celery, group
 from kombu.exceptions import KombuError
 from kombu.messaging import Producer
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -68,7 +68,21 @@ class Doorbells:
         if self._producer is None:
             # One connection of our own and not Celery's pool: that can be closed for good but not emptied.
             self._producer = self._app.amqp.Producer(self._app.connection_for_write(), auto_declare=False)
+            self._see_what_happens_when_it_is_full(self._producer.channel.client)
         return self._producer
+
+    @staticmethod
+    def _see_what_happens_when_it_is_full(client: Any) -> None:
+        """Warn of a broker that throws doorbells away instead of refusing them: publishing goes on to look well."""
+        try:
+            policy = client.info("memory").get("maxmemory_policy", "unknown")
+        except ResponseError:
+            policy = "unknown"  # we may not ask
+        if policy != "noeviction":
+            log.warning(
+                "the broker's maxmemory-policy should be noeviction and is %s: jobs may start late when it is full",
+                policy,
+            )
 
     def connect(self) -> None:
         """Load and open what the first doorbell needs, which takes most of a second; raises `BrokerError`."""

@@ -266,3 +266,24 @@ def test_a_frozen_broker_blocks_for_seconds_only(own_broker: RedisServer) -> Non
     os.kill(own_broker.process.pid, signal.SIGCONT)
     assert doorbells.outstanding() >= 0
     doorbells.reset()
+
+
+def test_a_broker_that_would_throw_doorbells_away_is_told_of(
+    own_broker: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said() -> list[str]:
+        caplog.clear()
+        doorbells = Doorbells(own_broker.url)
+        doorbells.connect()
+        assert doorbells.outstanding() == 0
+        doorbells.reset()
+        return [record.getMessage() for record in caplog.records if "maxmemory-policy" in record.getMessage()]
+
+    assert said() == []
+    with client_of(own_broker.url) as broker:
+        broker.config_set("maxmemory-policy", "allkeys-lru")
+        (warning,) = said()
+        assert "should be noeviction and is allkeys-lru" in warning
+        broker.execute_command("ACL SETUSER default -info")
+        (warning,) = said()
+        assert "is unknown" in warning
