@@ -28,10 +28,14 @@ from service.cli_resources import (
 )
 from service.cli_support import (
     DEFAULT_URL,
+    Decimal,
+    Delimiter,
+    Missing,
     Url,
     fail,
     model_path,
     open_client,
+    open_csv,
     print_table,
     published,
     read_settings,
@@ -46,15 +50,6 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        help="Character between the values of a csv or tsv file; \\t is a tab.",
-        show_default="told by the first line; predict: comma, tab for .tsv",
-    ),
-]
-Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
-Decimal = Annotated[str, typer.Option(help="Decimal sign of the numbers, a point or a comma.", show_default="point")]
 ALGORITHM_NAMES = ("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training")
 """Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""
 
@@ -346,23 +341,14 @@ def predict(
 
     Writes them with columns more: prefsvm_label, prefsvm_score and, if there is one, prefsvm_probability.
     """
-    from service.client import predict_csv
+    from service.client_csv import predict_csv
 
-    if delimiter is None:
-        delimiter = "\t" if file.suffix.lower() in (".tsv", ".tab") else ","
-    delimiter = "\t" if delimiter == "\\t" else delimiter
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise typer.BadParameter("--delimiter takes one character other than a quote")
-    if decimal not in (".", ","):
-        raise typer.BadParameter("--decimal takes . or ,")
-
-    with open_client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
-        columns = client.get(model_path(model))["columns"]
-        kinds = {column["name"]: column["kind"] for column in columns}
-        with nullcontext(sys.stdout) if out is None else published(out) as sink:
-            warnings = predict_csv(
-                client, model, source, sink, kinds=kinds, delimiter=delimiter, missing=missing, decimal=decimal
-            )
+    with (
+        open_client(url) as client,
+        open_csv(client, model, file, delimiter, missing, decimal) as rows,
+        nullcontext(sys.stdout) if out is None else published(out) as sink,
+    ):
+        warnings = predict_csv(client, model, rows, sink)
     for warning in warnings:
         print(f"note: {warning}", file=sys.stderr)
 

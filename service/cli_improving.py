@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
-from service.cli_support import DEFAULT_URL, Url, fail, model_path, open_client, print_table, short_time, wait_for
+from service.cli_support import (
+    DEFAULT_URL,
+    Decimal,
+    Delimiter,
+    Missing,
+    Url,
+    fail,
+    open_client,
+    open_csv,
+    print_table,
+    short_time,
+    wait_for,
+)
 
 feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
 AliasName = Annotated[str, typer.Argument(help="The alias.")]
@@ -23,36 +32,22 @@ def feedback_add(
     alias: AliasName,
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV file with a header.")],
     label: Annotated[str, typer.Option(help="Column that holds the right labels.")] = "label",
+    delimiter: Delimiter = None,
+    missing: Missing = [],  # noqa: B006
+    decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send the rows of a CSV file with their right labels, and print the id of each thousand."""
-    with open_client(url) as client, file.open(encoding="utf-8-sig", newline="") as source:
-        columns = client.get(model_path(alias))["columns"]
-        for rows, labels in _pieces(source, label, {column["name"]: column["kind"] for column in columns}):
-            print(client.post("/feedback", {"alias": alias, "rows": rows, "labels": labels})["id"])
-
-
-def _pieces(source: Any, label: str, kinds: dict[str, str]) -> Iterator[tuple[list[dict[str, Any]], list[str]]]:
-    """Yield rows and labels, as many at a time as one request takes."""
-    from service.client import LONGEST_CELL, PREDICT_ROWS, cell, check_names
-
-    csv.field_size_limit(LONGEST_CELL)
-    reader = csv.DictReader(source, strict=True)
-    try:
-        check_names(reader.fieldnames or ())
-        if label not in (reader.fieldnames or ()):
+    with open_client(url) as client, open_csv(client, alias, file, delimiter, missing, decimal) as rows:
+        if label not in rows.header:
             fail(f"the file has no column {label!r}; --label names the one that holds the right labels")
-        while lines := list(itertools.islice(reader, PREDICT_ROWS)):
-            if any(None in line or None in line.values() for line in lines):
-                fail(f"line {reader.line_num} or one shortly before it has not as many cells as the header")
-            rows = [
-                {name: cell(text, kinds.get(name)) for name, text in line.items() if name != label} for line in lines
-            ]
-            yield rows, [line[label] for line in lines]
-    except csv.Error as error:
-        fail(f"line {reader.line_num}: {error}")
-    except UnicodeDecodeError as error:
-        fail(f"the file is not UTF-8: {error.reason}")
+        for warning in rows.warnings:
+            print(f"note: {warning}", file=sys.stderr)
+        at = rows.header.index(label)
+        for piece in rows.pieces():
+            sent = [rows.as_sent(row, without=label) for row in piece]
+            labels = [row[at] for row in piece]
+            print(client.post("/feedback", {"alias": alias, "rows": sent, "labels": labels})["id"])
 
 
 @feedback_app.command("list")

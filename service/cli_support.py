@@ -15,10 +15,19 @@ import typer
 
 if TYPE_CHECKING:
     from service.client import Client
+    from service.client_csv import CsvRows
     from service.settings import Settings
 
 Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
 DEFAULT_URL = "http://127.0.0.1:8000"
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        help="Character between the values of a csv or tsv file; \\t is a tab.", show_default="told by the first lines"
+    ),
+]
+Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
+Decimal = Annotated[str, typer.Option(help="Decimal sign of the numbers, a point or a comma.", show_default="point")]
 QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 """How often somebody who waits for a job looks after it: at first, for how long, and then."""
 AWAY_SECONDS = 60.0
@@ -81,6 +90,25 @@ def published(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
     finally:
         if part is not None:
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_csv(
+    client: Client, model: str, file: Path, delimiter: str | None, missing: Sequence[str], decimal: str
+) -> Iterator[CsvRows]:
+    """Open a CSV file of rows for a model, named by its id or by an alias."""
+    from service.client_csv import CsvRows, CsvStyle
+
+    if delimiter is None and file.suffix.lower() in (".tsv", ".tab"):
+        delimiter = "\t"
+    delimiter = "\t" if delimiter == "\\t" else delimiter
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise typer.BadParameter("--delimiter takes one character other than a quote")
+    if decimal not in (".", ","):
+        raise typer.BadParameter("--decimal takes . or ,")
+    with file.open(encoding="utf-8-sig", newline="") as source:
+        kinds = {column["name"]: column["kind"] for column in client.get(model_path(model))["columns"]}
+        yield CsvRows(source, CsvStyle(delimiter, missing, decimal), kinds)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

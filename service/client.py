@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
-import math
 import os
-import re
 import time
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -18,16 +13,8 @@ from urllib.parse import quote
 
 import httpx
 
-PLAIN_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-"""`service.ingest.numbers.PLAIN_NUMBER`, which a test compares; importing it would take PyArrow along."""
-LONGEST_CELL = 1 << 24
-"""Characters; Python's own limit is too short for texts."""
-PREDICT_ROWS = 1000
-"""Rows of one request to ``POST /predict``."""
 EVENT_RETRIES = 10
 """How often in a row a stream of events is taken up again."""
-
-
 PATIENCE_SECONDS = 60.0
 """For so long a call is made again where the service says that it is too busy."""
 
@@ -318,124 +305,6 @@ def parse_params(pairs: list[str]) -> dict[str, Any]:
     return params
 
 
-def predict_csv(
-    client: Client,
-    model: str,
-    source: IO[str],
-    sink: IO[str],
-    *,
-    kinds: Mapping[str, str] | None = None,
-    delimiter: str = ",",
-    missing: Collection[str] = (),
-    decimal: str = ".",
-) -> list[str]:
-    """Predict the rows of a CSV file and write them with the columns ``prefsvm_label`` and ``prefsvm_score``.
-
-    Where the model gives probabilities there is a third one, ``prefsvm_probability``.
-
-    Memory stays flat: the file is read in pieces of `PREDICT_ROWS` rows. Nothing is written before the service has
-    answered for the first of them.
-
-    Parameters
-    ----------
-    client : Client
-    model : str
-        Id or alias.
-    source, sink : text files
-        Opened with ``newline=""``.
-    kinds : mapping of str to str, optional
-        Kind of each column of the model, as ``GET /models/{id}`` gives them; texts of all kinds but ``number`` are sent
-        as they are. Default: a guess by each cell.
-    delimiter : str, default ","
-        One character, of both files.
-    missing : collection of str, default ()
-        Values that mean "missing", such as ``NA``. The empty one always does.
-    decimal : {".", ","}, default "."
-        Decimal sign of the numbers.
-
-    Returns
-    -------
-    list of str
-        Warnings of the service, each once.
-    """
-    known = kinds or {}
-    csv.field_size_limit(LONGEST_CELL)
-    try:
-        reader = csv.reader(source, strict=True, delimiter=delimiter)
-        header = next(reader, None)
-        if not header:
-            raise ClientError("the file is empty: the first line must name the columns")
-        check_names(header)
-        writer = csv.writer(sink, lineterminator="\n", delimiter=delimiter)
-        added: list[str] = []
-        warnings: dict[str, None] = {}
-        for lines in _pieces(_checked(reader, len(header))):
-            rows = [
-                {
-                    name: None if text in missing else cell(text, known.get(name), decimal)
-                    for name, text in zip(header, line, strict=True)
-                }
-                for line in lines
-            ]
-            answer = client.post("/predict", {"model": model, "rows": rows})
-            warnings |= dict.fromkeys(map(str, answer["warnings"]))
-            if not added:
-                # A model gives probabilities for all rows or for none.
-                added = ["label", "score"]
-                added += ["probability"] if answer["predictions"][0].get("probability") is not None else []
-                writer.writerow([*header, *(f"prefsvm_{name}" for name in added)])
-            for line, predicted in zip(lines, answer["predictions"], strict=True):
-                writer.writerow([*line, *(predicted[name] for name in added)])
-        if not added:
-            writer.writerow([*header, "prefsvm_label", "prefsvm_score"])
-    except csv.Error as error:
-        raise ClientError(f"line {reader.line_num}: {error}") from None
-    except UnicodeDecodeError as error:
-        raise ClientError(f"the file is not UTF-8: {error.reason}") from None
-    return list(warnings)
-
-
 def file_name(file: Path) -> str:
     """Return the name of a file as text: on Linux it may be bytes that are no UTF-8."""
     return os.fsencode(file.name).decode(errors="replace")
-
-
-def check_names(header: Sequence[str]) -> None:
-    """Refuse a header that names two columns alike: a row by name would have the values of one of them only."""
-    twice = next((name for name, count in Counter(header).items() if count > 1), None)
-    if twice is not None:
-        raise ClientError(f"two columns have the same name {twice!r}; expected each name once")
-
-
-def _checked(reader: Any, width: int) -> Iterator[list[str]]:
-    for line in reader:
-        if line and len(line) != width:
-            hint = "; is the delimiter another one?" if width == 1 else ""
-            raise ClientError(f"line {reader.line_num} has {len(line)} cells, the header has {width}{hint}")
-        if line:
-            yield line
-
-
-def _pieces(lines: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    while piece := list(itertools.islice(lines, PREDICT_ROWS)):
-        yield piece
-
-
-def cell(text: str, kind: str | None = None, decimal: str = ".") -> int | float | str | None:
-    """Return what a CSV cell is to a model: nothing, a number, or text.
-
-    Where the kind of its column is not known, it is guessed by the rules of uploads: ``01234`` is text, and so is
-    ``1.5`` where numbers are written with a comma.
-    """
-    if text == "":
-        return None
-    if decimal == "," and kind in (None, "number"):
-        pointed = text.replace(",", ".") if "." not in text else ""
-        return cell(pointed, kind) if PLAIN_NUMBER.fullmatch(pointed) else text
-    if kind not in (None, "number") or not PLAIN_NUMBER.fullmatch(text):
-        return text
-    number = float(text)
-    if not math.isfinite(number):
-        return text
-    # Whole numbers stay whole: a model takes them for a number or for a category, whichever its column is.
-    return int(text) if text.lstrip("-").isdigit() else number

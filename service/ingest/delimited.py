@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from service.ingest.delimiter import OTHER_DELIMITERS, START_LENGTH, FoundDelimiter, find_delimiter, shown
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
 from service.ingest.numbers import PLAIN_NUMBER, any_numbers, are_plain, plain_numbers, written_otherwise
@@ -25,12 +26,6 @@ from service.ingest.table import check_columns, forced_kinds, store_table, store
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
 BLOCK_BYTES_A_COLUMN = 2 << 10
-OTHER_DELIMITERS = ";\t|"
-"""Looked for in the first line besides a comma, where no delimiter was said."""
-START_BYTES = 1 << 16
-"""Of the text that are looked at for the delimiter."""
-_SAID_BY_EXCEL = re.compile(rb'"?sep=([ -~\t])"?(?:\r\n|\n|\r)', re.IGNORECASE)
-_QUOTED = re.compile('"[^"]*"')
 _PLAIN_NUMBER = re.compile(PLAIN_NUMBER)
 MIXED_SHARE = 0.5
 """A text column is worth a word when at least this share of its first rows would have been numbers."""
@@ -45,9 +40,7 @@ def read_delimited(
     numbers (`service.ingest.numbers.PLAIN_NUMBER`), so ``01234`` stays text. Quoted values may hold delimiters, line
     breaks and doubled quotes; empty ones are missing, quoted or not. Empty lines are skipped.
 
-    Where the options name no delimiter it is what a first line ``sep=;`` says, as Excel writes it; else whichever of
-    comma, semicolon, tab and bar the first line has. Of several it is the one by which the first rows all have the same
-    number of columns, and most of them; else the comma, or without one what the first line has most of.
+    Where the options name no delimiter, `service.ingest.delimiter.find_delimiter` tells.
 
     Raises
     ------
@@ -64,8 +57,9 @@ class _Reader:
         self._warnings = warnings
         self._block_bytes = max(BLOCK_BYTES, 2 * limits.max_line_bytes)
         self._skipped = b""  # a first line that says no more than the delimiter
-        self._guessed = False
-        self._delimiter = self._find_delimiter()
+        found = self._find_delimiter()
+        self._delimiter, self._guessed = found.character, found.guessed
+        self._skipped = found.skipped.encode()
         self._names = self._read_names()
         # The cost of a block grows with the number of its columns, so that of many columns is worth more rows.
         self._block_bytes = max(self._block_bytes, BLOCK_BYTES_A_COLUMN * len(self._names))
@@ -95,30 +89,13 @@ class _Reader:
         file.read(len(self._skipped))
         return file
 
-    def _find_delimiter(self) -> str:
-        given = self._options.delimiter
-        start = self._file().read(START_BYTES)
-        said = _SAID_BY_EXCEL.match(start)
-        if said is not None and given in (None, said[1].decode()):
-            self._skipped = said[0]
-            return said[1].decode()
-        if given is not None:
-            return given
+    def _find_delimiter(self) -> FoundDelimiter:
+        start = self._file().read(START_LENGTH)
         text = start.decode(errors="replace")
-        first_line = _QUOTED.sub("", next(iter(text.lstrip("\r\n").splitlines()), ""))
-        found = {each: first_line.count(each) for each in f",{OTHER_DELIMITERS}" if each in first_line}
-        if set(found) <= {","}:
-            return ","
-        self._guessed = True
-        is_cut = len(start) == START_BYTES
-        widths = {each: _common_width(text, each, is_cut) if len(found) > 1 else 0 for each in found}
-        chosen = max(found, key=lambda each: (widths[each], each == ",", found[each]))
-        if chosen != ",":
-            why = "rows have more columns by it than by a comma" if "," in found else "line has some and no comma"
-            self._warnings.append(
-                f"read with {_shown(chosen)} as delimiter, because the first {why}; option delimiter says otherwise"
-            )
-        return chosen
+        found = find_delimiter(text, is_cut=len(start) == START_LENGTH, given=self._options.delimiter)
+        if found.warning:
+            self._warnings.append(found.warning)
+        return found
 
     def _records(self) -> Iterator[_Record]:
         """Yield the records that are not empty, from the beginning; slow, so for the header and for errors only."""
@@ -154,7 +131,7 @@ class _Reader:
         found = [each for each in f"{OTHER_DELIMITERS}," if each in header.values[0]] if len(header.values) == 1 else []
         if found:
             self._warnings.append(
-                f"the header is a single column whose name holds {_shown(found[0])}; if that separates columns, upload "
+                f"the header is a single column whose name holds {shown(found[0])}; if that separates columns, upload "
                 "again with option delimiter"
             )
         with_numbers = any(_PLAIN_NUMBER.match(name.strip()) for name in header.values)
@@ -204,7 +181,7 @@ class _Reader:
             if len(record.values) != expected:
                 source = "as in the header" if self._options.header else "as in the first row"
                 if self._guessed:
-                    source += f", by the delimiter {_shown(self._delimiter)}; option delimiter says otherwise"
+                    source += f", by the delimiter {shown(self._delimiter)}; option delimiter says otherwise"
                 elif expected == 1:
                     source += "; is there a line before the names of the columns?"
                 return IngestError(
@@ -279,22 +256,6 @@ class _Reader:
         else:
             why = "it holds whole numbers beyond 2**53, which are taken for identifiers"
         self._warnings.append(f"column {name!r} is text although most of it looks like numbers: {why}")
-
-
-def _common_width(start: str, delimiter: str, is_cut: bool) -> int:
-    """Return how many columns all rows at the start of a file have by a delimiter; 0 if they differ."""
-    try:
-        rows = [row for row in csv.reader(io.StringIO(start, newline=""), delimiter=delimiter) if row]
-    except csv.Error:
-        return 0
-    if is_cut and len(rows) > 1:
-        del rows[-1]  # which may go on
-    widths = {len(row) for row in rows}
-    return widths.pop() if len(widths) == 1 else 0
-
-
-def _shown(delimiter: str) -> str:
-    return "a tab" if delimiter == "\t" else repr(delimiter)
 
 
 @dataclass(frozen=True)

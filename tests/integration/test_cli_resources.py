@@ -11,12 +11,13 @@ import time
 import httpx
 import pytest
 from api_support import CSV, store_dataset, store_model, tiny_model, train_body, upload
+from sqlalchemy import select
 from typer.testing import CliRunner
 
 from service import client_uploads
 from service.cli import app
 from service.client import Client
-from service.db.tables import JobEventRow
+from service.db.tables import FeedbackRow, JobEventRow
 from solver.model_file import read_model
 
 
@@ -107,7 +108,6 @@ def test_aliases(prefsvm, database, tmp_path):
     moves = prefsvm("aliases", "show", "spam-filter").splitlines()[-3:]
     assert [(first in line, "rollback" in line) for line in moves] == [(True, True), (False, False), (True, False)]
     assert "no earlier model" in prefsvm("aliases", "rollback", "spam-filter", code=1)
-
 
 def test_webhooks(prefsvm, client, database):
     made, secret = prefsvm("webhooks", "create", "https://example.com/hook").split()[2:4]
@@ -286,6 +286,12 @@ def test_feedback_and_shadows(prefsvm, database, tmp_path):
     listed = prefsvm("feedback", "list", "spam-filter")
     assert sent in listed
     assert "1 ham, 1 spam" in listed
+    file.write_text("age;job;right\n39,5;-;ham\n")
+    options = ("--label", "right", "--missing", "-", "--decimal", ",")
+    assert "note: read with ';'" in prefsvm("feedback", "add", "spam-filter", str(file), *options)
+    with database.transaction() as session:
+        content = session.scalars(select(FeedbackRow.content).order_by(FeedbackRow.seq.desc())).first()
+    assert json.loads(content) == {"rows": [{"age": 39.5, "job": None}], "labels": ["ham"]}
     assert "no column 'label'" in prefsvm("feedback", "add", "spam-filter", str(file), code=1)
     assert "no alias" in prefsvm("feedback", "add", "nobodys", str(file), "--label", "right", code=1)
     assert "deleted; train with" in prefsvm("retrain", "spam-filter", code=1)

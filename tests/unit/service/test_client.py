@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from service import client
 from service.cli import ALGORITHM_NAMES, app
-from service.client import cell, parse_objective, parse_params
+from service.client import parse_objective, parse_params
+from service.client_csv import PLAIN_NUMBER, PREDICT_ROWS, cell
 from service.ingest import numbers
 from solver.training import ALGORITHMS
 
@@ -103,7 +104,7 @@ def test_cells_with_a_decimal_comma():
 
 
 def test_numbers_are_what_they_are_to_an_upload():
-    assert f"^{client.PLAIN_NUMBER.pattern}$" == numbers.PLAIN_NUMBER
+    assert f"^{PLAIN_NUMBER.pattern}$" == numbers.PLAIN_NUMBER
 
 
 # --- against a stand-in that gives written answers -------------------------------------------------------------------
@@ -191,7 +192,7 @@ def test_predictions_may_replace_their_own_input(prefsvm, stand_in, table):
     assert [path.name for path in table.parent.iterdir()] == ["in.csv"]
 
 
-@pytest.mark.parametrize("bad_row", [0, client.PREDICT_ROWS])
+@pytest.mark.parametrize("bad_row", [0, PREDICT_ROWS])
 def test_a_failed_prediction_leaves_the_old_file(prefsvm, stand_in, tmp_path, bad_row):
     stand_in.answers["POST /predict"] = predicts()
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
@@ -210,6 +211,38 @@ def test_no_header_before_the_first_answer(prefsvm, stand_in, table):
     assert failed.stdout == ""
     stand_in.answers["POST /predict"] = predicts()
     assert prefsvm("predict", "mdl_1", table).stdout.startswith("a,b,prefsvm_label,prefsvm_score\n1,x,")
+
+
+@pytest.mark.parametrize(
+    ("text", "out", "note"),
+    [
+        ("a;b\n1;x,y\n2;z\n", "a;b;prefsvm_label;prefsvm_score\n1;x,y;yes;0.5\n2;z;yes;0.5\n", "read with ';'"),
+        ("sep=|\r\na|b\r\n1|x\r\n", "a|b|prefsvm_label|prefsvm_score\n1|x|yes|0.5\n", ""),
+        ("\ufeff\na\tb\n1\tx\n", "a\tb\tprefsvm_label\tprefsvm_score\n1\tx\tyes\t0.5\n", "read with a tab"),
+        ("a,b;c\n1,x;y\n2,z\n", "a,b;c,prefsvm_label,prefsvm_score\n1,x;y,yes,0.5\n2,z,yes,0.5\n", ""),
+    ],
+)
+def test_the_delimiter_is_told_by_the_first_lines_as_of_uploads(prefsvm, stand_in, table, text, out, note):
+    stand_in.answers["POST /predict"] = predicts()
+    table.write_bytes(text.encode())
+    done = prefsvm("predict", "mdl_1", table)
+    assert done.stdout == out
+    assert done.stderr.startswith(f"note: {note}" if note else "")
+    assert bool(done.stderr) == bool(note)
+    table.write_text("a;b\n1;2;3\n")
+    assert "line 2 has 3 cells, the header has 2" in prefsvm("predict", "mdl_1", table).stderr
+
+
+def test_what_is_read_from_a_pipe_is_whole(stand_in, prefsvm, tmp_path):
+    stand_in.answers["POST /predict"] = predicts()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    rows = "".join(f"{number};x\n" for number in range(20_000))  # more than is looked at for the delimiter
+    writer = threading.Thread(target=pipe.write_text, args=("a;b\n" + rows,))
+    writer.start()
+    lines = prefsvm("predict", "mdl_1", pipe).stdout.splitlines()
+    writer.join()
+    assert lines[1:] == [f"{number};x;yes;0.5" for number in range(20_000)]
 
 
 def test_a_file_without_rows_has_a_header_still(prefsvm, table):
