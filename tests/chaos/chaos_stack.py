@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 PARTS = Path(__file__).parent / "parts"
 RESTART_SECONDS = 0.5
 """Time between two tries to start a part that does not stay up."""
+DEFECT_OF_THE_API = "answer before the commit"
 MARK = "CHAOS_STACK"
 """Variable in the environment of every Python process of a stack, by which its leftovers are found."""
 
@@ -124,7 +125,7 @@ class ChaosStack:
     workers : int
     lease_seconds : float
     defect : str
-        Of `chaos_entry.DEFECTS`; put into dispatcher and workers.
+        Of `chaos_entry.DEFECTS`; put into dispatcher and workers, and `DEFECT_OF_THE_API` into the API.
     environment : str
         Further variables for all Python parts.
     """
@@ -161,7 +162,8 @@ class ChaosStack:
         }
         self.postgres = Part("postgres", lambda: self._start_server(self._postgres))
         self.redis = Part("redis", lambda: self._start_server(self._redis))
-        self.api = self._part("api", ["service.app"], ["postgres", "redis"])
+        api = ["chaos_entry", "api"] if defect == DEFECT_OF_THE_API else ["service.app"]
+        self.api = self._part("api", api, ["postgres", "redis"])
         self.dispatcher = self._part("dispatcher", ["chaos_entry", "dispatcher"], ["postgres", "redis"])
         self.workers = [
             self._part(f"worker {number}", ["chaos_entry", "worker"], ["postgres", "redis"])

@@ -53,6 +53,11 @@ def test_nothing_is_lost_in_short(short_dir: Path, capsys: pytest.CaptureFixture
         ("no fence", [("freeze", "worker 1"), ("freeze", "worker 2")] * 2, "not the last|after the next had started"),
         ("no reconciler", [("kill", "worker 1"), ("kill", "worker 2")] * 2, "not finished"),
         ("no ringing again", [("kill", "redis")] * 6, "not finished"),
+        (
+            "answer before the commit",
+            [("kill", "api"), ("kill", "worker 1"), ("kill", "dispatcher"), ("kill", "api")],
+            "accepted and not there",
+        ),
     ],
 )
 def test_it_goes_red(

@@ -3,8 +3,8 @@
 A worker's clock stands still while it is frozen, as on a machine that was suspended: it does not know by itself that
 its lease is over, so only the fence keeps its late writes out.
 
-``python -m chaos_entry worker`` or ``dispatcher``; ``CHAOS_NOTES`` names the file for the notes, ``CHAOS_DEFECT`` the
-defect. Only the chaos tests start parts this way, to see that they notice.
+``python -m chaos_entry worker``, ``dispatcher`` or ``api``; ``CHAOS_NOTES`` names the file for the notes,
+``CHAOS_DEFECT`` the defect. Only the chaos tests start parts this way, to see that they notice.
 """
 
 from __future__ import annotations
@@ -13,17 +13,23 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from sqlalchemy import Update, select, update
+from sqlalchemy.orm import Session
 
+from service.db.session import AWAY, Database
 from service.db.tables import JobRow
 from service.jobs.lease import Claim, JobLifecycle, Reconciled, Signals
+from service.jobs.repository import JobRepository
 from worker.heartbeat import LeaseKeeper
 
 FENCED = ("heartbeat", "signals", "record_progress", "finish_succeeded", "finish_failed", "attempt_crashed", "release")
-MODULES = {"worker": "worker.main", "dispatcher": "service.dispatcher"}
+MODULES = {"worker": "worker.main", "dispatcher": "service.dispatcher", "api": "service.app"}
+LATE_SECONDS = 0.5
 
 
 def note_refusals(path: str) -> None:
@@ -80,11 +86,45 @@ def take_out_the_ringing_again() -> None:
     JobLifecycle.due_for_dispatch = only_new  # type: ignore[method-assign]
 
 
+def answer_before_the_commit() -> None:
+    """Let the API say that a training is accepted a moment before its row is there for good."""
+    enqueue, commit = JobRepository.enqueue, Session.commit
+
+    def enqueue_late(self: JobRepository, job: JobRow) -> JobRow:
+        self._session.info["late"] = True
+        return enqueue(self, job)
+
+    def commit_late(session: Session) -> None:
+        with suppress(*AWAY):
+            commit(session)
+        session.close()
+
+    @contextmanager
+    def transaction(self: Database) -> Iterator[Session]:
+        manager = begin(self)
+        session = manager.__enter__()
+        try:
+            yield session
+        except BaseException:
+            manager.__exit__(*sys.exc_info())
+            raise
+        if session.info.get("late"):
+            threading.Timer(LATE_SECONDS, commit_late, [session]).start()
+            kept.append(manager)
+        else:
+            manager.__exit__(None, None, None)
+
+    begin, kept = Database.transaction, []
+    JobRepository.enqueue = enqueue_late  # type: ignore[method-assign]
+    Database.transaction = transaction  # type: ignore[method-assign]
+
+
 DEFECTS = {
     "": lambda: None,
     "no fence": take_out_the_fence,
     "no reconciler": take_out_the_reconciler,
     "no ringing again": take_out_the_ringing_again,
+    "answer before the commit": answer_before_the_commit,
 }
 
 if __name__ == "__main__":
