@@ -279,6 +279,14 @@ def aliases_rollback(name: AliasName, url: Url = DEFAULT_URL) -> None:
         _print_aliases([client.post(f"/aliases/{quote(name, safe='')}/rollback")])
 
 
+@aliases_app.command("delete")
+def aliases_delete(name: AliasName, url: Url = DEFAULT_URL) -> None:
+    """Delete an alias with its history and its feedback; the models stay."""
+    with open_client(url) as client:
+        client.delete(f"/aliases/{quote(name, safe='')}")
+    print(f"{name} is deleted")
+
+
 def _print_aliases(found: Sequence[dict[str, Any]]) -> None:
     rows = [(a["name"], a["model_id"], short_time(a["updated_at"]), a["shadow_id"] or "") for a in found]
     print_table("", ("alias", "model", "since", "shadow"), rows)

@@ -187,6 +187,11 @@ def aliases_router(aliases: AliasService) -> APIRouter:
         """
         return aliases.put(caller.project_id, name, body)
 
+    @router.delete("/{name}", operation_id="deleteAlias", status_code=204, responses=problems(404, 409, 422))
+    def delete(caller: Writer, name: str) -> None:
+        """Delete a name with its history, its feedback and the figures of its shadow. The models stay."""
+        aliases.delete(caller.project_id, name)
+
     @router.get("/{name}/shadow", operation_id="getAliasShadow", responses=problems(404, 422))
     def shadow(caller: Reader, name: str, limit: Limit = 20) -> Shadow:
         """Show how often the shadow of an alias decided otherwise than the model that answers, and on what last."""

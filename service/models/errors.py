@@ -34,6 +34,14 @@ class AliasNotFound(NotFound):
     title = "No such alias"
 
 
+class AliasInUse(Problem):
+    """A training that waits or runs learns the feedback that was sent for it."""
+
+    type = "alias-in-use"
+    title = "The alias is in use"
+    status = 409
+
+
 class NoShadow(NotFound):
     """The alias has no shadow."""
 

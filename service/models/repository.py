@@ -387,6 +387,22 @@ class AliasRepository:
         """Return an alias that nobody else can move before this transaction ends."""
         return self._session.get(AliasRow, (self._project_id, name), with_for_update=True)
 
+    def open_job_with_feedback(self, name: str) -> str | None:
+        """Return the id of a queued or running job that learns feedback for an alias, or None."""
+        using = select(JobRow.id).where(
+            JobRow.project_id == self._project_id,
+            JobRow.status.in_(("queued", "running")),
+            JobRow.request["alias"].astext == name,
+            JobRow.feedback_until.is_not(None),
+        )
+        return self._session.scalar(using.limit(1))
+
+    def delete(self, name: str) -> None:
+        """Delete an alias; its feedback and the figures of its shadows go with it by the foreign keys."""
+        mine = and_(AliasChangeRow.project_id == self._project_id, AliasChangeRow.name == name)
+        self._session.execute(delete(AliasChangeRow).where(mine))
+        self._session.execute(delete(AliasRow).where(AliasRow.project_id == self._project_id, AliasRow.name == name))
+
     def before_last_move(self, name: str) -> AliasChangeRow | None:
         """Return the newest earlier move to another model that still exists, or None.
 

@@ -20,6 +20,7 @@ from service.models.curves import AnyCurve, Costs, CurveName, curve_of
 from service.models.drift import drift_of
 from service.models.errors import (
     NO_MODEL,
+    AliasInUse,
     AliasNotFound,
     ModelInUse,
     ModelNotFound,
@@ -254,6 +255,24 @@ class AliasService:
             items=[Alias.model_validate(row) for row in rows[:limit]],
             next_cursor=_encode_name(rows[limit - 1].name) if len(rows) > limit else None,
         )
+
+    def delete(self, project_id: str, name: str) -> None:
+        """Delete an alias with its history and all that was sent for it; the models stay.
+
+        Raises
+        ------
+        AliasNotFound
+        AliasInUse
+            If a job that waits or runs learns feedback for it.
+        """
+        with changing(self._database, self._changed) as session:
+            aliases = AliasRepository(session, project_id)
+            if not is_alias(name) or aliases.lock(name) is None:
+                raise AliasNotFound("no alias has this name")
+            job_id = aliases.open_job_with_feedback(name)
+            if job_id is not None:
+                raise AliasInUse(f"the job {job_id} learns feedback for this alias; wait for it to end, or cancel it")
+            aliases.delete(name)
 
     def roll_back(self, project_id: str, name: str) -> Alias:
         """Point an alias at the model before; doing it again goes further back.

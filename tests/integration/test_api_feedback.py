@@ -177,10 +177,16 @@ def test_a_job_is_given_what_was_there_when_it_was_made(
     # All who compute for one job must see the same rows.
     in_use = client.delete(f"/feedback/{first['id']}")
     assert (in_use.status_code, in_use.json()["type"]) == (409, "urn:prefsvm:problem:feedback-in-use")
+    in_use = client.delete("/aliases/spam-filter")
+    assert (in_use.status_code, in_use.json()["type"]) == (409, "urn:prefsvm:problem:alias-in-use")
     for job in client.get("/jobs").json()["items"]:
         set_status(database, job["id"], "failed")
     assert client.delete(f"/feedback/{first['id']}").status_code == 204
-    assert given(train()) == ["spam", "ham"]
+    last = train()
+    assert given(last) == ["spam", "ham"]
+    set_status(database, last["id"], "failed")
+    assert client.delete("/aliases/spam-filter").status_code == 204
+    assert client.get("/feedback").json()["items"] == []
 
 
 def test_the_estimate_of_a_training_counts_its_feedback(client: httpx.Client, database: Database) -> None:

@@ -100,6 +100,25 @@ def test_aliases_move_and_roll_back(client, database, tmp_path):
         problem(client.get(f"/aliases/{nobodys}"), 404, "alias-not-found")
 
 
+def test_deleting_an_alias_frees_its_models_and_forgets_its_moves(client, database, tmp_path):
+    first, second = (store_model(database, tmp_path) for _ in range(2))
+    for model in (first, second):
+        assert client.put("/aliases/spam-filter", json={"model": model}).status_code == 200
+    assert client.put("/aliases/other", json={"model": first, "shadow": second}).status_code == 200
+    problem(client.delete(f"/models/{second}"), 409, "model-in-use")
+    for alias in ("spam-filter", "other"):
+        assert client.post("/predict", json={"model": alias, "rows": ROWS}).status_code == 200
+        assert client.delete(f"/aliases/{alias}").status_code == 204
+        problem(client.post("/predict", json={"model": alias, "rows": ROWS}), 404, "model-not-found")
+        problem(client.delete(f"/aliases/{alias}"), 404, "alias-not-found")
+    problem(client.delete("/aliases/%00"), 404, "alias-not-found")
+    assert client.delete(f"/models/{second}").status_code == 204
+    # A name that is used again has no past.
+    assert client.put("/aliases/spam-filter", json={"model": first}).status_code == 200
+    problem(client.post("/aliases/spam-filter/rollback"), 409, "nothing-to-roll-back")
+    assert len(client.get("/aliases/spam-filter").json()["history"]) == 1
+
+
 def test_aliases_are_checked_and_listed_by_name(client, database, tmp_path):
     model = store_model(database, tmp_path)
     for name in ("z", "a-1", "m.2", "0", "x" * 63):

@@ -108,6 +108,9 @@ def test_aliases(prefsvm, database, tmp_path):
     moves = prefsvm("aliases", "show", "spam-filter").splitlines()[-3:]
     assert [(first in line, "rollback" in line) for line in moves] == [(True, True), (False, False), (True, False)]
     assert "no earlier model" in prefsvm("aliases", "rollback", "spam-filter", code=1)
+    assert "is deleted" in prefsvm("aliases", "delete", "spam-filter")
+    assert "no alias has this name" in prefsvm("aliases", "show", "spam-filter", code=1)
+
 
 def test_webhooks(prefsvm, client, database):
     made, secret = prefsvm("webhooks", "create", "https://example.com/hook").split()[2:4]

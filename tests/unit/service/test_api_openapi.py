@@ -49,6 +49,7 @@ OPERATIONS = {
     "inferVersion": "POST /v2/models/{name}/versions/{version}/infer",
     "cancelBatch": "POST /batches/{batch_id}/cancel",
     "createBatch": "POST /batches",
+    "deleteAlias": "DELETE /aliases/{name}",
     "getAlias": "GET /aliases/{name}",
     "getAliasShadow": "GET /aliases/{name}/shadow",
     "getBatch": "GET /batches/{batch_id}",
