@@ -22,6 +22,7 @@ from sqlalchemy import text
 from service.db.session import AWAY, Database
 
 REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+FIT_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0, 14400.0, 86400.0)
 JOB_SECONDS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0, 14400.0, 86400.0)
 STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
@@ -35,10 +36,11 @@ OLDEST_QUEUED = text(
 NOW = text("SELECT now()")
 ENDED_SINCE = text(
     """
-    SELECT status, extract(epoch FROM finished_at - started_at)::float8, finished_at
-      FROM jobs
-     WHERE finished_at > :since AND started_at IS NOT NULL
-     ORDER BY finished_at
+    SELECT jobs.status, extract(epoch FROM jobs.finished_at - jobs.started_at)::float8, jobs.finished_at,
+           models.algorithm, (models.report #>> '{timings,training}')::float8
+      FROM jobs LEFT JOIN models ON models.job_id = jobs.id
+     WHERE jobs.finished_at > :since AND jobs.started_at IS NOT NULL
+     ORDER BY jobs.finished_at
     """
 )
 
@@ -124,6 +126,13 @@ class _Jobs(Collector):
             buckets=JOB_SECONDS,
             registry=None,  # collected below, after it was brought up to date
         )
+        self._fits = Histogram(
+            "prefsvm_fit_seconds",
+            "Time inside the algorithm, without reading, features, evaluation and storing, of the same jobs",
+            ["algorithm"],
+            buckets=FIT_SECONDS,
+            registry=None,
+        )
 
     def describe(self) -> Iterator[Metric]:
         # Or registering would ask Postgres for the names.
@@ -148,6 +157,7 @@ class _Jobs(Collector):
         age.add_metric([], oldest)
         yield age
         yield from self._seconds.collect()
+        yield from self._fits.collect()
 
     def _look(self) -> tuple[dict[str, int], float]:
         with self._database.transaction() as session:
@@ -155,7 +165,10 @@ class _Jobs(Collector):
             oldest = float(session.scalar(OLDEST_QUEUED) or 0)
             if self._since is None:
                 self._since = session.scalar(NOW)
-            for status, seconds, finished_at in session.execute(ENDED_SINCE, {"since": self._since}).all():
+            ended = session.execute(ENDED_SINCE, {"since": self._since}).all()
+            for status, seconds, finished_at, algorithm, fit_seconds in ended:
                 self._seconds.labels(status).observe(seconds)
+                if fit_seconds is not None:
+                    self._fits.labels(algorithm).observe(fit_seconds)
                 self._since = finished_at
         return counts, oldest

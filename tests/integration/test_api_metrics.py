@@ -42,6 +42,23 @@ def test_jobs_by_status_and_the_age_of_the_oldest(client, database):
     assert scrape(client)[("prefsvm_job_seconds_count", ("status", "succeeded"))] == 1
 
 
+def test_seconds_inside_the_algorithm(client, database, tmp_path):
+    scrape(client)  # jobs that end from now on count
+    data = store_dataset(database)
+    for timings in ('{"reading": 1.0, "training": 2.5}', "{}"):
+        job = client.post("/train", json=train_body(data)).json()["id"]
+        model = store_model(database, tmp_path, job_id=job)
+        with database.transaction() as session:
+            noted = "UPDATE models SET report = report || jsonb_build_object('timings', CAST(:timings AS jsonb))"
+            session.execute(text(f"{noted} WHERE id = :id"), {"timings": timings, "id": model})
+        set_status(database, job, "succeeded")
+    for _ in range(2):  # the second one counts nothing again
+        figures = scrape(client)
+        assert figures[("prefsvm_job_seconds_count", ("status", "succeeded"))] == 2
+        assert figures[("prefsvm_fit_seconds_count", ("algorithm", "svm"))] == 1
+        assert figures[("prefsvm_fit_seconds_sum", ("algorithm", "svm"))] == 2.5
+
+
 def test_predictions_and_their_cache(client, database, tmp_path):
     model = store_model(database, tmp_path)
     for _ in range(3):
