@@ -57,9 +57,9 @@ def pid_in(note: Path) -> int:
     return int(note.read_text().split()[-2])
 
 
-def test_importing_the_worker_imports_no_numerics() -> None:
-    numerics = ("numpy", "scipy", "numba", "cupy", "pyarrow", "solver")
-    code = f"import worker.main, sys; print([name for name in {numerics} if name in sys.modules])"
+def test_importing_the_worker_imports_no_numerics_and_nothing_that_fetches() -> None:
+    others = ("numpy", "scipy", "numba", "cupy", "pyarrow", "solver", "httpx", "requests", "urllib3", "aiohttp")
+    code = f"import worker.main, sys; print([name for name in {others} if name in sys.modules])"
     imported = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert imported.stdout.strip() == "[]"
 
