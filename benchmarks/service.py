@@ -82,6 +82,9 @@ from worker.protocol import MODEL_FILE, Result
 def warm_up():
     """Nothing to load."""
 
+def start_threads():
+    """There are none."""
+
 def numerics():
     return ""
 
@@ -98,6 +101,9 @@ from worker.protocol import MODEL_FILE, Result
 
 def warm_up():
     """Nothing to load."""
+
+def start_threads():
+    """There are none."""
 
 def numerics():
     return ""
@@ -655,7 +661,7 @@ def idle(folder: Path, quick: bool) -> list[Row]:
 def _name_of(process: psutil.Process) -> str:
     command = " ".join(process.cmdline())
     names = {
-        "service.app": "API", "worker.main": "worker", "worker.child": "process for the next job",
+        "service.app": "API", "worker.main": "worker", "worker.forkserver": "processes for jobs",
         "service.dispatcher": "dispatcher", "service.cli": "supervisor", "postgres": "Postgres",
     }  # fmt: skip
     return next((name for word, name in names.items() if word in command), process.name())

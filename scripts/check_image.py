@@ -196,8 +196,8 @@ def check(image: Image, servers: Path, logs: Path) -> None:
         print("ok  dispatcher healthy")
         for attempt in ("first", "second"):
             print(f"ok  {attempt} job: " + image.run(["python", "-c", MAIN_JOB], {"PREFSVM_API_KEY": key}))
-        spare = [CHROOT, str(image.root), "sh", "-c", "grep -qs 'worker[.]child' /proc/[0-9]*/cmdline"]
-        wait("health check of the worker", 60, lambda: succeeds(spare, image.config["environment"]))
+        forkserver = [CHROOT, str(image.root), "sh", "-c", "grep -qs 'worker[.]forkserver' /proc/[0-9]*/cmdline"]
+        wait("health check of the worker", 60, lambda: succeeds(forkserver, image.config["environment"]))
         print("ok  worker healthy")
         for name, process in processes.items():
             process.send_signal(signal.SIGTERM)

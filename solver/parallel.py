@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from solver.aligned import aligned_empty
 from solver.typing import FloatArray
 
-__all__ = ["for_ranges", "run_all", "scratch", "single_threaded_blas", "thread_count"]
+__all__ = ["for_ranges", "run_all", "scratch", "single_threaded_blas", "start_threads", "thread_count"]
 
 _local = threading.local()
 _lock = threading.Lock()
@@ -37,6 +37,18 @@ def thread_count() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else cores
+
+
+def start_threads() -> None:
+    """Use as many threads as the environment says by now.
+
+    For a process that was forked from one which loaded everything on a single thread, and so had none to lose.
+    """
+    thread_count.cache_clear()
+    for_blas = os.environ.get("OPENBLAS_NUM_THREADS", "")
+    _controller("scipy.linalg" in sys.modules).limit(limits=int(for_blas) if for_blas.isdigit() else thread_count())
+    if thread_count() > 1:
+        _helpers(thread_count() - 1)
 
 
 class _Ranges:

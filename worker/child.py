@@ -1,26 +1,22 @@
-"""The process that runs one job: ``python -m worker.child``, started and limited by `worker.spare`.
+"""The process that runs one job: forked ready by `worker.forkserver`, limited by `worker.children`.
 
-It makes itself ready (imports, compiled solver), says so, and blocks until it is given a job. It runs that job and
-ends. One is started for each job, so that it imports little of its own: of 20 jobs a second each has 100 ms.
+It says that it is ready and blocks until it is given a job. It runs that job and ends: its memory is given back
+whatever the job did.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import importlib
 import json
 import os
-import resource
-import signal
 import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
-from service.isolation import leave_network
 from worker.protocol import (
     MODEL_FILE,
     PART_FILE,
@@ -32,20 +28,6 @@ from worker.protocol import (
     Result,
     storable,
 )
-
-NICENESS = 10
-"""Training must not take the processor from requests that wait for an answer."""
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the thread that started it ends, however it ends."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    # The parent may have ended before the setting was made.
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _listen(reporter: Reporter) -> None:
@@ -101,37 +83,29 @@ def _move_to(folder: str) -> None:
         setattr(loaded, "tempdir", folder)  # noqa: B010 (it is not loaded for this)
 
 
-def main(report: int, parent: int, runner_name: str, network: str) -> None:
+def main(report: int, runner_name: str, is_warm: bool) -> NoReturn:
     """Serve one job.
 
     Parameters
     ----------
     report : int
         File descriptor for the lines to the supervisor.
-    parent : int
-        Process id of the supervisor.
     runner_name : str
-        Module with ``warm_up()``, ``numerics()``, ``run(job, reporter)`` and ``run_part(job, reporter)``.
-    network : str
-        ``offline``: leave it, if the kernel allows that; ``online``: the rows are read from there, or it is not known
-        whether the devices bear it.
+        See `worker.forkserver.ForkServer`.
+    is_warm : bool
+        Whether this process was forked from one in which the runner is warm.
     """
-    if network == "offline":
-        leave_network()
-    die_with_parent(parent)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.nice(NICENESS)
-    os.set_inheritable(report, False)
-    # Ctrl-C in a terminal is for the supervisor, which decides what becomes of the job.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     reporter = Reporter(report)
+    reporter.send("started", pid=os.getpid())
     runner = importlib.import_module(runner_name)
-    runner.warm_up()
+    if not is_warm:
+        runner.warm_up()
+    runner.start_threads()
     reporter.send("ready", numerics=runner.numerics())
 
     line = sys.stdin.buffer.readline()
     if not line:
-        return
+        os._exit(0)
     job = Job.from_line(line)
     _move_to(job.scratch)
     threading.Thread(target=_listen, args=(reporter,), daemon=True).start()
@@ -148,7 +122,3 @@ def main(report: int, parent: int, runner_name: str, network: str) -> None:
         reporter.send("succeeded", **last)
     # No interpreter shutdown: threads of numerical libraries may hang in it, and there is nothing left to save.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

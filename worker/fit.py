@@ -13,13 +13,14 @@ from service.ingest.columnar import Layout, read_columnar, read_kinds, read_labe
 from service.ingest.errors import IngestError
 from solver import lowrank, smo
 from solver.model_file import write_model
+from solver.parallel import start_threads
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
 from worker.shared_parts import SharedParts
 
-__all__ = ["numerics", "run", "run_part", "training_request", "warm_up"]
+__all__ = ["numerics", "run", "run_part", "start_threads", "training_request", "warm_up"]
 
 READING_DONE = 0.05
 TRAINING_DONE = 0.97

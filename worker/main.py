@@ -18,10 +18,11 @@ from service.jobs.lease import JobLifecycle
 from service.settings import Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
+from worker.children import RUNNER_VARIABLE
 from worker.hearing import Hearing
 from worker.presence import Presence
 from worker.scratch import Scratch
-from worker.spare import RUNNER_VARIABLE, SparePool
+from worker.spare import SparePool
 from worker.supervise import Supervisor
 
 DEFAULT_RUNNER = "worker.fit"

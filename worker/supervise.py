@@ -33,12 +33,13 @@ from service.jobs.parts import PartClaim, PartLifecycle, Worker
 from service.models.shadows import ShadowRepository
 from service.settings import Settings
 from worker.batch_files import fetch_models, publish, shadow_counts
+from worker.children import Child, ChildGoneError
 from worker.feedback_files import fetch_feedback
 from worker.heartbeat import LeaseKeeper
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
 from worker.scratch import Scratch
 from worker.sharing import Sharing
-from worker.spare import Child, ChildGoneError, NoChildError, SparePool
+from worker.spare import NoChildError, SparePool
 from worker.transitions import Transitions
 
 log = logging.getLogger("prefsvm.worker")

@@ -30,6 +30,10 @@ def warm_up() -> None:
     """Nothing is to be loaded."""
 
 
+def start_threads() -> None:
+    """There are none."""
+
+
 def numerics() -> str:
     """All workers of the run compute alike."""
     return "chaos"

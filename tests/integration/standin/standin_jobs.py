@@ -21,6 +21,10 @@ def warm_up() -> None:
         raise SystemExit(7)
 
 
+def start_threads() -> None:
+    """There are none."""
+
+
 def numerics() -> str:
     return os.environ.get("PREFSVM_JOB_RUNNER_NUMERICS", "standin")
 

@@ -17,7 +17,7 @@ from service.ingest import run
 from service.ingest.errors import IngestError
 from service.ingest.run import ingest
 from service.settings import Settings
-from worker.spare import Child
+from worker.children import ChildFactory
 
 REACH = """
 import encodings.idna, json, os, socket
@@ -121,14 +121,15 @@ def test_the_child_of_a_worker_is_cut_off(
     leave(port, 0, tmp_path)  # or skip
     runner = (
         REACH.replace("PORT", str(port))
-        + "def warm_up():\n    assert reached() is ONLINE\ndef numerics():\n    return ''\n"
+        + "def warm_up(): pass\ndef start_threads(): assert reached() is ONLINE\ndef numerics(): return ''\n"
     )
     (tmp_path / "reaching.py").write_text(runner.replace("ONLINE", str(online)))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    child = Child("reaching", 1, online)
+    factory = ChildFactory("reaching", 1, online)
+    child = factory.make()
     try:
-        message = child.read(30)
-        assert message is not None
-        assert message["type"] == "ready"
+        said = [child.read(30) for _ in range(2)]
+        assert [message and message["type"] for message in said] == ["started", "ready"]
     finally:
         child.end()
+        factory.end()

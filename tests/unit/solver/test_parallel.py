@@ -1,5 +1,6 @@
 """Ranges shared by threads: all done once, by whoever has time, with errors and callers kept apart."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -122,3 +123,28 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_process_that_was_forked_from_one_of_a_single_thread_starts_its_own():
+    code = """
+import os
+import numpy as np
+from threadpoolctl import threadpool_info
+from solver import parallel
+def blas():
+    return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+def seen():
+    seen = np.zeros(1000)
+    parallel.for_ranges(lambda start, stop: seen.__setitem__(slice(start, stop), 1.0), 1000, 1, work=1.0)
+    return seen.all()
+assert (parallel.thread_count(), set(blas())) == (1, {1})
+if os.fork() == 0:
+    os.environ.update(OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="3")
+    parallel.start_threads()
+    as_asked = (parallel.thread_count(), set(blas())) == (min(2, len(os.sched_getaffinity(0))), {3})
+    A = np.random.default_rng(0).normal(size=(600, 600))
+    os._exit(0 if as_asked and seen() and np.isfinite(A @ A).all() and set(blas()) == {3} else 1)
+assert os.wait()[1] == 0
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from service.identifiers import new_id
 from service.jobs.faults import parse
 from service.settings import Settings
+from worker.children import child_environment
 from worker.protocol import Job, Reporter, storable
-from worker.spare import child_environment
 from worker.supervise import describe_exit
 from worker.transport import frame_for, id_in
 

@@ -1,0 +1,143 @@
+"""Children are forked from a process that is warm, and are the worker's own all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from worker_bench import ROOT, wait_for
+
+from worker.children import Child, ChildFactory
+
+RUNNER = """
+import os
+from pathlib import Path
+
+def note(what):
+    with Path(os.environ["PREFSVM_JOB_RUNNER_NOTE"]).open("a") as file:
+        file.write(f"{what} {os.getpid()} {os.environ['OMP_NUM_THREADS']}\\n")
+
+def warm_up():
+    note("warm")
+
+def start_threads():
+    note("threads")
+
+def numerics():
+    return "none"
+"""
+
+
+@pytest.fixture
+def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the runner writes which process it is in, and how many threads it may use there."""
+    (tmp_path / "noting_runner.py").write_text(RUNNER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PREFSVM_JOB_RUNNER_NOTE", str(tmp_path / "note"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    return tmp_path / "note"
+
+
+@pytest.fixture
+def make(note: Path) -> Iterator[Callable[[], Child]]:
+    factory = ChildFactory("noting_runner", 1, online=False)
+    made: list[Child] = []
+
+    def make() -> Child:
+        child = factory.make()
+        made.append(child)
+        while said(child)["type"] != "ready":
+            pass
+        return child
+
+    make.factory = factory  # type: ignore[attr-defined]
+    yield make
+    for child in made:
+        child.end()
+    factory.end()
+
+
+def said(child: Child) -> dict[str, Any]:
+    message = child.read(20)
+    assert message is not None
+    return message
+
+
+def server_of(make: Callable[[], Child]) -> psutil.Process:
+    return psutil.Process(make.factory._server.pid)  # type: ignore[attr-defined]
+
+
+def test_what_takes_long_is_done_once(make: Callable[[], Child], note: Path) -> None:
+    children = [make(), make()]
+    server = server_of(make)
+    # On one thread, which is all that outlives a fork; each child has its own.
+    assert note.read_text().splitlines() == [
+        f"warm {server.pid} 1", *(f"threads {child.pid} 3" for child in children)
+    ]  # fmt: skip
+    for child in children:
+        assert psutil.Process(child.pid).ppid() == os.getpid()
+        assert os.getpgid(child.pid) == os.getsid(child.pid) == child.pid
+    assert server.children() == []
+
+
+def test_where_there_is_a_gpu_each_makes_itself_ready(
+    make: Callable[[], Child], note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.children.NVIDIA_CONTROL", Path("/dev/null"))
+    children = [make(), make()]
+    assert note.read_text().splitlines() == [
+        f"{what} {child.pid} 3" for child in children for what in ("warm", "threads")
+    ]
+
+
+def test_children_outlive_what_they_were_forked_from(make: Callable[[], Child]) -> None:
+    child = make()
+    server = server_of(make)
+    server.kill()
+    wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE)
+    assert child.exit_status(0.2) is None
+    assert make().exit_status(0.0) is None
+    assert server_of(make).pid != server.pid
+
+
+def test_how_a_child_ended_is_known_and_it_is_gone(make: Callable[[], Child]) -> None:
+    children = [make(), make()]
+    os.kill(children[0].pid, signal.SIGSEGV)
+    assert children[0].exit_status(10) == -signal.SIGSEGV
+    for child in children:
+        child.end()
+        assert not Path(f"/proc/{child.pid}").exists()
+
+
+WORKER = """
+import sys, time
+from worker.children import ChildFactory
+factory = ChildFactory("noting_runner", 1, online=False)
+child = factory.make()
+while child.read(20)["type"] != "ready":
+    pass
+print(child.pid, factory._server.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_nothing_outlives_the_worker(note: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{note.parent}"}
+    worker = subprocess.Popen([sys.executable, "-P", "-c", WORKER], stdout=subprocess.PIPE, env=environment)
+    assert worker.stdout is not None
+    child, server = map(int, worker.stdout.readline().split())
+    assert psutil.Process(child).ppid() == worker.pid
+    worker.kill()
+    worker.communicate()
+
+    def is_over(pid: int) -> bool:
+        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+    wait_for(lambda: is_over(child) and is_over(server), 5)
