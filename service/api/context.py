@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.gate import CALLER
+from service.api.headers import header
 from service.api.logs import RequestRecord, request_id
 from service.api.problem import InternalError, problem_response
 from service.telemetry import Telemetry
@@ -60,8 +61,9 @@ class RequestContext:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Serve one request; returns the status of the answer."""
-        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        token = request_id.set(given if _GIVEN_ID.fullmatch(given) else urandom(16).hex())
+        given = header(scope, b"x-request-id")
+        identifier = given if _GIVEN_ID.fullmatch(given) else urandom(16).hex()
+        token = request_id.set(identifier)
         started = time.perf_counter()
         status = 0
 
@@ -70,9 +72,8 @@ class RequestContext:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = message.setdefault("headers", [])
-                headers.append((b"x-request-id", request_id.get().encode()))
-                headers.append((b"x-content-type-options", b"nosniff"))
-                if b"cache-control" not in dict(headers):
+                headers += (b"x-request-id", identifier.encode()), (b"x-content-type-options", b"nosniff")
+                if b"cache-control" not in [name for name, _ in headers]:
                     headers.append((b"cache-control", b"no-store"))
             await send(message)
 
@@ -94,7 +95,7 @@ class RequestContext:
             }
             caller = scope.get(CALLER)
             if caller is not None:
-                fields |= {"project": caller.project_id, "key": caller.key_id}
+                fields["project"], fields["key"] = caller.project_id, caller.key_id
             if logger.isEnabledFor(logging.INFO):
                 logger.handle(RequestRecord(fields))
             self._observe(scope["method"], route, status, seconds)

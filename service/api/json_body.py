@@ -12,6 +12,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
+from service.api.headers import header
 from service.api.problem import ContentTooLarge, InvalidJson, UnsupportedMediaType
 from service.json_names import has_repeated_names
 
@@ -76,7 +77,7 @@ def is_json(content_type: str) -> bool:
 
 def declared_length(request: Request) -> int | None:
     """Return the Content-Length of a request, or None if it has none that makes sense."""
-    declared = request.headers.get("content-length", "")
+    declared = header(request.scope, b"content-length")
     return int(declared) if declared.isascii() and declared.isdecimal() and len(declared) < 20 else None
 
 

@@ -44,10 +44,13 @@ def hide_secrets(text: str) -> str:
 class JsonFormatter(logging.Formatter):
     """Writes time, level, logger, message, request id and what the caller put under ``extra={"fields": {…}}``."""
 
+    _second = (-1, "")
+    """The second of the last line and its text, which is that of most lines that follow."""
+
     def format(self, record: logging.LogRecord) -> str:
         """Return one line of JSON."""
         line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": self._time(record.created),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
@@ -60,6 +63,15 @@ class JsonFormatter(logging.Formatter):
             line["error"] = record.exc_info[0].__qualname__
             line["stack"] = stack_of(record.exc_info[2])
         return hide_secrets(orjson.dumps(line, default=str).decode())
+
+    def _time(self, created: float) -> str:
+        """Return seconds since 1970 in the form of ISO 8601, with milliseconds."""
+        seconds, milliseconds = divmod(int(created * 1000), 1000)
+        known, text = self._second
+        if known != seconds:
+            text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            self._second = seconds, text
+        return f"{text}.{milliseconds:03d}+00:00"
 
 
 class RequestRecord(logging.LogRecord):

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from service.api.access import Reader, RequiresScope
+from service.api.headers import header
 from service.api.json_body import parse_body, read_limited
 from service.api.parameters import problems
 from service.errors import InvalidRequest
@@ -47,7 +48,7 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
                 return
             request = Request(scope, receive)
             caller = may_read.admit(scope)
-            content_type = request.headers.get("content-type", "")
+            content_type = header(scope, b"content-type")
             with predictions.room() as room:
                 raw = await read_limited(request, max_body_bytes, room.grow)
                 if is_mail(content_type):

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import pytest
 
@@ -81,3 +82,12 @@ def test_lines_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
         written = [json.loads(pipe.readline()) for _ in range(11)]
     assert [line["number"] for line in written[:-1]] == list(range(10))
     assert written[-1]["message"] == "5 lines were dropped"
+
+
+def test_a_line_tells_its_time_to_the_millisecond_whichever_line_was_before() -> None:
+    formatter = JsonFormatter()
+    for created in (1764334799.999, 1764334800.0, 1764334800.25, 1764334799.5, 0.001, 1709164800.0625):
+        record = RequestRecord({})
+        record.created = created
+        told = json.loads(formatter.format(record))["time"]
+        assert told == datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds")
