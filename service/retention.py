@@ -56,6 +56,18 @@ FEEDBACK = text(
                 AND jobs.feedback_until >= feedback.seq AND jobs.request ->> 'alias' = feedback.alias)
     """
 )
+FEEDBACK_LOCK = text(
+    """
+    SELECT FROM aliases
+     WHERE EXISTS (
+             SELECT FROM feedback
+              WHERE feedback.project_id = aliases.project_id AND feedback.alias = aliases.name
+                AND feedback.created_at < now() - CAST(:age AS interval))
+     ORDER BY project_id, name
+       FOR UPDATE
+    """
+)
+"""Before old feedback is deleted, see `service.feedback.repository.FeedbackRepository.keep`."""
 IDEMPOTENCY_KEYS = text("DELETE FROM idempotency_keys WHERE created_at < now() - CAST(:age AS interval)")
 
 
@@ -84,13 +96,14 @@ class Keeper:
             How many rows of each kind were deleted; kinds with none are left out.
         """
         settings = self._settings
-        rules = (  # models before the jobs that made them, data sets after the jobs that used them
+        # Models before the jobs that made them, data sets after the jobs that used them, and last what others wait for.
+        rules = (
             ("events", EVENTS, settings.retain_events_days),
             ("models", MODELS, settings.retain_models_days),
             ("jobs", JOBS, settings.retain_jobs_days),
             ("datasets", DATASETS, settings.retain_datasets_days),
-            ("feedback", FEEDBACK, settings.retain_feedback_days),
             ("idempotency_keys", IDEMPOTENCY_KEYS, settings.retain_idempotency_keys_days),
+            ("feedback", FEEDBACK, settings.retain_feedback_days),
         )
         deleted: dict[str, int] = {}
         blobs: list[str] = []
@@ -101,7 +114,10 @@ class Keeper:
                 for kind, statement, days in rules:
                     if days is None:
                         continue
-                    result = cast(CursorResult[Any], session.execute(statement, {"age": timedelta(days=days)}))
+                    age = {"age": timedelta(days=days)}
+                    if statement is FEEDBACK:
+                        session.execute(FEEDBACK_LOCK, age)
+                    result = cast(CursorResult[Any], session.execute(statement, age))
                     gone = result.all() if result.returns_rows else []
                     blobs += [key for row in gone for key in row if key is not None]
                     count = len(gone) if result.returns_rows else result.rowcount

@@ -28,6 +28,7 @@ FOR_ALL_PROJECTS = (SYSTEM, DISPATCHER, WORKER)
 ALL = "SELECT, INSERT, UPDATE, DELETE"
 LOCK = "UPDATE (created_at)"
 """Who locks a row must have the right to change a column of it."""
+LOCK_ALIAS = "UPDATE (updated_at)"
 
 RIGHTS: dict[str, dict[str, str]] = {
     "alembic_version": {API: "SELECT", SYSTEM: "SELECT"},
@@ -51,7 +52,7 @@ RIGHTS: dict[str, dict[str, str]] = {
     "model_chunks": {API: "SELECT", WORKER: "SELECT, INSERT"},
     "model_statistics": {API: ALL},
     "operating_points": {API: ALL, WORKER: "SELECT"},
-    "aliases": {API: ALL, SYSTEM: "SELECT", WORKER: "SELECT, INSERT, UPDATE"},
+    "aliases": {API: ALL, SYSTEM: f"SELECT, {LOCK_ALIAS}", WORKER: "SELECT, INSERT, UPDATE"},
     "alias_changes": {API: ALL, WORKER: "SELECT, INSERT"},
     "feedback": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT"},
     "shadow_statistics": {API: ALL, WORKER: "SELECT, INSERT, UPDATE"},

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from service.db.tables import FeedbackRow, JobRow
+from service.db.tables import AliasRow, FeedbackRow, JobRow
 from service.paging import Cursor, page_of
 
 
@@ -46,6 +46,15 @@ class FeedbackRepository:
             JobRow.feedback_until >= row.seq,
         )
         return self._session.scalar(using.limit(1))
+
+    def keep(self, alias: str) -> None:
+        """See to it that nobody adds or deletes feedback for an alias before this transaction ends.
+
+        Who makes a job that uses feedback calls this before looking at it; who deletes some locks the alias before
+        looking for such jobs. So one of the two sees the other. The alias may move meanwhile.
+        """
+        mine = select(AliasRow.name).where(AliasRow.project_id == self._project_id, AliasRow.name == alias)
+        self._session.scalar(mine.with_for_update(read=True, key_share=True))
 
     def delete(self, feedback_id: str) -> bool:
         """Delete feedback; False if there is none of this id."""

@@ -138,10 +138,12 @@ class FeedbackService:
             row = feedback.get(feedback_id) if is_id(feedback_id, "fb") else None
             if row is None:
                 raise FeedbackNotFound("no feedback has this id")
+            AliasRepository(session, project_id).lock(row.alias)  # see `FeedbackRepository.keep`
             job_id = feedback.open_job_with(row)
             if job_id is not None:
                 raise FeedbackInUse(f"the job {job_id} uses this feedback; wait for it to end, or cancel it")
-            feedback.delete(feedback_id)
+            if not feedback.delete(feedback_id):
+                raise FeedbackNotFound("no feedback has this id")
 
 
 def _check_labels(model: ModelShape, labels: Sequence[str]) -> None:

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
-from service.db.tables import JobRow
-from service.errors import IdempotencyConflict
+from service.db.tables import DatasetRow, JobRow
+from service.errors import IdempotencyConflict, InvalidRequest
 from service.feedback.repository import FeedbackRepository
 from service.identifiers import is_id, new_id
 from service.jobs.checking import CheckedTraining, check_training
@@ -125,7 +125,7 @@ class JobService:
             if found[0].finished_at is None:
                 raise JobNotFinished(f"the job is {found[0].status}; only one that has ended can be run again")
             body = TrainRequest.model_validate(found[0].request)
-            dataset = DatasetRepository(session, project_id).lock_for_use(body.dataset)
+            dataset = _still_there(session, project_id, body.dataset)
             # The same rows: what was sent meanwhile is not for this one.
             until = found[0].feedback_until
             training = check_training(body, dataset, self._settings, _feedback_rows(session, project_id, body, until))
@@ -157,7 +157,7 @@ class JobService:
             if made_by is None:
                 raise NothingToRepeat("the job that made the model of this alias was deleted; train with POST /train")
             body = TrainRequest.model_validate(made_by.request | {"alias": alias, "feedback": True})
-            dataset = DatasetRepository(session, project_id).lock_for_use(body.dataset)
+            dataset = _still_there(session, project_id, body.dataset)
             until, rows = _feedback(session, project_id, body)
             training = check_training(body, dataset, self._settings, rows)
             return self._enqueue(session, project_id, new, training, until)
@@ -234,18 +234,33 @@ class JobService:
         return job
 
 
+def _still_there(session: Session, project_id: str, dataset_id: str) -> DatasetRow:
+    """Return the data set of an earlier training, locked as for a new one."""
+    dataset = DatasetRepository(session, project_id).lock_for_use(dataset_id)
+    if dataset is None:
+        raise InvalidRequest.of("body.dataset", f"{dataset_id}, the data set of that training, was deleted")
+    return dataset
+
+
 def _feedback(session: Session, project_id: str, body: TrainRequest) -> tuple[int | None, int]:
     """Return up to where the feedback of a training goes, None if it has none, and how many rows that are."""
     if body.alias is None or not body.feedback:
         return None, 0
-    until = FeedbackRepository(session, project_id).last_seq(body.alias)
-    return until, _feedback_rows(session, project_id, body, until)
+    feedback = FeedbackRepository(session, project_id)
+    if feedback.last_seq(body.alias) is None:  # most have none, and need not wait for anybody
+        return None, 0
+    feedback.keep(body.alias)
+    until = feedback.last_seq(body.alias)
+    return until, 0 if until is None else feedback.count_rows(body.alias, until)
 
 
 def _feedback_rows(session: Session, project_id: str, body: TrainRequest, until: int | None) -> int:
+    """Return how many rows of feedback an earlier training would get now."""
     if body.alias is None or until is None:
         return 0
-    return FeedbackRepository(session, project_id).count_rows(body.alias, until)
+    feedback = FeedbackRepository(session, project_id)
+    feedback.keep(body.alias)
+    return feedback.count_rows(body.alias, until)
 
 
 def _job(row: JobRow, model_id: str | None) -> Job:

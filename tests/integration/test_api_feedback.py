@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,14 @@ import numpy as np
 import pytest
 from access_support import make_tenant
 from api_support import api_client, set_status, store_dataset, store_model, tiny_model, train_body, upload
-from sqlalchemy import text
+from database_roles import as_api
+from sqlalchemy import event, text
 from worker_bench import Bench, wait_for
 
 from service.blobs.store import BlobStore
 from service.db.session import Database
 from service.db.tables import JobRow
+from service.feedback.repository import FeedbackRepository
 from service.jobs.lease import JobLifecycle
 from service.retention import Keeper
 from service.settings import Settings
@@ -189,6 +194,65 @@ def test_a_job_is_given_what_was_there_when_it_was_made(
     assert client.get("/feedback").json()["items"] == []
 
 
+@pytest.mark.parametrize("who", ["caller", "retention"])
+@pytest.mark.parametrize("first", ["delete", "train"])
+def test_feedback_is_not_deleted_from_under_a_new_job(
+    client: httpx.Client,
+    settings: Settings,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    who: str,
+    first: str,
+) -> None:
+    """Whoever comes second waits for the first, at the moment at which each has looked at what the other changes."""
+    dataset = store_dataset(database)
+    old = send(client, rows=[ROW], labels=["ham"])
+    with database.transaction() as session:
+        session.execute(text("UPDATE feedback SET created_at = now() - interval '3 days'"))
+    has_looked, go_on = threading.Event(), threading.Event()
+
+    def held(function: Any) -> Any:
+        def hold(*arguments: Any, **named: Any) -> Any:
+            found = function(*arguments, **named)
+            if not has_looked.is_set():
+                has_looked.set()
+                go_on.wait(20)
+            return found
+
+        return hold
+
+    def train() -> int | None:
+        made = client.post("/train", json=train_body(dataset, alias="spam-filter")).json()
+        with database.transaction() as session:
+            return session.get_one(JobRow, made["id"]).feedback_until
+
+    def delete() -> bool:
+        if who == "caller":
+            return client.delete(f"/feedback/{old['id']}").status_code == 204
+        with closing(Database(as_api(settings)["system_database_url"])) as other:
+            event.listen(other.engine, "after_cursor_execute", held_delete)
+            keeping = settings.model_copy(update={"retain_feedback_days": 2})
+            return Keeper(keeping, other, BlobStore(settings.blob_location)).sweep() == {"feedback": 1}
+
+    def held_delete(*arguments: Any) -> None:
+        if first == "delete" and "DELETE FROM feedback" in arguments[2]:
+            held(lambda: None)()
+
+    if first == "train":
+        monkeypatch.setattr(FeedbackRepository, "count_rows", held(FeedbackRepository.count_rows))
+    elif who == "caller":
+        monkeypatch.setattr(FeedbackRepository, "open_job_with", held(FeedbackRepository.open_job_with))
+    with ThreadPoolExecutor(2) as pool:
+        begun = pool.submit(delete if first == "delete" else train)
+        assert has_looked.wait(20)
+        other = pool.submit(train if first == "delete" else delete)
+        with pytest.raises(TimeoutError):
+            other.result(0.3)
+        go_on.set()
+        outcome = {first: begun.result(20), "train" if first == "delete" else "delete": other.result(20)}
+    assert outcome == ({"delete": True, "train": None} if first == "delete" else {"delete": False, "train": 1})
+
+
 def test_the_estimate_of_a_training_counts_its_feedback(client: httpx.Client, database: Database) -> None:
     body = train_body(store_dataset(database), alias="spam-filter")
 
@@ -231,6 +295,7 @@ def test_retraining_repeats_the_request_of_the_model(client: httpx.Client, datab
         session.execute(text("UPDATE models SET dataset_id = NULL; DELETE FROM datasets"))
     gone = client.post("/aliases/spam-filter/retrain")
     assert (gone.status_code, gone.json()["errors"][0]["field"]) == (422, "body.dataset")
+    assert f"{job['request']['dataset']}, the data set of that training, was deleted" in gone.json()["detail"]
 
 
 def test_a_row_that_was_decided_wrongly_is_decided_rightly(settings: Settings, database: Database) -> None:

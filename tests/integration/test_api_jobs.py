@@ -341,5 +341,7 @@ def test_retry(client, database):
     assert client.post(f"/jobs/job_{'0' * 32}/retry").status_code == 404
     client.post(f"/jobs/{third.json()['id']}/cancel")
     assert client.delete(f"/datasets/{dataset['id']}").status_code == 204
-    assert fields(client.post(f"/jobs/{first['id']}/retry")) == ["body.dataset"]
+    gone = client.post(f"/jobs/{first['id']}/retry")
+    assert fields(gone) == ["body.dataset"]
+    assert f"{dataset['id']}, the data set of that training, was deleted" in gone.json()["detail"]
     assert counts(database, "jobs") == [3]
