@@ -191,6 +191,8 @@ def drift(
         *((f"unseen values in {column['column']}", _percent(column["share"])) for column in found["unseen"]),
     ]
     print_table(f"{found['model_id']}, last {days} days", ("", ""), rows)
+    for reason in found["unknown"]:
+        print(f"note: {reason}")
 
 
 def _percent(share: float | None) -> str:

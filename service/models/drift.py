@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from service.models.repository import DayStatistics, ModelStatistics
@@ -24,6 +24,7 @@ def drift_of(
             into.add(counts.rows, counts.outside_range, counts.positive, counts.unseen)
     labelled = report["rows"]["positive"] + report["rows"]["negative"]
     positive_share = _share(decided.positive, decided.rows)
+    estimate = adjusted_count(positive_share, point.calibration)
     return Drift(
         model_id=model_id,
         days=days,
@@ -34,7 +35,7 @@ def drift_of(
         positive_share=positive_share,
         prior=Prior(
             training=_share(report["rows"]["positive"], labelled),
-            estimate=adjusted_count(positive_share, point.calibration),
+            estimate=estimate,
         ),
         unseen=[
             UnseenColumn(column=column, rows=rows, share=rows / total.rows)
@@ -44,7 +45,28 @@ def drift_of(
             DriftDay(day=day, rows=sums.rows, outside_range=sums.outside_range, positive=sums.positive)
             for day, sums in by_day.items()
         ],
+        unknown=list(_unknown(total.rows, decided.rows, bool(report.get("curve")), point, estimate)),
     )
+
+
+def _unknown(rows: int, decided: int, has_scores: bool, point: OperatingPoint, estimate: float | None) -> Iterator[str]:
+    """Say why figures are missing."""
+    if not rows:
+        yield "no row was counted in these days; batches are not, and what is predicted now counts within seconds"
+        return
+    if not has_scores:
+        yield "the model was stored without the scores of its calibration rows, so none can be beyond them"
+    if not decided:
+        since = "" if point.created_at is None else f", which was applied at {point.created_at:%Y-%m-%dT%H:%MZ}"
+        yield (
+            f"none of the {rows:,} rows was decided by the threshold in use, {point.threshold:.6g}{since}: shares of "
+            "positives by other thresholds would say nothing of it; ask again when more was predicted"
+        )
+    elif estimate is None:
+        yield (
+            "the share of positives cannot be estimated: on the calibration rows the threshold in use does not tell "
+            "the classes apart, or there were none of one class"
+        )
 
 
 def adjusted_count(positive_share: float | None, measured: Measures | None) -> float | None:

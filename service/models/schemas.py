@@ -315,6 +315,7 @@ class Drift(Answer):
                     "prior": {"training": 0.3, "estimate": 0.338},
                     "unseen": [{"column": "job", "rows": 24, "share": 0.02}],
                     "by_day": [{"day": "2026-11-01", "rows": 1200, "outside_range": 5, "positive": 420}],
+                    "unknown": [],
                 }
             ]
         }
@@ -332,6 +333,7 @@ class Drift(Answer):
     prior: Prior
     unseen: list[UnseenColumn] = Field(description="Most frequent first.")
     by_day: list[DriftDay] = Field(description="Oldest first, at whatever threshold; days without rows are left out.")
+    unknown: list[str] = Field(description="Why figures that are null are not known.")
 
 
 class PutAlias(Body):

@@ -41,6 +41,7 @@ def test_predictions_are_counted_and_compared_with_the_training(
         empty = client.get(f"/models/{model_id}/drift").raise_for_status().json()
         assert (empty["rows"], empty["outside_range_share"], empty["positive_share"]) == (0, None, None)
         assert empty["prior"] == {"training": 0.4, "estimate": None}
+        assert [reason.split(";")[0] for reason in empty["unknown"]] == ["no row was counted in these days"]
         client.post("/predict", json={"model": model_id, "rows": ROWS}).raise_for_status()
         for row in ROWS:  # one row is counted on its own way
             client.post("/predict", json={"model": model_id, "rows": [row]}).raise_for_status()
@@ -65,12 +66,18 @@ def test_predictions_are_counted_and_compared_with_the_training(
             (rows, 2 * outside, positives)
         ]
 
+        assert told["unknown"] == []
+
         # Another threshold: what was decided by the old one says nothing about the new one's share of positives.
         point = {"objective": {"kind": "cost", "false_negative": 1.0, "false_positive": 1000.0}, "apply": True}
         moved = client.post(f"/models/{model_id}/operating-points", json=point).raise_for_status().json()
         assert moved["threshold"] != 0.25
         told = client.get(f"/models/{model_id}/drift").json()
         assert (told["rows"], told["rows_at_threshold"], told["positive_share"]) == (rows, 0, None)
+        (reason,) = told["unknown"]
+        threshold = f"{moved['threshold']:.6g}"
+        assert reason.startswith(f"none of the {rows} rows was decided by the threshold in use, {threshold}")
+        assert f"applied at {moved['created_at'][:16]}Z" in reason
 
         with database.transaction() as session:
             session.execute(text("UPDATE model_statistics SET day = day - 7"))
