@@ -42,6 +42,7 @@ from service.cli_support import (
     wait_for,
 )
 from service.cli_uploads import send_file, uploads_app
+from service.cli_watching import batches_app, metrics, status
 
 app = typer.Typer(
     help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target.",
@@ -202,6 +203,7 @@ def train(
     ] = None,
     confidence: Annotated[float | None, typer.Option(help="Probability with which the target shall hold.")] = None,
     unlabeled: Annotated[list[str], typer.Option(help="Label that means 'not known'; may be repeated.")] = [],  # noqa: B006
+    include: Annotated[list[str], typer.Option(help="Column to learn from; may be repeated.", show_default="all")] = [],  # noqa: B006
     exclude: Annotated[list[str], typer.Option(help="Column to leave out; may be repeated.")] = [],  # noqa: B006
     kind: Annotated[
         list[str],
@@ -225,6 +227,12 @@ def train(
         float | None,
         typer.Option(help="Longest time of the training, in seconds.", show_default="the most that the service allows"),
     ] = None,
+    feedback: Annotated[
+        bool, typer.Option("--feedback/--no-feedback", help="Learn from the feedback for the alias, too.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say whether it would be taken, and what it would need.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -240,21 +248,28 @@ def train(
             "params": parse_params(param),
             "unlabeled": unlabeled,
             "features": {
+                "include": include or None,
                 "exclude": exclude,
                 "kinds": parse_params(kind),
                 "missing": missing_values,
                 "text": parse_params(text),
             },
             "seed": seed,
+            "feedback": feedback,
         }
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     optional = {"positive": positive, "test_fraction": test_fraction, "alias": alias, "max_seconds": max_seconds}
     body |= {name: value for name, value in optional.items() if value is not None}
     with open_client(url) as client:
-        job = client.post("/train", body)
+        job = client.post("/train?dry_run=true" if dry_run else "/train", body)
         for warning in job["warnings"]:
             print(f"note: {warning}", file=sys.stderr)
+        if dry_run:
+            needs = job["estimate"]
+            print(f"would be taken: about {needs['bytes'] / 2**20:.0f} MiB and {needs['seconds']:.3g} s")
+            print(needs["how"])
+            return
         print(job["id"])
         if not wait:
             return
@@ -330,18 +345,31 @@ def models(
 @app.command()
 def predict(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file with a header.")],
-    out: Annotated[Path | None, typer.Option(help="CSV file to write.", show_default="standard output")] = None,
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file with a header, or a mail.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
     delimiter: Delimiter = None,
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Predict the rows of a CSV file.
+    """Predict the rows of a CSV file, or one mail (a file that is called .eml).
 
-    Writes them with columns more: prefsvm_label, prefsvm_score and, if there is one, prefsvm_probability.
+    Writes the rows with columns more: prefsvm_label, prefsvm_score and, if there is one, prefsvm_probability. Of a mail
+    it writes the label, the score and, if there is one, the probability.
     """
     from service.client_csv import predict_csv
+
+    if file.suffix.lower() == ".eml":
+        with open_client(url) as client:
+            answer = client.predict_mail(model, file.read_bytes())
+        decided = answer["predictions"][0]
+        with nullcontext(sys.stdout) if out is None else published(out) as sink:
+            print(*(value for value in decided.values() if value is not None), file=sink)
+        for warning in answer["warnings"]:
+            print(f"note: {warning}", file=sys.stderr)
+        return
 
     with (
         open_client(url) as client,
@@ -399,7 +427,10 @@ app.command("curve")(curve)
 app.command("drift")(drift)
 app.command("card")(download_card)
 app.command("export")(download_model)
+app.command("status")(status)
+app.command("metrics")(metrics)
 app.add_typer(datasets_app, name="datasets", no_args_is_help=True)
+app.add_typer(batches_app, name="batches", no_args_is_help=True)
 app.add_typer(uploads_app, name="uploads", no_args_is_help=True)
 app.add_typer(aliases_app, name="aliases", no_args_is_help=True)
 app.add_typer(feedback_app, name="feedback", no_args_is_help=True)

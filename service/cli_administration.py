@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -95,7 +95,17 @@ def projects_create(
 def projects_list(url: Url = DEFAULT_URL) -> None:
     """List projects with their limits."""
     with open_client(url) as client:
-        found = list(client.items("/projects"))
+        _print_projects(list(client.items("/projects")))
+
+
+@projects_app.command("show")
+def projects_show(project: Annotated[str, typer.Argument(help="Id of the project.")], url: Url = DEFAULT_URL) -> None:
+    """Show the limits of a project."""
+    with open_client(url) as client:
+        _print_projects([client.get(f"/projects/{quote(project, safe='')}")])
+
+
+def _print_projects(found: Sequence[dict[str, Any]]) -> None:
     names = ("requests_per_second", "queued_jobs", "running_jobs", "stored_bytes")
     rows = [
         (

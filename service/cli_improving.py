@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -58,6 +58,19 @@ def feedback_list(
     """List what was sent, newest first."""
     with open_client(url) as client:
         found = list(client.items("/feedback" + (f"?alias={quote(alias, safe='')}" if alias else "")))
+    _print_feedback(found)
+
+
+@feedback_app.command("show")
+def feedback_show(
+    feedback: Annotated[str, typer.Argument(help="Id of the feedback (fb_…).")], url: Url = DEFAULT_URL
+) -> None:
+    """Show what was sent at one time."""
+    with open_client(url) as client:
+        _print_feedback([client.get(f"/feedback/{quote(feedback, safe='')}")])
+
+
+def _print_feedback(found: list[dict[str, Any]]) -> None:
     rows = [
         (f["id"], f["alias"], f["rows"], ", ".join(f"{n} {name}" for name, n in f["labels"].items()),
          short_time(f["created_at"]))

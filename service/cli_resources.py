@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -15,10 +14,10 @@ from service.cli_improving import alias_shadow
 from service.cli_support import (
     DEFAULT_URL,
     Url,
+    download,
     model_path,
     open_client,
     print_table,
-    published,
     short_time,
     short_value,
 )
@@ -132,17 +131,32 @@ def follow(job: JobId, url: Url = DEFAULT_URL) -> None:
 def threshold(
     model: ModelName,
     objective: Annotated[
-        str, typer.Option(help="precision=0.99, recall=0.95, f1, f_beta=2 or cost=10:1, as for prefsvm train.")
-    ],
+        str | None,
+        typer.Option(
+            help="precision=0.99, recall=0.95, f1, f_beta=2 or cost=10:1, as for prefsvm train.",
+            show_default="list those that were applied",
+        ),
+    ] = None,
     confidence: Annotated[
         float | None, typer.Option(help="Probability with which the target is to hold on new rows.")
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Let the model decide by it from now on.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Choose the threshold for another objective, without training."""
+    """Choose the threshold for another objective, without training, or list those that were applied."""
     from service.client import parse_objective
 
+    if objective is None:
+        if apply or confidence is not None:
+            raise typer.BadParameter("--apply and --confidence need an --objective")
+        with open_client(url) as client:
+            applied = list(client.items(f"{model_path(model)}/operating-points"))
+        points = [
+            (short_time(p["created_at"]), f"{p['threshold']:.6g}", short_value(p["objective"]), p["status"])
+            for p in applied
+        ]
+        print_table("", ("applied", "threshold", "objective", "status"), points)
+        return
     try:
         wanted = parse_objective(objective, confidence)
     except ValueError as error:
@@ -171,7 +185,7 @@ def curve(
     forms = {".svg": "image/svg+xml", ".png": "image/png"}
     form = forms.get(out.suffix.lower(), "application/json") if out is not None else "application/json"
     with open_client(url) as client:
-        _write(client, f"{model_path(model)}/curves/{kind}", out, form)
+        download(client, f"{model_path(model)}/curves/{kind}", out, form)
 
 
 def drift(
@@ -202,7 +216,7 @@ def _percent(share: float | None) -> str:
 def download_card(model: ModelName, out: Out = None, url: Url = DEFAULT_URL) -> None:
     """Take the model card, in Markdown."""
     with open_client(url) as client:
-        _write(client, f"{model_path(model)}/card", out)
+        download(client, f"{model_path(model)}/card", out)
 
 
 def download_model(
@@ -213,17 +227,7 @@ def download_model(
 ) -> None:
     """Take a model away, with the threshold in use."""
     with open_client(url) as client:
-        _write(client, f"{model_path(model)}/export?format={form}", out)
-
-
-def _write(client: Any, path: str, out: Path | None, form: str = "*/*") -> None:
-    """Download into a file that appears once it is whole, or to standard output."""
-    if out is None:
-        client.download(path, sys.stdout.buffer, form)
-        sys.stdout.buffer.flush()
-        return
-    with published(out, binary=True) as sink:
-        client.download(path, sink, form)
+        download(client, f"{model_path(model)}/export?format={form}", out)
 
 
 # --- aliases ---------------------------------------------------------------------------------------------------------

@@ -111,6 +111,16 @@ def open_csv(
         yield CsvRows(source, CsvStyle(delimiter, missing, decimal), kinds)
 
 
+def download(client: Client, path: str, out: Path | None, form: str = "*/*") -> None:
+    """Download into a file that appears once it is whole, or to standard output."""
+    if out is None:
+        client.download(path, sys.stdout.buffer, form)
+        sys.stdout.buffer.flush()
+        return
+    with published(out, binary=True) as sink:
+        client.download(path, sink, form)
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under a head."""
     from rich.console import Console
@@ -138,7 +148,7 @@ def wait_for(client: Client, job: dict[str, Any], path: str = "/jobs") -> dict[s
     with interruptible(
         f"{job['id']} goes on; prefsvm jobs {job['id']} shows it, with --cancel it ends"
         if path == "/jobs"
-        else f"{job['id']} goes on; GET /batches/{job['id']} shows it"
+        else f"{job['id']} goes on; prefsvm batches show {job['id']} shows it"
     ):
         return _wait_for(client, job, path)
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 uploads_app = typer.Typer(help="Big files that arrive in parts, and are data sets once they are complete.")
 
 
+UploadId = Annotated[str, typer.Argument(help="Id of the upload (up_…).")]
+
+
 class UploadStatus(StrEnum):
     """What an upload may be at."""
 
@@ -39,7 +42,17 @@ def uploads_list(
 ) -> None:
     """List uploads that have not expired, newest first."""
     with open_client(url) as client:
-        found = list(client.items("/uploads" + ("" if status is None else f"?status={status}")))
+        _print_uploads(list(client.items("/uploads" + ("" if status is None else f"?status={status}"))))
+
+
+@uploads_app.command("show")
+def uploads_show(upload: UploadId, url: Url = DEFAULT_URL) -> None:
+    """Show how much of a file has arrived, and what became of it."""
+    with open_client(url) as client:
+        _print_uploads([client.get(f"/uploads/{quote(upload, safe='')}")])
+
+
+def _print_uploads(found: list[dict[str, Any]]) -> None:
     rows = [
         (
             each["id"],
@@ -55,9 +68,7 @@ def uploads_list(
 
 
 @uploads_app.command("delete")
-def uploads_delete(
-    upload: Annotated[str, typer.Argument(help="Id of the upload (up_…).")], url: Url = DEFAULT_URL
-) -> None:
+def uploads_delete(upload: UploadId, url: Url = DEFAULT_URL) -> None:
     """Throw away what has arrived of a file; a data set that was made of it stays."""
     from service.client_uploads import TUS
 

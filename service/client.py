@@ -85,9 +85,22 @@ class Client:
         """GET a JSON document."""
         return self._call("GET", path)
 
+    def readiness(self) -> Any:
+        """Return what ``GET /readyz`` says, also where it says that the service is not ready."""
+        answer = self._request("GET", "/readyz")
+        try:
+            return {"ready": answer.json()["ready"], **answer.json()}
+        except (ValueError, KeyError, TypeError):
+            raise ClientError(f"what answers at {self._http.base_url} is not prefsvm") from None
+
     def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """POST a JSON document, if any, and return the JSON answer."""
         return self._call("POST", path, json=body)
+
+    def predict_mail(self, model: str, message: bytes) -> Any:
+        """Return what a model of mails decides on a message as it came in."""
+        headers = {"Content-Type": "message/rfc822"}
+        return self._call("POST", f"/predict?model={quote(model, safe='')}", content=message, headers=headers)
 
     def patch(self, path: str, body: dict[str, Any]) -> Any:
         """PATCH with a JSON document and return the JSON answer."""
@@ -190,14 +203,7 @@ class Client:
         BusyError
         ClientError
         """
-        try:
-            answer = self._http.request(method, path, **content)
-        except httpx.TransportError as error:
-            reason = str(error) or type(error).__name__
-            raise UnreachableError(
-                f"no prefsvm answers at {self._http.base_url} ({reason}); start one with `prefsvm serve`, or say "
-                "where it is with --url"
-            ) from None
+        answer = self._request(method, path, **content)
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             raise ClientError(
                 f"{self._http.base_url} asks for an API key; set PREFSVM_API_KEY to one that is neither revoked nor "
@@ -206,6 +212,17 @@ class Client:
         if answer.is_error:
             raise _problem(answer)
         return answer
+
+    def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
+        """Make one call and return its answer, whatever it is; raises `UnreachableError`."""
+        try:
+            return self._http.request(method, path, **content)
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            raise UnreachableError(
+                f"no prefsvm answers at {self._http.base_url} ({reason}); start one with `prefsvm serve`, or say "
+                "where it is with --url"
+            ) from None
 
     def _call(self, method: str, path: str, **content: Any) -> Any:
         """Make a call and return its JSON; comes again where nothing was begun and the service asks for it."""

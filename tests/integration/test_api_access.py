@@ -471,6 +471,7 @@ def test_command_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> No
         assert re.search(r"stored_bytes +0 +no limit", usage)
         prefsvm("projects", "limit", project.strip(), "--limit", "queued_jobs=4")
         assert re.search(r"mail .* 4 ", prefsvm("projects", "list"))
+        assert re.search(r"mail .* 4 ", prefsvm("projects", "show", project.strip()))
         new = prefsvm("keys", "rotate", key[:12], "--grace", "60", key=key).strip()
         assert prefsvm("jobs", key=new) is not None
         assert "is revoked" in prefsvm("keys", "revoke", new[:12], key=key)

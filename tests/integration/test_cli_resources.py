@@ -10,14 +10,14 @@ import time
 
 import httpx
 import pytest
-from api_support import CSV, store_dataset, store_model, tiny_model, train_body, upload
+from api_support import CSV, api_client, store_dataset, store_model, tiny_model, train_body, upload
 from sqlalchemy import select
 from typer.testing import CliRunner
 
 from service import client_uploads
 from service.cli import app
 from service.client import Client
-from service.db.tables import FeedbackRow, JobEventRow
+from service.db.tables import FeedbackRow, JobEventRow, JobRow
 from solver.model_file import read_model
 
 
@@ -94,6 +94,8 @@ def test_a_threshold_is_chosen_and_applied(prefsvm, client, database, tmp_path):
     assert re.match(r"threshold \S+: met, in use now", said)
     assert re.search(r"recall +1\.000", said)
     assert len(client.get(f"/models/{model}/operating-points").json()["items"]) == 1
+    assert re.search(r"recall", prefsvm("threshold", model))
+    prefsvm("threshold", model, "--apply", code=2)
     prefsvm("threshold", model, "--objective", "magic", code=2)
     assert "is deleted" in prefsvm("models", model, "--delete")
     assert client.get(f"/models/{model}").status_code == 404
@@ -259,6 +261,7 @@ def test_a_big_file_that_cannot_be_read(prefsvm, big_file):
     assert "line 62: a row of 1 values; expected 3" in prefsvm("upload", big_file, code=1)
     failed = re.search(r"(up_\w+) .*failed.*a row of 1 values", prefsvm("uploads", "list", "--status", "failed"))
     assert failed is not None
+    assert "a row of 1 values" in prefsvm("uploads", "show", failed[1])
     assert "is deleted" in prefsvm("uploads", "delete", failed[1])
     assert "no upload has this id" in prefsvm("uploads", "delete", failed[1], code=1)
 
@@ -276,6 +279,41 @@ def test_who_has_waited_enough_is_told_that_the_job_goes_on(prefsvm, client, dat
     assert client.get("/jobs").json()["items"][0]["status"] == "queued"
 
 
+def test_batches(prefsvm, client, database, tmp_path):
+    model, dataset = store_model(database, tmp_path), store_dataset(database)["id"]
+    batch = prefsvm("batch", model, dataset).strip()
+    assert re.search(rf"{batch} +queued", prefsvm("batches", "list"))
+    assert "only one that succeeded has a result" in prefsvm("batches", "result", batch, code=1)
+    assert re.search(rf"{batch} +cancelled", prefsvm("batches", "cancel", batch))
+    assert re.search(rf"{batch} +cancelled", prefsvm("batches", "show", batch))
+    result = {"blob_key": "none", "bytes": 1, "sha256": "0", "rows": 3, "labels": {"ham": 1, "spam": 2}, "warnings": []}
+    with database.transaction() as session:
+        job = session.get_one(JobRow, batch)
+        job.status, job.result = "succeeded", result
+    assert "3 rows: 1 ham, 2 spam" in prefsvm("batches", "show", batch)
+    assert "no batch has this id" in prefsvm("batches", "show", "job_0", code=1)
+
+
+def test_how_the_service_does(prefsvm, settings):
+    said = prefsvm("status")
+    assert re.search(r"database +ok", said)
+    assert re.search(r"worker +not ok +no worker listens", said)
+    assert "prefsvm_database_up 1.0" in prefsvm("metrics")
+    with api_client(settings, broker_url="redis://127.0.0.1:1/0") as without_broker:
+        done = CliRunner().invoke(app, ["status", "--url", str(without_broker.base_url)])
+    assert done.exit_code == 1
+    assert re.search(r"broker +not ok +does not answer", done.output)
+    assert "not ready" in done.output
+
+
+def test_a_training_is_tried_without_being_asked_for(prefsvm, client, database):
+    dataset = store_dataset(database)["id"]
+    train = ("train", dataset, "--target", "label", "--objective", "f1", "--positive", "spam", "--dry-run")
+    assert "would be taken: about" in prefsvm(*train, "--include", "age")
+    assert "the data set has no such column" in prefsvm(*train, "--include", "nothing", code=1)
+    assert client.get("/jobs").json()["items"] == []
+
+
 def test_feedback_and_shadows(prefsvm, database, tmp_path):
     first, second = (store_model(database, tmp_path) for _ in range(2))
     prefsvm("aliases", "set", "spam-filter", first)
@@ -289,6 +327,7 @@ def test_feedback_and_shadows(prefsvm, database, tmp_path):
     listed = prefsvm("feedback", "list", "spam-filter")
     assert sent in listed
     assert "1 ham, 1 spam" in listed
+    assert "1 ham, 1 spam" in prefsvm("feedback", "show", sent)
     file.write_text("age;job;right\n39,5;-;ham\n")
     options = ("--label", "right", "--missing", "-", "--decimal", ",")
     assert "note: read with ';'" in prefsvm("feedback", "add", "spam-filter", str(file), *options)

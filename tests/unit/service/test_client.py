@@ -427,12 +427,23 @@ def test_train_says_what_columns_are_and_what_becomes_of_missing_values(prefsvm,
     said = prefsvm("train", "ds_1", "--target", "y", "--objective", "f1", "--exclude", "id", *asked)
     assert (said.exit_code, said.stdout, said.stderr) == (0, "job_1\n", "note: 3 different labels\n")
     assert json.loads(stand_in.bodies[-1])["features"] == {
+        "include": None,
         "exclude": ["id"],
         "kinds": {"zip": "category", "note": "text"},
         "missing": "drop",
         "text": {"words": 2},
     }
     assert prefsvm("train", "ds_1", "--target", "y", "--objective", "f1", "--kind", "zip").exit_code == 2
+
+
+def test_a_mail_is_predicted_as_it_came_in(prefsvm, stand_in, tmp_path):
+    mail = tmp_path / "one.EML"
+    mail.write_bytes(b"Subject: \xe9\r\n\r\nhello\r\n")
+    decided = {"label": "spam", "score": 0.5, "probability": None}
+    stand_in.answers["POST /predict?model=spam%20filter"] = {"predictions": [decided], "warnings": ["odd"]}
+    said = prefsvm("predict", "spam filter", mail)
+    assert (said.exit_code, said.stdout, said.stderr) == (0, "spam 0.5\n", "note: odd\n")
+    assert stand_in.bodies[-1] == mail.read_bytes()
 
 
 def test_predict_sends_what_the_columns_of_the_model_are(prefsvm, stand_in, tmp_path):

@@ -1,0 +1,91 @@
+"""``prefsvm status``, ``metrics`` and ``batches``: how the service does, and what became of batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from service.cli_support import DEFAULT_URL, Url, download, fail, open_client, print_table, short_time
+
+BatchId = Annotated[str, typer.Argument(help="Id of the batch (job_…).")]
+batches_app = typer.Typer(help="Predictions of whole data sets (prefsvm batch).")
+
+
+def status(url: Url = DEFAULT_URL) -> None:
+    """Show whether the service is ready, and each part of it; exit code 1 when it is not."""
+    with open_client(url) as client:
+        found = client.readiness()
+    rows = [(name, "ok" if check["ok"] else "not ok", check["detail"]) for name, check in found["checks"].items()]
+    print_table("", ("part", "", ""), rows)
+    workers = "an unknown number of" if found["workers"] is None else found["workers"]
+    print(f"{workers} workers listen")
+    if not found["ready"]:
+        fail("not ready")
+
+
+def metrics(url: Url = DEFAULT_URL) -> None:
+    """Print the figures of the service, as Prometheus takes them."""
+    with open_client(url) as client:
+        download(client, "/metrics", None)
+
+
+@batches_app.command("list")
+def batches_list(url: Url = DEFAULT_URL) -> None:
+    """List batches, newest first."""
+    with open_client(url) as client:
+        _print_batches(list(client.items("/batches")))
+
+
+@batches_app.command("show")
+def batches_show(batch: BatchId, url: Url = DEFAULT_URL) -> None:
+    """Show how far a batch is, and what came out."""
+    with open_client(url) as client:
+        found = client.get(_path(batch))
+    _print_batches([found])
+    if found["error"]:
+        print(f"{found['error']['code']}: {found['error']['message']}")
+    if found["result"]:
+        labels = ", ".join(f"{rows} {label}" for label, rows in found["result"]["labels"].items())
+        print(f"{found['result']['rows']} rows: {labels}")
+        for warning in found["result"]["warnings"]:
+            print(f"note: {warning}")
+
+
+@batches_app.command("cancel")
+def batches_cancel(batch: BatchId, url: Url = DEFAULT_URL) -> None:
+    """Cancel a batch."""
+    with open_client(url) as client:
+        _print_batches([client.post(f"{_path(batch)}/cancel")])
+
+
+@batches_app.command("result")
+def batches_result(
+    batch: BatchId,
+    out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Take the file of a batch that has succeeded."""
+    with open_client(url) as client:
+        download(client, f"{_path(batch)}/result", out)
+
+
+def _path(batch: str) -> str:
+    return f"/batches/{quote(batch, safe='')}"
+
+
+def _print_batches(found: list[dict[str, Any]]) -> None:
+    rows = [
+        (
+            b["id"],
+            b["status"],
+            f"{b['progress']:.0%}",
+            b["model"],
+            b["dataset"],
+            short_time(b["created_at"]),
+        )
+        for b in found
+    ]
+    print_table("", ("batch", "status", "done", "model", "data set", "created"), rows)
