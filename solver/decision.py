@@ -59,13 +59,13 @@ class DecisionState:
         -------
         float64 array of shape (n,)
         """
-        n = X.shape[0]
-        step = max(1, _BLOCK_ELEMENTS // max(1, len(self.dual_coef)))
+        n, m = X.shape[0], len(self.dual_coef)
         if self.kind == "linear":
             scores = np.asarray(X @ self._weights, dtype=np.float64)
-        elif n <= step:
-            scores = self._columns.block(X) @ self.dual_coef
+        elif n == 1 or n * m <= _BLOCK_ELEMENTS:
+            scores = self._columns.block(X).dot(self.dual_coef)
         else:
+            step = max(1, _BLOCK_ELEMENTS // m)
             scores = np.empty(n)
             for start in range(0, n, step):
                 scores[start : start + step] = self._columns.block(X[start : start + step]) @ self.dual_coef

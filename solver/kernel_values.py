@@ -198,6 +198,8 @@ class KernelColumns:
         ValueError
             If the number of columns is not that of the fixed samples, or a value is not finite.
         """
+        if type(X) is np.ndarray and (one_row := self._one_row(X)) is not None:
+            return one_row
         X = check_matrix("X", X)
         n, d = X.shape
         if d != self._Z.shape[1]:
@@ -212,3 +214,25 @@ class KernelColumns:
             block: FloatArray = rows @ self._exponents
         np.minimum(block, 0.0, out=block)
         return np.exp(block, out=block)
+
+    def _one_row(self, X: FloatArray) -> FloatArray | None:
+        """`block` of one row, with half as many calls of NumPy: these take more time than the arithmetic.
+
+        None if X is anything else than a finite row to which the one product applies.
+        """
+        d = self._Z.shape[1]
+        if self._exponents is None or X.shape != (1, d) or X.dtype != np.float64:
+            return None
+        row = np.empty(d + 2)
+        shifted = row[:d]
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(X[0], self._centre, out=shifted)
+            square = float(shifted.dot(shifted))
+            if not math.isfinite(square):
+                return None
+            row[d] = square
+            row[d + 1] = 1.0
+            block: FloatArray = row.dot(self._exponents)
+        np.minimum(block, 0.0, out=block)
+        np.exp(block, out=block)
+        return block.reshape(1, -1)

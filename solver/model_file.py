@@ -208,11 +208,12 @@ class Model:
     def decide(self, X: NDArray[np.float64] | sparse.csr_array, counts: FeatureCounts) -> Predictions:
         """Label what `feature_matrix` gave; raises `FeatureError` if a score leaves the range of float64."""
         scores = self.decision.decision_function(X)
-        if not np.isfinite(scores).all():
-            row = int(np.flatnonzero(~np.isfinite(scores))[0])
-            raise FeatureError(f"row {row}: the score is beyond the range of float64")
+        values, threshold = scores.tolist(), self.decision.threshold
+        if not math.isfinite(sum(values)):  # a finite sum spares the look at every score
+            for row in np.flatnonzero(~np.isfinite(scores)).tolist():
+                raise FeatureError(f"row {row}: the score is beyond the range of float64")
         negative, positive = map(str, self.classes)
-        labels = [positive if above else negative for above in (scores > self.decision.threshold).tolist()]
+        labels = [positive if value > threshold else negative for value in values]
         probabilities = None if self.decision.probability is None else self.decision.probabilities(scores)
         return Predictions(labels, scores, probabilities, counts.warnings(), counts.unseen)
 

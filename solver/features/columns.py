@@ -59,7 +59,7 @@ class Table:
         return Table({c.name: Column(c.name, c.kind, c.values[rows]) for c in self.columns.values()})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FeatureCounts:
     """What `transform` met that the fitted pipeline had to bridge, by raw column.
 
@@ -93,7 +93,7 @@ class FeatureCounts:
         ):
             for name, n in more.items():
                 mine[name] = mine.get(name, 0) + n
-        object.__setattr__(self, "extra", self.extra + other.extra)
+        self.extra += other.extra
 
     def warnings(self) -> list[str]:
         """The same as sentences for the user."""

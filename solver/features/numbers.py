@@ -85,6 +85,8 @@ class NumberColumns:
             `missing` is filled in.
         """
         if self._in_place:
+            if len(numbers) == 1 and (ordinary := self._ordinary_row(numbers)) is not None:
+                return ordinary
             self._standardise(numbers, counts)
             return numbers
         out = np.empty((len(numbers), self.width))
@@ -93,6 +95,17 @@ class NumberColumns:
         self._standardise(out[:, :n_valued], counts)
         out[:, n_valued:] = ~np.isfinite(numbers[:, self._indicated])
         return out
+
+    def _ordinary_row(self, numbers: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """What `_standardise` makes of one row, or None if a value of it is missing or may be beyond the limit.
+
+        The sum of squares tells that; to look at each value in turn costs as much again as all the rest.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = numbers - self._valued_mean
+            scaled /= self._valued_scale
+            values = scaled[0]
+            return scaled if values.dot(values) < LARGEST_SCORE else None
 
     def _standardise(self, block: NDArray[np.float64], counts: FeatureCounts) -> None:
         """Fill and scale in place."""

@@ -211,6 +211,8 @@ def test_bad_numbers_are_refused_by_place(value: object) -> None:
         table_from_rows([{"age": 1, "job": "a"}, {"age": None, "job": "a"}, {"age": value, "job": "a"}], COLUMNS)
     assert (caught.value.row, caught.value.column) == (2, "age")
     assert "number" in caught.value.expected
+    with pytest.raises(BadValue):
+        table_from_rows([{"age": value, "job": "a"}], COLUMNS)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, ["a"], {}, b"a"])
@@ -255,6 +257,25 @@ def test_rows_give_the_features_of_the_table_that_they_make(kinds: str) -> None:
     np.testing.assert_array_equal(*as_dense)
     one, _, _ = features.transform_rows(rows[:1])
     np.testing.assert_array_equal(one if isinstance(one, np.ndarray) else one.toarray(), as_dense[0][:1])
+
+
+def test_one_row_becomes_what_it_becomes_among_others() -> None:
+    features = TableFeatures().fit(table(numbers("x", 1.0, 2.0, 4.0), numbers("y", -1.0, 0.5, 3.0)))
+    rows = [
+        {"x": 1.5, "y": 2},
+        {"x": None, "y": True},
+        {"x": 1.7e308, "y": -1.7e308},
+        {"x": 10**300, "y": 10**308},
+        {"x": 5e5, "y": 0.1},
+        {"x": 5e7, "y": 0.1},
+    ]
+    X, _, _ = features.transform_rows(rows)
+    assert isinstance(X, np.ndarray)
+    assert np.abs(X).max() == 1e6
+    for row, expected in zip(rows, X, strict=True):
+        alone, counts, _ = features.transform_rows([row])
+        np.testing.assert_array_equal(alone, [expected])
+        assert counts.missing == ({"x": 1} if row["x"] is None else {})
 
 
 def test_rows_with_missing_columns_are_refused_by_name() -> None:
