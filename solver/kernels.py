@@ -155,14 +155,13 @@ class FeatureKernel(_BlockedProducts):
         self.coef0 = float(coef0)
         self.n_samples: int = self.X.shape[0]
         self._centre: FloatArray | None = None
-        if kind == "rbf" and not sp.issparse(self.X) and self.n_samples:
-            self._centre = self.X.mean(axis=0, dtype=np.float64)
-        self._squares = self._shifted_squares()
-        largest = float(np.abs(self.diagonal(np.arange(self.n_samples))).max(initial=0.0))
-        if not largest < 1e30:
-            raise ValueError(
-                f"kernel values reach {largest:.3g}: the {kind} kernel overflows on these features; scale them"
-            )
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with the row
+            if kind == "rbf" and not sp.issparse(self.X) and self.n_samples:
+                self._centre = self.X.mean(axis=0, dtype=np.float64)
+            self._squares = self._shifted_squares()
+            diagonal = self.diagonal(np.arange(self.n_samples))
+        if not (np.isfinite(self._squares).all() and (np.abs(diagonal) < 1e30).all()):
+            raise ValueError(f"the {kind} kernel overflows on these features{self._largest_value()}")
         self._pool: Pool | None = None
         self._small_pool: Pool | None = None
 
@@ -175,6 +174,17 @@ class FeatureKernel(_BlockedProducts):
     def squared_norms(self) -> FloatArray:
         """Squared norm of each sample, after the centre was subtracted; float64."""
         return self._squares
+
+    def _largest_value(self) -> str:
+        """Say where the value lies that is to blame for an overflow, and what helps."""
+        values = self.X.tocoo() if sp.issparse(self.X) else self.X
+        data = values.data if sp.issparse(values) else values.reshape(-1)
+        lower = ", or take a smaller degree or coef0" if self.kind == "poly" else ""
+        if not data.size:
+            return lower
+        at = int(np.argmax(np.abs(data)))
+        row, column = (values.row[at], values.col[at]) if sp.issparse(values) else divmod(at, values.shape[1])
+        return f": row {row} holds {data[at]:.3g} in column {column}; scale them or drop what is no real value{lower}"
 
     def _shifted_squares(self) -> FloatArray:
         if self._centre is None:

@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 
 from solver import parallel
 from solver.arrays import BackendUnavailableError
+from solver.estimators import SVM
 from solver.kernel_pools import DensePool, MostlyZeroPool
 from solver.kernels import AugmentedKernel, FeatureKernel, PrecomputedKernel, kernel_block
 from solver.smo import InfeasibleError, UnboundedError, engines, repair, solve, solve_many
@@ -279,6 +280,18 @@ def test_unscaled_features(scale, sparse):
 def test_overflowing_kernel_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="scale them"):
         FeatureKernel(np.full((3, 2), 1e8), "poly", gamma=1.0, degree=3)
+    with pytest.raises(ValueError, match="overflows on these features, or take a smaller degree or coef0"):
+        FeatureKernel(sp.csr_array((3, 2)), "poly", gamma=1.0, degree=3, coef0=1e20)
+
+
+@pytest.mark.parametrize("kind", ["rbf", "linear", "poly", "sigmoid"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_value_too_large_for_a_kernel_is_named(kind, sparse):
+    """Its square is beyond all numbers, and the mean that it is part of spoils every row."""
+    X, y = two_classes(60, seed=3)
+    X[41, 1] = -1e300
+    with pytest.raises(ValueError, match=r"row 41 holds -1e\+300 in column 1; scale them"):
+        SVM(kernel=kind, gamma=1.0).fit(sp.csr_array(X) if sparse else X, y)
 
 
 @pytest.mark.parametrize("working", [False, True])
