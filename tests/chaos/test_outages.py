@@ -163,6 +163,42 @@ def test_the_broker_emptied_full_frozen_and_back(stack: ChaosStack, capsys: pyte
     assert median(with_broker) <= 1.5 * median(without) + 0.01
 
 
+def test_what_workers_take_from_a_broker_behind_a_black_hole_is_rung_for_again(
+    stack: ChaosStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A doorbell that is popped and does not arrive is in no queue any more, and kombu has no note of it.
+
+    For longer than the 20 s after which kombu doubts its connection. Workers that find themselves deaf end before that.
+    """
+    seconds = 25.0
+    stack.start()
+    dataset = upload(stack)
+    for worker in stack.workers:
+        worker.links["redis"].swallow()
+    for number in range(4):
+        send(stack, dataset, number)
+    with redis.Redis(unix_socket_path=str(stack.folder / "redis.sock")) as broker:
+        wait_for(lambda: broker.llen(QUEUE) < 4, 10)  # at least one is on its way to a worker
+        time.sleep(seconds)
+    assert stack.query("SELECT DISTINCT status FROM jobs") == [("queued",)]
+    for worker in stack.workers:
+        worker.links["redis"].restore()
+    restored = time.monotonic()
+
+    def all_run() -> bool:
+        for worker in stack.workers:
+            worker.start_if_it_ended()
+        return open_jobs(stack) == 0
+
+    wait_for(all_run, 60)
+    with capsys.disabled():
+        print(
+            f"\nall run {time.monotonic() - restored:.1f} s after {seconds:g} s of black hole; "
+            f"ended for being deaf: {sum(worker.unasked_ends for worker in stack.workers)}"
+        )
+    assert stack.query("SELECT status, attempt, count(*) FROM jobs GROUP BY 1, 2") == [("succeeded", 1, 4)]
+
+
 def test_a_forged_doorbell_changes_nothing(stack: ChaosStack) -> None:
     """1,000 random messages in the queue of a running stack."""
     stack.start()
