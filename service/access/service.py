@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from service.access.caller import Caller
 from service.access.errors import Forbidden, KeyNotFound, KeyNotLive, ProjectExists, ProjectNotFound
@@ -20,8 +23,10 @@ from service.access.schemas import (
     Project,
     Usage,
 )
+from service.db import idempotency
 from service.db.session import Database
 from service.db.tables import ApiKeyRow, ProjectRow
+from service.errors import IdempotencyConflict
 from service.identifiers import is_id, new_id
 from service.paging import Cursor, next_cursor
 from service.schemas import Page
@@ -42,13 +47,15 @@ class KeyService:
         self._database = database
         self._system = system
 
-    def create(self, caller: Caller, body: CreateKey) -> NewKey:
+    def create(self, caller: Caller, body: CreateKey, idempotency_key: str | None = None) -> NewKey:
         """Make a key; its text is in this answer and nowhere else.
 
         Raises
         ------
         ProjectNotFound
             If it is for a project that is not there, or not the caller's to manage.
+        IdempotencyConflict
+            If the `Idempotency-Key` came before.
         """
         project_id = caller.project_id if body.project is None else body.project
         expires_at = None
@@ -59,8 +66,11 @@ class KeyService:
             known = is_id(project_id, "prj") and ProjectRepository(session).get(project_id) is not None
             if not known or not (caller.runs_installation or project_id == caller.project_id):
                 raise ProjectNotFound("no project has this id")
+            key = ApiKey.new()
+            if idempotency_key is not None:
+                _claim(session, caller.project_id, "createKey", idempotency_key, body.model_dump(), key)
             scopes = sorted(set(body.scopes))
-            return _add(KeyRepository(session, project_id), project_id, body.name, scopes, expires_at)
+            return _add(KeyRepository(session, project_id), key, project_id, body.name, scopes, expires_at)
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[Key]:
         """Return a page of keys, newest first."""
@@ -72,7 +82,7 @@ class KeyService:
             next_cursor=next_cursor(rows, limit, key=lambda row: row),
         )
 
-    def rotate(self, project_id: str, key_id: str, grace_seconds: float) -> NewKey:
+    def rotate(self, project_id: str, key_id: str, grace_seconds: float, idempotency_key: str | None = None) -> NewKey:
         """Make a key like another one, which then works for `grace_seconds` more.
 
         Raises
@@ -81,19 +91,25 @@ class KeyService:
             If the project has no such key.
         KeyNotLive
             If it was revoked or has expired.
+        IdempotencyConflict
+            If the `Idempotency-Key` came before.
         """
+        key = ApiKey.new()
         with self._database.transaction() as session:
             keys = KeyRepository(session, project_id)
             found = keys.lock(key_id) if is_key_id(key_id) else None
             if found is None:
                 raise KeyNotFound("the project has no key with this id")
+            if idempotency_key is not None:
+                asked = {"key": key_id, "grace_seconds": grace_seconds}
+                _claim(session, project_id, "rotateKey", idempotency_key, asked, key)
             row, live = found
             if not live:
                 raise KeyNotLive("the key was revoked or has expired; make a new one")
             expires_at = None
             if row.expires_at is not None:
                 expires_at = datetime.now(UTC) + (row.expires_at - row.created_at)
-            made = _add(keys, project_id, row.name, row.scopes, expires_at)
+            made = _add(keys, key, project_id, row.name, row.scopes, expires_at)
             keys.expire_within(key_id, grace_seconds)
             return made
 
@@ -119,12 +135,31 @@ class ProjectService:
         self._database = database
         self._system = system
 
-    def create(self, caller: Caller, body: CreateProject) -> Project:
-        """Make a project; raises `Forbidden`, or `ProjectExists` if the name is taken."""
+    def create(self, caller: Caller, body: CreateProject, idempotency_key: str | None = None) -> Project:
+        """Make a project.
+
+        Raises
+        ------
+        Forbidden
+        ProjectExists
+            If the name is taken.
+        IdempotencyConflict
+            If the key came before with another body.
+        """
         _require_operator(caller)
         limits = (body.limits or LimitsBody()).model_dump()
+        project_id = new_id("prj")
         with self._system.transaction() as session:
-            row = ProjectRepository(session).add(new_id("prj"), body.name, limits)
+            projects = ProjectRepository(session)
+            row = None
+            if idempotency_key is not None:
+                digest = idempotency.digest(body.model_dump())
+                made = idempotency.claim(
+                    session, caller.project_id, "createProject", idempotency_key, digest, project_id
+                )
+                if made != project_id:  # nobody can delete a project
+                    row = projects.get(made)
+            row = row or projects.add(project_id, body.name, limits)
         if row is None:
             raise ProjectExists("another project has this name")
         return _project(row)
@@ -172,8 +207,27 @@ class ProjectService:
         return LimitsAnswer(project_id=project_id, limits=Limits(**project.limits), usage=usage)
 
 
-def _add(keys: KeyRepository, project_id: str, name: str, scopes: Sequence[str], expires_at: datetime | None) -> NewKey:
-    key = ApiKey.new()
+def _claim(
+    session: Session, project_id: str, operation: str, idempotency_key: str, request: dict[str, Any], key: ApiKey
+) -> None:
+    """Tie an `Idempotency-Key` to a new key; the text of one that it has made before is nowhere to be had."""
+    digest = idempotency.digest(request)
+    made = idempotency.claim(session, project_id, operation, idempotency_key, digest, key.id)
+    if made != key.id:
+        raise IdempotencyConflict(
+            f"this Idempotency-Key has made the key {made}, which cannot be shown again; revoke that one if nobody has "
+            "it, and use a new Idempotency-Key"
+        )
+
+
+def _add(
+    keys: KeyRepository,
+    key: ApiKey,
+    project_id: str,
+    name: str,
+    scopes: Sequence[str],
+    expires_at: datetime | None,
+) -> NewKey:
     row = keys.add(
         ApiKeyRow(
             id=key.id,

@@ -10,7 +10,7 @@ from service.access.schemas import ChangeProject, CreateKey, CreateProject, Key,
 from service.access.service import KeyService, ProjectService
 from service.api.access import Admin, Reader
 from service.api.json_body import JsonRoute
-from service.api.parameters import CursorText, Limit, problems
+from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.errors import InvalidRequest
 from service.schemas import Page
 
@@ -23,13 +23,15 @@ def keys_router(keys: KeyService) -> APIRouter:
     """Return the routes of keys."""
     router = APIRouter(prefix="/keys", tags=["keys"], route_class=JsonRoute)
 
-    @router.post("", operation_id="createKey", status_code=201, responses=problems(404, 413, 415, 422))
-    def create(caller: Admin, body: CreateKey) -> NewKey:
-        """Make an API key. Its text is in this answer only: it takes no `Idempotency-Key`, as nothing could replay it.
+    @router.post("", operation_id="createKey", status_code=201, responses=problems(404, 409, 413, 415, 422))
+    def create(caller: Admin, body: CreateKey, key: IdempotencyKey = None) -> NewKey:
+        """Make an API key. Its text is in this answer only.
+
+        As nothing can show it again, an `Idempotency-Key` that came before is refused with the id of what it has made.
 
         An admin may make keys with any scopes, for the own project; those of the default project for every project.
         """
-        return keys.create(caller, body)
+        return keys.create(caller, body, key)
 
     @router.get("", operation_id="listKeys", responses=problems(422))
     def list_(caller: Admin, limit: Limit = 20, cursor: CursorText = None) -> Page[Key]:
@@ -37,7 +39,9 @@ def keys_router(keys: KeyService) -> APIRouter:
         return keys.list(caller.project_id, cursor, limit)
 
     @router.post("/{key_id}/rotate", operation_id="rotateKey", status_code=201, responses=problems(404, 409, 422))
-    def rotate(caller: Admin, request: Request, key_id: str, grace_seconds: Grace = 86400) -> NewKey:
+    def rotate(
+        caller: Admin, request: Request, key_id: str, grace_seconds: Grace = 86400, key: IdempotencyKey = None
+    ) -> NewKey:
         """Make a new key with the name, the scopes and the length of life of this one, which ends after a while.
 
         A body, or a parameter that there is not, is refused: a leaked key must not live on because of a slip.
@@ -47,7 +51,7 @@ def keys_router(keys: KeyService) -> APIRouter:
                 raise InvalidRequest("query: the only parameter is grace_seconds")
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             raise InvalidRequest("body: expected none; say ?grace_seconds=… in the query")
-        return keys.rotate(caller.project_id, key_id, grace_seconds)
+        return keys.rotate(caller.project_id, key_id, grace_seconds, key)
 
     @router.delete("/{key_id}", operation_id="revokeKey", status_code=204, responses=problems(404, 422))
     def revoke(caller: Admin, key_id: str) -> Response:
@@ -65,9 +69,9 @@ def projects_router(projects: ProjectService) -> APIRouter:
     @router.post(
         "/projects", operation_id="createProject", status_code=201, responses=problems(403, 409, 413, 415, 422)
     )
-    def create(caller: Admin, body: CreateProject, response: Response) -> Project:
+    def create(caller: Admin, body: CreateProject, response: Response, key: IdempotencyKey = None) -> Project:
         """Make a project; for admins of the default project. Its first key comes from `POST /keys` with `project`."""
-        project = projects.create(caller, body)
+        project = projects.create(caller, body, key)
         response.headers["Location"] = f"/projects/{project.id}"
         return project
 

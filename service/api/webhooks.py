@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
-from service.api.parameters import CursorText, Limit, problems
+from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.schemas import Page
 from service.webhooks.schemas import CreateWebhook, NewWebhook, Webhook, WebhookDelivery
 from service.webhooks.service import WebhookService
@@ -17,15 +17,15 @@ def webhooks_router(webhooks: WebhookService) -> APIRouter:
     router = APIRouter(prefix="/webhooks", tags=["webhooks"], route_class=JsonRoute)
 
     @router.post("", operation_id="createWebhook", status_code=201, responses=problems(409, 413, 415, 422))
-    def create(caller: Writer, body: CreateWebhook) -> NewWebhook:
+    def create(caller: Writer, body: CreateWebhook, key: IdempotencyKey = None) -> NewWebhook:
         """Have an address told whenever a job of the project ends.
 
         It gets `{"type": "job.succeeded", "data": {"id", "status"}}` as a POST, signed after the Standard Webhooks
-        specification with the secret of this answer, which is shown only once. It should answer 2xx within 5 seconds;
-        else the message comes again, eight times in about 30 hours, with the same `webhook-id`. A message may come
-        twice. There is no `Idempotency-Key`, as nothing could show the secret again.
+        specification with the secret of this answer, which only the same `Idempotency-Key` shows again. It should
+        answer 2xx within 5 seconds; else the message comes again, eight times in about 30 hours, with the same
+        `webhook-id`. A message may come twice.
         """
-        return webhooks.create(caller.project_id, body)
+        return webhooks.create(caller.project_id, body, key)
 
     @router.get("", operation_id="listWebhooks", responses=problems(422))
     def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[Webhook]:

@@ -57,7 +57,7 @@ RIGHTS: dict[str, dict[str, str]] = {
     "feedback": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT"},
     "shadow_statistics": {API: ALL, WORKER: "SELECT, INSERT, UPDATE"},
     "shadow_disagreements": {API: ALL},
-    "idempotency_keys": {API: ALL, SYSTEM: "SELECT, DELETE"},
+    "idempotency_keys": {API: ALL, SYSTEM: "SELECT, INSERT, DELETE"},
 }
 """Table to role to rights. What is deleted along with a row, by a foreign key, needs none."""
 

@@ -9,7 +9,6 @@ from sqlalchemy import CursorResult, delete, func, select
 from sqlalchemy.orm import Session
 
 from service.db.tables import ProjectRow, WebhookDeliveryRow, WebhookRow
-from service.identifiers import new_id
 from service.paging import Cursor, page_of
 
 
@@ -20,9 +19,9 @@ class WebhookRepository:
         self._session = session
         self._project_id = project_id
 
-    def add(self, url: str, secret: bytes) -> WebhookRow:
+    def add(self, webhook_id: str, url: str, secret: bytes) -> WebhookRow:
         """Insert a webhook."""
-        row = WebhookRow(id=new_id("wh"), project_id=self._project_id, url=url, secret=secret)
+        row = WebhookRow(id=webhook_id, project_id=self._project_id, url=url, secret=secret)
         self._session.add(row)
         self._session.flush()
         self._session.refresh(row)
@@ -34,6 +33,11 @@ class WebhookRepository:
         self._session.execute(project.with_for_update(key_share=True))
         statement = select(func.count()).select_from(WebhookRow).where(WebhookRow.project_id == self._project_id)
         return self._session.execute(statement).scalar_one()
+
+    def get(self, webhook_id: str) -> WebhookRow | None:
+        """Return a webhook."""
+        statement = select(WebhookRow).where(WebhookRow.project_id == self._project_id, WebhookRow.id == webhook_id)
+        return self._session.scalar(statement)
 
     def exists(self, webhook_id: str) -> bool:
         """Tell whether there is such a webhook."""

@@ -58,7 +58,7 @@ class NewWebhook(Webhook):
         json_schema_extra={"examples": [{**EXAMPLE_WEBHOOK, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}]}
     )
 
-    secret: str = Field(description="Checks the signatures (Standard Webhooks). It is shown here and never again.")
+    secret: str = Field(description="Checks the signatures (Standard Webhooks). No other call shows it.")
 
 
 class WebhookDelivery(Answer):

@@ -372,6 +372,30 @@ def test_rotation(world: World) -> None:
     assert "key" not in shown[new.json()["id"]]
 
 
+def test_creates_that_are_sent_twice_make_one_thing(world: World) -> None:
+    operator = make_tenant(world.database, "", DEFAULT_PROJECT).headers("admin")
+
+    def post(path: str, headers: dict[str, str], body: dict[str, Any] | None = None) -> httpx.Response:
+        return world.client.post(path, json=body, headers=headers | {"Idempotency-Key": "once"})
+
+    project = post("/projects", operator, {"name": "mail"})
+    again = post("/projects", operator, {"name": "mail"})
+    assert (again.status_code, again.content) == (project.status_code, project.content) == (201, project.content)
+    assert again.headers["location"] == project.headers["location"]
+    assert post("/projects", operator, {"name": "other"}).status_code == 409
+    # Nobody can show the text of a key again: who lost the answer learns which one to revoke.
+    for admin in (operator, world.ours.headers("admin")):
+        made = post("/keys", admin, {"name": "mail", "scopes": ["read"]}).json()["id"]
+        refused = post("/keys", admin, {"name": "mail", "scopes": ["read"]})
+        assert (refused.status_code, refused.json()["type"]) == (409, "urn:prefsvm:problem:idempotency-conflict")
+        assert made in refused.json()["detail"]
+        rotated = post(f"/keys/{made}/rotate", admin).json()["id"]
+        assert rotated in post(f"/keys/{made}/rotate", admin).json()["detail"]
+        assert {made, rotated} <= {key["id"] for key in world.client.get("/keys", headers=admin).json()["items"]}
+        names = [key["name"] for key in world.client.get("/keys", headers=admin).json()["items"]]
+        assert names.count("mail") == 2
+
+
 def test_an_admin_of_a_project_makes_no_keys_for_others(world: World) -> None:
     body = {"name": "a", "scopes": ["read"], "project": DEFAULT_PROJECT}
     assert world.client.post("/keys", json=body, headers=world.ours.headers("admin")).status_code == 404

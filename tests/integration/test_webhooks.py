@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_support import api_client, counts, store_dataset, train_body
+from api_support import api_client, counts, problem, store_dataset, train_body
 from database_roles import as_role
 from sqlalchemy.orm import Session
 from standardwebhooks import Webhook
@@ -183,6 +183,21 @@ NO_GOOD = [
     "https://example.com\\@127.0.0.1/", "https://example.com:99999/", "https://exa\tmple.com/", "https://[::1/",
     "https://example.com/ä", "file:///etc/passwd", "gopher://127.0.0.1:6379/_FLUSHALL", "https://." , "x" * 3000,
 ]  # fmt: skip
+
+
+def test_a_webhook_that_is_asked_for_twice_is_one(settings: Settings, database: Database) -> None:
+    once = {"Idempotency-Key": "once"}
+    with api_client(settings) as client:
+        made, again = (client.post("/webhooks", json={"url": "https://example.com/"}, headers=once) for _ in range(2))
+        assert (again.status_code, again.json()) == (201, made.json())
+        assert len(client.get("/webhooks").json()["items"]) == 1
+        problem(
+            client.post("/webhooks", json={"url": "https://example.org/"}, headers=once), 409, "idempotency-conflict"
+        )
+        client.delete(f"/webhooks/{made.json()['id']}")
+        problem(
+            client.post("/webhooks", json={"url": "https://example.com/"}, headers=once), 409, "idempotency-conflict"
+        )
 
 
 def test_addresses_that_are_not_public_are_refused(settings: Settings, database: Database) -> None:
