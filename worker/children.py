@@ -125,7 +125,7 @@ class Child:
             raise ChildGoneError from error
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             raise ChildGoneError
-        if message["type"] == "started":
+        if message["type"] == "started" and self._pid is None:  # Later ones, which may be lies, name nobody to kill.
             self._pid = int(message["pid"])
         return message
 

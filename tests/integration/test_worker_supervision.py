@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -210,6 +211,22 @@ def test_the_whole_group_dies(bench: Bench, tmp_path: Path) -> None:
     thread.join(20)
     # It was an orphan when its parent died: the worker has reaped it, too.
     assert not Path(f"/proc/{pid_file.read_text()}").exists()
+
+
+def test_a_child_cannot_have_another_process_killed_in_its_place(bench: Bench, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        try:
+            job_id = bench.enqueue("says that it is another", pid=stranger.pid, note=str(note))
+            thread, endings = bench.in_thread(job_id)
+            wait_for(lambda: note.exists() and note.read_text().endswith("\n"))
+            bench.cancel(job_id, keep_best=False)
+            thread.join(20)
+            assert endings == ["cancelled"]
+            assert not Path(f"/proc/{note.read_text().split()[0]}").exists()
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
 
 
 def test_heartbeats_keep_a_job_that_is_longer_than_its_lease(open_bench: Callable[..., Bench]) -> None:
