@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.access.authenticator import Authenticator
 from service.access.caller import Caller
 from service.access.errors import HostNotAllowed, OriginNotAllowed
-from service.api.problem import database_away, problem_response
+from service.api.problem import as_called, database_away, problem_response
 from service.db.session import AWAY, acting_for
 from service.errors import Problem
 
@@ -53,10 +53,10 @@ class Gate:
         try:
             caller = await self._admit(scope)
         except Problem as problem:
-            await problem_response(problem)(scope, receive, send)
+            await as_called(scope, problem_response(problem))(scope, receive, send)
             return
         except AWAY as error:
-            await database_away(error)(scope, receive, send)
+            await as_called(scope, database_away(error))(scope, receive, send)
             return
         if caller is None:
             await self.app(scope, receive, send)

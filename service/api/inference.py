@@ -14,7 +14,7 @@ from starlette.requests import Request as StarletteRequest
 
 from service.api.access import Reader
 from service.api.json_body import JsonRoute, declared_length
-from service.api.problem import invalid_request
+from service.api.problem import INFERENCE_PATH, invalid_request
 from service.errors import InvalidRequest, Problem
 from service.models.errors import ModelNotFound
 from service.predictions.service import PredictionService, ReadyModel, decide
@@ -97,7 +97,7 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
 
             return guarded
 
-    router = APIRouter(prefix="/v2", tags=["open inference protocol"], route_class=InferenceRoute)
+    router = APIRouter(prefix=INFERENCE_PATH, tags=["open inference protocol"], route_class=InferenceRoute)
 
     @router.get("/health/live", operation_id="getServerLive")
     async def live() -> Live:

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
 from service.api.logs import request_id
 from service.db.session import AWAY, is_disk_full, trouble_of
@@ -21,6 +22,7 @@ from service.errors import FieldError, InvalidRequest, NotFound, Problem, Storag
 logger = logging.getLogger("prefsvm.api")
 
 MEDIA_TYPE = "application/problem+json"
+INFERENCE_PATH = "/v2"
 TYPE_PREFIX = "urn:prefsvm:problem:"
 MAX_FIELD_ERRORS = 20
 MAX_FIELD_LENGTH = 120
@@ -144,10 +146,21 @@ def add_handlers(app: FastAPI) -> None:
         app.add_exception_handler(error, _on_error)
 
 
-def _on_error(_: Request, error: Exception) -> Response:
+def _on_error(request: Request, error: Exception) -> Response:
     response = error_response(error)
     assert response is not None  # noqa: S101 (registered for these types)
-    return response
+    return as_called(request.scope, response)
+
+
+def as_called(scope: Scope, response: Response) -> Response:
+    """Return a problem with a member ``error``, too, for callers of the Open Inference Protocol, who look for that."""
+    path: str = scope["path"]
+    if not (path == INFERENCE_PATH or path.startswith(f"{INFERENCE_PATH}/")) or response.media_type != MEDIA_TYPE:
+        return response
+    body = orjson.loads(response.body)
+    headers = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
+    content = orjson.dumps(body | {"error": body["detail"]})
+    return Response(content, status_code=response.status_code, headers=headers, media_type=MEDIA_TYPE)
 
 
 def error_response(error: Exception) -> Response | None:

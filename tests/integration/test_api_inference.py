@@ -180,3 +180,20 @@ def test_errors_beside_the_tensors(client: httpx.Client, database: Database, tmp
     checked(client.post(path, content=b"{}", headers={"Content-Type": "text/plain"}), ERROR, 415)
     many = [{"name": "age", "shape": [10_001], "datatype": "FP64", "data": [1] * 10_001}]
     assert "10000 rows" in checked(client.post(path, json={"inputs": many}), ERROR, 400)["error"]
+
+
+def test_errors_in_front_of_the_protocol_have_its_member_too(client: httpx.Client) -> None:
+    wrong_key = {"Authorization": "Bearer pfs_none"}
+    for method, path, headers, status in (
+        ("GET", "/v2", wrong_key, 401),
+        ("POST", "/v2/models/spam/infer", wrong_key, 401),
+        ("GET", "/v2/nothing", {}, 404),
+        ("DELETE", "/v2/models/spam", {}, 405),
+    ):
+        answer = client.request(method, path, headers=headers)
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["error"] == answer.json()["detail"]
+    assert "GET" in answer.headers["allow"]
+    for elsewhere in ("/v2x", "/models/mdl_0"):
+        assert "error" not in client.get(elsewhere).json()
