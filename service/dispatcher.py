@@ -281,17 +281,19 @@ class Dispatcher:
 
         If there are none, for parts of running jobs, as many as workers are idle.
         """
+        outstanding = self._doorbells.outstanding()
+        room = self._most_outstanding - outstanding
+        if room <= 0:
+            return 0  # Jobs wait, so that there is nobody to help with parts, either.
         with self._database.transaction() as session:
             due = self._jobs.due_for_dispatch(session, self._most_outstanding)
             parts = [] if due else self._parts.due_for_dispatch(session)
         if parts:
             self._dispatch_parts(parts)
+        # What was rung for and not heard is still in the broker, unless that is empty.
+        due = [bell for bell in due if outstanding == 0 or not bell.unheard][:room]
         if not due:
             return 0
-        outstanding = self._doorbells.outstanding()
-        # What was rung for and not heard is still in the broker, unless that is empty.
-        due = [bell for bell in due if outstanding == 0 or not bell.unheard]
-        due = due[: max(0, self._most_outstanding - outstanding)]
         rung = 0
         try:
             for bell in due:

@@ -106,6 +106,8 @@ class LeaseKeeper:
             self._wake.wait(poll)
             self._wake.clear()
             last = self._stop.is_set()
+            if last and self._progress is None and time.monotonic() < self._next_heartbeat:
+                return
             try:
                 self._talk()
             except (DBAPIError, PoolTimeoutError) as error:
@@ -121,20 +123,22 @@ class LeaseKeeper:
     def _talk(self) -> None:
         """One transaction: heartbeat if due, progress if any, and the wishes of others."""
         with self._lock:
-            progress, events = self._progress, self._events
-            self._events = []
+            progress, events = self._progress, []
+            if progress is not None:
+                events, self._events = self._events, []
         sent = time.monotonic()
         try:
             with self._database.transaction() as session:
-                if sent >= self._next_heartbeat:
+                renewed = sent >= self._next_heartbeat
+                if renewed:
                     fault("before_heartbeat")
                     signals = self._jobs.heartbeat(session, self._claim)
-                    renewed = True
+                    if signals is not None and progress is not None:
+                        self._jobs.record_progress(session, self._claim, *progress, events)
+                elif progress is not None:
+                    signals = self._jobs.record_progress(session, self._claim, *progress, events)
                 else:
                     signals = self._jobs.signals(session, self._claim)
-                    renewed = False
-                if signals is not None and progress is not None:
-                    self._jobs.record_progress(session, self._claim, *progress, events)
         except BaseException:
             with self._lock:
                 self._events = events + self._events

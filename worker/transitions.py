@@ -25,8 +25,8 @@ class Transitions(Protocol):
 
     def record_progress(
         self, session: Session, claim: Any, phase: str, progress: float, events: Sequence[Event] = ()
-    ) -> bool:
-        """Write how far the work is."""
+    ) -> Signals | None:
+        """Write how far the work is; answers as `heartbeat` does."""
 
     def finish_failed(self, session: Session, claim: Any, error: dict[str, Any]) -> bool:
         """End the work for a reason that another attempt would not change."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -138,11 +138,20 @@ class QuotaRepository:
 
     Where there is a limit the checks lock the row of the project: of two transactions that would both still fit, the
     second waits for the first to end and then counts what that has added.
+
+    Parameters
+    ----------
+    session : Session
+    project_id : str
+    limits : mapping, optional
+        Those of the project, where this transaction has read them; otherwise they are read when first needed.
     """
 
-    def __init__(self, session: Session, project_id: str) -> None:
+    def __init__(self, session: Session, project_id: str, limits: Mapping[str, Any] | None = None) -> None:
         self._session = session
         self._project_id = project_id
+        self._limits = limits
+        self._is_locked = False
 
     def queued_jobs(self) -> int:
         """Count the jobs that wait."""
@@ -206,9 +215,12 @@ class QuotaRepository:
 
     def _locked_limit(self, name: str) -> int | None:
         statement = select(ProjectRow.limits).where(ProjectRow.id == self._project_id)
-        limit: int | None = self._session.execute(statement).scalar_one().get(name)
-        if limit is not None:
+        if self._limits is None:
+            self._limits = self._session.execute(statement).scalar_one()
+        limit: int | None = self._limits.get(name)
+        if limit is not None and not self._is_locked:
             self._session.execute(statement.with_for_update(key_share=True))
+            self._is_locked = True
         return limit
 
     def _count_jobs(self, status: str) -> int:

@@ -37,7 +37,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, LiteralString, cast
 
-from sqlalchemy import CursorResult, Update, and_, extract, func, insert, not_, or_, select, text, update
+from sqlalchemy import CursorResult, Update, and_, extract, func, insert, not_, or_, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -155,13 +155,12 @@ class Reconciled:
     cancelled: list[str] = field(default_factory=list)
 
 
-def _notify(session: Session) -> None:
-    """Wake the dispatcher when this transaction commits."""
-    session.execute(text(f"NOTIFY {CHANNEL}"))
-
-
-def _add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]) -> None:
-    session.execute(insert(JobEventRow).values(job_id=job_id, attempt=attempt, kind=kind, data=data))
+def _add_event(
+    session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any], *, wake: bool = False
+) -> None:
+    """Write an event; with `wake` the dispatcher is woken, too, when this transaction commits."""
+    event = insert(JobEventRow).values(job_id=job_id, attempt=attempt, kind=kind, data=data)
+    session.execute(event.returning(func.pg_notify(CHANNEL, "")) if wake else event)
     if kind == "finished":
         announce_end(session, job_id, data["status"])
 
@@ -201,9 +200,11 @@ class JobLifecycle:
     @staticmethod
     def _held(claim: Claim) -> Update:
         """Return the fenced UPDATE that all writes of a worker are made of."""
-        return update(JobRow).where(
+        held = update(JobRow).where(
             JobRow.id == claim.job_id, JobRow.attempt == claim.attempt, JobRow.status == "running"
         )
+        # No session has loaded the row: to look for it there would cost as much as to send the statement.
+        return held.execution_options(synchronize_session=False)
 
     # ------------------------------------------------------------------------------------------- for the worker
 
@@ -216,8 +217,17 @@ class JobLifecycle:
             None if the job is not to be had: unknown, finished, cancelled, or held by somebody else; or if as many jobs
             of its project run as may. Then the dispatcher rings again when one of them has ended.
         """
-        project_id = session.scalar(select(JobRow.project_id).where(JobRow.id == job_id))
-        if project_id is not None and not QuotaRepository(session, project_id).make_room_to_run():
+        found = session.execute(
+            select(ProjectRow.id, ProjectRow.limits, DatasetRow.id, DatasetRow.layout, DatasetRow.columnar_key)
+            .select_from(JobRow)
+            .join(ProjectRow, ProjectRow.id == JobRow.project_id)
+            .outerjoin(DatasetRow, DatasetRow.id == JobRow.dataset_id)
+            .where(JobRow.id == job_id)
+        ).one_or_none()
+        if found is None:
+            return None
+        project_id, limits, *dataset = found
+        if not QuotaRepository(session, project_id, limits).make_room_to_run():
             unrung = update(JobRow).where(JobRow.id == job_id, JobRow.status == "queued").values(dispatched_at=None)
             session.execute(unrung)
             return None
@@ -241,18 +251,13 @@ class JobLifecycle:
                 JobRow.attempt,
                 JobRow.request,
                 JobRow.max_seconds,
-                JobRow.dataset_id,
                 JobRow.kind,
-                JobRow.project_id,
                 JobRow.feedback_until,
                 extract("epoch", self.now - JobRow.created_at).label("queue_seconds"),
             )
         ).one_or_none()
         if row is None:
             return None
-        dataset = session.execute(
-            select(DatasetRow.id, DatasetRow.layout, DatasetRow.columnar_key).where(DatasetRow.id == row.dataset_id)
-        ).one_or_none()
         _add_event(session, job_id, row.attempt, "started", {})
         return Claim(
             job_id=job_id,
@@ -260,9 +265,9 @@ class JobLifecycle:
             request=row.request,
             max_seconds=row.max_seconds,
             queue_seconds=float(row.queue_seconds),
-            dataset=None if dataset is None else Dataset(*dataset),
+            dataset=None if dataset[0] is None else Dataset(*dataset),
             kind=row.kind,
-            project_id=row.project_id,
+            project_id=project_id,
             feedback_until=row.feedback_until,
         )
 
@@ -286,10 +291,15 @@ class JobLifecycle:
 
     def record_progress(
         self, session: Session, claim: Claim, phase: str, progress: float, events: Sequence[Event] = ()
-    ) -> bool:
-        """Write phase, progress (0 to 1) and events of the running attempt. Returns whether the job is still held."""
-        if not _changed(session, self._held(claim).values(phase=phase, progress=progress)):
-            return False
+    ) -> Signals | None:
+        """Write phase, progress (0 to 1) and events of the running attempt; answers as `heartbeat` does."""
+        row = session.execute(
+            self._held(claim)
+            .values(phase=phase, progress=progress)
+            .returning(JobRow.cancel_requested_at, JobRow.cancel_keep_best)
+        ).one_or_none()
+        if row is None:
+            return None
         if events:
             now = time.monotonic()
             rows = [
@@ -304,7 +314,7 @@ class JobLifecycle:
                 for event in events
             ]
             session.execute(insert(JobEventRow).values(rows))
-        return True
+        return Signals(row.cancel_requested_at is not None, row.cancel_keep_best)
 
     def finish_succeeded(self, session: Session, claim: Claim, model: FinishedModel) -> bool:
         """End the job with a model: row, chunks, alias and event in this one transaction.
@@ -362,8 +372,9 @@ class JobLifecycle:
         alias = claim.request.get("alias")
         if alias is not None:
             AliasRepository(session, row.project_id).put(alias, model.id)
-        _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded", "model_id": model.id})
-        _notify(session)
+        _add_event(
+            session, claim.job_id, claim.attempt, "finished", {"status": "succeeded", "model_id": model.id}, wake=True
+        )
         fault("finish_before_commit")
         return True
 
@@ -391,8 +402,7 @@ class JobLifecycle:
         if not _changed(session, ended):
             return self._ended(session, claim, "succeeded")
         once()
-        _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded"})
-        _notify(session)
+        _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded"}, wake=True)
         return True
 
     def finish_failed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
@@ -438,8 +448,7 @@ class JobLifecycle:
             .returning(JobRow.attempt)
         ).one_or_none()
         if requeued is not None:
-            _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error})
-            _notify(session)
+            _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error}, wake=True)
             return True
         cancelled = session.execute(
             select(JobRow.id).where(JobRow.id == claim.job_id, JobRow.cancel_requested_at.is_not(None))
@@ -471,8 +480,7 @@ class JobLifecycle:
         if not _changed(session, released):
             return False
         reason_data = {"code": "released", "message": reason}
-        _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": reason_data})
-        _notify(session)
+        _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": reason_data}, wake=True)
         return True
 
     def _finish(self, session: Session, claim: Claim, status: str, error: dict[str, Any] | None) -> bool:
@@ -485,8 +493,8 @@ class JobLifecycle:
             claim.attempt,
             "finished",
             {"status": status} if error is None else {"status": status, "error": error},
+            wake=True,
         )
-        _notify(session)
         return True
 
     @staticmethod

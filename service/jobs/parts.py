@@ -343,10 +343,10 @@ class PartLifecycle:
 
     def record_progress(
         self, session: Session, claim: PartClaim, phase: str, progress: float, events: Sequence[Event] = ()
-    ) -> bool:
-        """Write nothing: the job's own worker says how far that is. Returns whether the part is still held."""
+    ) -> Signals | None:
+        """Write nothing: the job's own worker says how far that is. Answers as `signals` does."""
         del phase, progress, events
-        return self.signals(session, claim) is not None
+        return self.signals(session, claim)
 
     def finish_part(self, session: Session, claim: PartClaim, result: bytes) -> bool:
         """Store the result of a part. Returns False if it was lost and nothing was written."""

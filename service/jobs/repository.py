@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Text, and_, func, literal, select, update
+from sqlalchemy import BigInteger, Text, and_, func, insert, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -24,12 +24,12 @@ class JobRepository:
 
     def enqueue(self, job: JobRow) -> JobRow:
         """Insert a queued job with its first event, and wake the dispatcher when the transaction commits."""
-        self._session.add(job)
-        self._session.flush()
-        self._session.add(JobEventRow(job_id=job.id, attempt=0, kind="queued", data={}))
-        self._session.execute(select(func.pg_notify(CHANNEL, "")))
-        self._session.refresh(job)
-        return job
+        # Returned as the database has it: whoever asks twice gets the same bytes.
+        given = {name: value for name, value in vars(job).items() if name in JobRow.__table__.columns}
+        row = self._session.scalars(insert(JobRow).values(given).returning(JobRow)).one()
+        queued = insert(JobEventRow).values(job_id=row.id, attempt=0, kind="queued", data={})
+        self._session.execute(queued.returning(func.pg_notify(CHANNEL, "")))
+        return row
 
     def get(self, job_id: str) -> tuple[JobRow, str | None] | None:
         """Return a job and the id of the model that it made."""
