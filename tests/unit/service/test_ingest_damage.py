@@ -54,7 +54,7 @@ def test_a_little_damage_to_every_format() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("format", damage_runner.WHOLE)
 def test_much_damage(format: str) -> None:
-    count = 1500
+    count = 2000
     found, mib = outcomes(format, count)
     print(format, dict(found), f"{mib} MiB")
     assert found.total() == count

@@ -492,11 +492,7 @@ def still_works(content: bytes, data: Table | MatrixData) -> None:
 MATRIX = matrix_model()[1]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
-@given(st.data())
-def test_random_damage_is_refused_or_harmless(
-    good: bytes, good_csr: bytes, good_text: bytes, data: st.DataObject
-) -> None:
+def damage(good: bytes, good_csr: bytes, good_text: bytes, data: st.DataObject) -> None:
     rows: Table | MatrixData
     whole, rows = [(good, TABLE), (good_csr, MATRIX), (good_text, TEXT_TABLE)][data.draw(st.integers(0, 2))]
     content = bytearray(whole)
@@ -518,6 +514,23 @@ def test_random_damage_is_refused_or_harmless(
             )
             content[place] = data.draw(st.integers(0, 255))
     still_works(bytes(content), rows)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@given(st.data())
+def test_random_damage_is_refused_or_harmless(
+    good: bytes, good_csr: bytes, good_text: bytes, data: st.DataObject
+) -> None:
+    damage(good, good_csr, good_text, data)
+
+
+@pytest.mark.fuzz
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=3000)
+@given(st.data())
+def test_much_random_damage_is_refused_or_harmless(
+    good: bytes, good_csr: bytes, good_text: bytes, data: st.DataObject
+) -> None:
+    damage(good, good_csr, good_text, data)
 
 
 def test_every_truncation_is_refused(good_csr: bytes) -> None:
