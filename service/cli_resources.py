@@ -93,14 +93,17 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _print_dataset(dataset: dict[str, Any]) -> None:
-    rows = [
-        (c["name"], c["kind"], c["missing"], _shown(c.get("distinct")), _shown(c.get("min")), _shown(c.get("max")))
-        for c in dataset["columns"]
-    ]
+    rows = [(c["name"], c["kind"], c["missing"], _shown(c.get("distinct")), *_bounds(c)) for c in dataset["columns"]]
     title = f"{dataset['id']}  {dataset['name']}  {dataset['rows']} rows"
     print_table(title, ("column", "kind", "missing", "distinct", "min", "max"), rows)
     for warning in dataset["warnings"]:
         print(f"note: {warning}")
+
+
+def _bounds(column: dict[str, Any]) -> tuple[object, object]:
+    dates = column.get("earliest"), column.get("latest")
+    low, high = dates if dates[0] is not None else (column.get("min"), column.get("max"))
+    return _shown(low), _shown(high)
 
 
 def _shown(value: object) -> object:

@@ -20,8 +20,8 @@ def status(url: Url = DEFAULT_URL) -> None:
         found = client.readiness()
     rows = [(name, "ok" if check["ok"] else "not ok", check["detail"]) for name, check in found["checks"].items()]
     print_table("", ("part", "", ""), rows)
-    workers = "an unknown number of" if found["workers"] is None else found["workers"]
-    print(f"{workers} workers listen")
+    if found["workers"] is not None:
+        print(f"workers that listen: {found['workers']}")
     if not found["ready"]:
         fail("not ready")
 

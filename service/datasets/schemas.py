@@ -51,6 +51,12 @@ class Column(Answer):
     )
     min: float | None = None
     max: float | None = None
+    earliest: str | None = Field(
+        default=None,
+        description="First of the dates, as it is written; of more than 1000 different ones only where the year comes "
+        "first.",
+    )
+    latest: str | None = Field(default=None, description="Last of the dates.")
     constant: bool = Field(default=False, description="Whether all rows have the same value, or none.")
     leading_zeros: bool = Field(default=False, description="Whether texts such as `01234` occur.")
 

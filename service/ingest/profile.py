@@ -29,6 +29,9 @@ class ColumnProfile:
         How many rows have each value, if there are at most 20 different ones; numbers in their shortest form.
     min, max : float, optional
         Of the numbers that are there.
+    earliest, latest : str, optional
+        Of the dates that are there, as they are written. Where there are more than 1000 different ones, only of those
+        that begin with the year.
     constant : bool
         One value in all rows ("missing" counts as a value).
     leading_zeros : bool
@@ -47,6 +50,8 @@ class ColumnProfile:
     values: dict[str, int] | None = None
     min: float | None = None
     max: float | None = None
+    earliest: str | None = None
+    latest: str | None = None
     constant: bool | None = None
     leading_zeros: bool | None = None
     plus_minus_one: bool | None = None

@@ -47,6 +47,8 @@ class _Column(_Strict):
     min: Finite | None = None
     max: Finite | None = None
     constant: bool | None = None
+    earliest: Listed | None = None
+    latest: Listed | None = None
     leading_zeros: bool | None = None
     plus_minus_one: bool | None = None
     count: Count | None = None

@@ -26,6 +26,7 @@ MOST_CLASSES = 2
 SAMPLED_CHARACTERS = 1000
 """Of a text, that are looked at for words."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_LIKE_ISO = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
 _LIKE_A_DATE = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
@@ -50,6 +51,8 @@ class ColumnStatistics:
         self._min = math.inf
         self._max = -math.inf
         self._leading_zeros = False
+        self._text_bounds: list[str] | None = None
+        """First and last text in the order of the alphabet, which is that of ISO dates; empty where they are none."""
         self._next_row: float | None = None
         self._numbers_rows = True
 
@@ -67,6 +70,7 @@ class ColumnStatistics:
         if not self._is_number:
             self._leading_zeros = self._leading_zeros or has_leading_zeros(array)
             self.outer_blanks = self.outer_blanks or has_outer_blanks(array)
+            self._note_bounds_of_texts(array)
         elif array.null_count < len(array):
             bounds = pc.min_max(array).as_py()
             self._min = min(self._min, bounds["min"])
@@ -104,6 +108,12 @@ class ColumnStatistics:
         lowered = {text.lower() for text in self._counts}
         return lowered <= {"true", "false"} and len(lowered) < len(self._counts)
 
+    def _note_bounds_of_texts(self, array: pa.Array) -> None:
+        if array.null_count == len(array) or self._text_bounds == []:
+            return
+        bounds = [*(self._text_bounds or ()), *pc.min_max(array).as_py().values()]
+        self._text_bounds = [min(bounds), max(bounds)] if _LIKE_ISO.match(min(bounds)) else []
+
     def _count_values(self, array: pa.Array) -> None:
         assert self._counts is not None  # noqa: S101 (the caller has looked)
         found = pc.value_counts(array.drop_null())
@@ -137,19 +147,31 @@ class ColumnStatistics:
         elif self._values is not None:
             self._sample = self._values.to_pylist()
         has_bounds = self._min <= self._max
+        kind = "number" if self._is_number else kind or self._guessed_kind()
+        earliest, latest = (self._date_range() if kind == "date" else None) or (None, None)
         return ColumnProfile(
             name=self.name,
-            kind="number" if self._is_number else kind or self._guessed_kind(),
+            kind=kind,
             missing=self._missing,
             distinct=self._distinct,
             distinct_capped=True if self._distinct == MAX_DISTINCT else None,
             values=self._listed_values(),
             min=self._min if has_bounds else None,
             max=self._max if has_bounds else None,
+            earliest=earliest,
+            latest=latest,
             constant=self._distinct + (self._missing > 0) <= 1,
             leading_zeros=None if self._is_number else self._leading_zeros,
             plus_minus_one=True if not self._is_number and set(self._sample) == {"-1", "+1"} else None,
         )
+
+    def _date_range(self) -> tuple[str, str] | None:
+        from solver.features.dates import date_range  # as in `_guessed_kind`
+
+        known = self._sample if self._distinct < MAX_DISTINCT else self._text_bounds
+        found = date_range(known) if known else None
+        # Fractions of a second may have any number of digits.
+        return found if found and len(max(found, key=len)) <= MAX_LISTED_CHARACTERS else None
 
     def short_years(self) -> str | None:
         """Say how years of two digits are read, if all texts may be dates with such; known after `profile`.

@@ -83,6 +83,21 @@ def may_have_short_years(values: Sequence[str]) -> bool:
     return likely and bool(_formats_of_all(values, [each for each in FORMATS if _is_short(each)]))
 
 
+def date_range(values: Sequence[str]) -> tuple[str, str] | None:
+    """The earliest and the latest of texts as they are written; None if they are not dates of one format.
+
+    Parameters
+    ----------
+    values : sequence of str
+        Different texts, at least one.
+    """
+    possible = _formats_of_all(values, FORMATS)
+    if len(possible) != 1:
+        return None
+    dated = [(time, text) for text in values if (time := _reader(possible[0])(text)) is not None]
+    return min(dated)[1].strip(), max(dated)[1].strip()
+
+
 def _is_short(date_format: str) -> bool:
     return "%y" in date_format
 

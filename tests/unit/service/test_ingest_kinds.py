@@ -33,6 +33,30 @@ def test_years_of_two_digits_are_said() -> None:
     assert Read(data.replace(b".11.26", b".11.2026"), "csv").warnings == []
 
 
+def test_the_range_of_dates_is_said_as_they_are_written() -> None:
+    days = [(year, month, day) for day in range(1, 29) for month in range(1, 13) for year in (2024, 2023, 2025)]
+    forms = {
+        "iso": "{0}-{1:02}-{2:02}", "hour": "{0}-{1:02}-{2:02}T{1:02}:30", "german": "{2}.{1}.{0}", "word": "w{0}{1}",
+    }  # fmt: skip
+    names = ",".join(forms)
+
+    def ranges(rows: list[tuple[int, int, int]]) -> dict[str, tuple[str | None, str | None]]:
+        lines = "".join(",".join(form.format(*row) for form in forms.values()) + "\n" for row in rows)
+        columns = Read(f"{names}\n,,,\n{lines}".encode(), "csv").columns
+        return {name: (columns[name].get("earliest"), columns[name].get("latest")) for name in forms}
+
+    long = Read(f"day,n\n2026-01-01T10:00:00.{'0' * 300},1\n2026-01-02,2\n".encode(), "csv").columns["day"]
+    assert (long["kind"], long.get("earliest")) == ("date", None)
+    few = ranges(days[:900])
+    assert few["word"] == (None, None)
+    assert few["german"] == ("1.1.2023", "25.12.2025")
+    # Of more than a thousand only where the order of the texts is the order of time.
+    assert ranges(days) == {
+        "iso": ("2023-01-01", "2025-12-28"), "hour": ("2023-01-01T01:30", "2025-12-28T12:30"),
+        "german": (None, None), "word": (None, None),
+    }  # fmt: skip
+
+
 def test_kinds_that_are_set_are_handed_on() -> None:
     kinds = {"zip": "category", "note": "text", "day": "date"}
     read = Read(b"zip,note,day,n\n10115,x,1.2.2026,1\n", "csv", {"columns": kinds})
