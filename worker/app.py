@@ -12,7 +12,9 @@ from worker import transport
 from worker.fairness import SlotBell
 
 
-def create_app(settings: Settings, run: Callable[[str], object], run_part: Callable[[str], object]) -> Celery:
+def create_app(
+    settings: Settings, run: Callable[[str], object], run_part: Callable[[str], object], bell: SlotBell
+) -> Celery:
     """Return the Celery application of a worker.
 
     Parameters
@@ -24,6 +26,8 @@ def create_app(settings: Settings, run: Callable[[str], object], run_part: Calla
         doorbells are lost, doubled, late and forged.
     run_part : callable
         The same for the id of a part of a job that another worker runs.
+    bell : SlotBell
+        Wakes the event loop of the worker.
     """
     if settings.broker_url is None:
         raise ValueError("PREFSVM_BROKER_URL must be set")
@@ -35,7 +39,6 @@ def create_app(settings: Settings, run: Callable[[str], object], run_part: Calla
         worker_pool="threads",
         worker_disable_prefetch=True,
     )
-    bell = SlotBell()
     app.steps["consumer"].add(bell.consumer_step())
 
     def add_task(name: str, work: Callable[[str], object]) -> None:

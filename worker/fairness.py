@@ -16,7 +16,7 @@ LET_GO_SECONDS = (0.003, 0.03)
 
 
 class SlotBell:
-    """A pipe that wakes the event loop of the worker when a job has ended."""
+    """A pipe that wakes the event loop of the worker when a job has ended, or when the worker shall end."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

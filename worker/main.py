@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import warnings
 from typing import Any
@@ -19,6 +20,7 @@ from service.settings import Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
 from worker.children import RUNNER_VARIABLE
+from worker.fairness import SlotBell
 from worker.hearing import Hearing
 from worker.presence import Presence
 from worker.scratch import Scratch
@@ -39,8 +41,11 @@ def main() -> int:
         raise SystemExit("PREFSVM_DATABASE_URL and PREFSVM_BROKER_URL must be set")
     stopping = threading.Event()
 
+    bell = SlotBell()
+
     def shut_down(**_: Any) -> None:
         stopping.set()
+        bell.ring()  # Celery would look up to a second later.
 
     # It says at each reconnect that Celery 6 will change a default that is set here.
     warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
@@ -61,7 +66,8 @@ def main() -> int:
     jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
     # It is idle when that happens, so that nothing is lost by an end without ceremony; Celery's own may never come.
     hearing = Hearing(database, jobs, on_deaf=lambda: os._exit(DEAF))
-    app = create_app(settings, hearing.around(traced_job(spans, supervisor.run)), hearing.around(supervisor.run_part))
+    run = hearing.around(traced_job(spans, supervisor.run))
+    app = create_app(settings, run, hearing.around(supervisor.run_part), bell)
     presence = Presence(database, supervisor.parts, lambda: supervisor.worker)
     try:
         worker = app.Worker(
@@ -81,4 +87,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    status = main()
+    # All is closed; to take the interpreter apart would take longer than that did.
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(status)

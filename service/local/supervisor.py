@@ -29,7 +29,7 @@ from service.access.bootstrap import check_reachable
 from service.access.errors import ConfigurationError
 from service.db import roles
 from service.local.folder import DataFolder
-from service.local.processes import process_table, spawn, stop
+from service.local.processes import kill_group, process_table, spawn
 from service.local.servers import ROLE, PostgresServer, RedisServer, ServerError, postgres_account, tail
 from service.settings import MIB, Settings
 
@@ -106,6 +106,7 @@ class PythonPart:
         self._arguments = arguments
         self._environment = environment
         self._patience = patience
+        self._asked: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the process; does not wait."""
@@ -117,10 +118,20 @@ class PythonPart:
         """Whether the process runs."""
         return self.process is not None and self.process.poll() is None
 
+    def ask_to_stop(self) -> None:
+        """Ask the process to end, once; does not wait."""
+        if self.process is not None and self.process is not self._asked:
+            self._asked = self.process
+            self.process.terminate()
+
     def stop(self) -> None:
         """Ask the process to end, and end it and its group when it does not."""
+        self.ask_to_stop()
         if self.process is not None:
-            stop(self.process, ((signal.SIGTERM, self._patience),))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(self._patience)
+            kill_group(self.process)
+            self.process.wait()
 
 
 class ApiPart(PythonPart):
@@ -400,7 +411,11 @@ class Supervisor:
 
     def _stop(self) -> None:
         self._stopping = True
-        # No new work, no running work, and what these stand on last.
+        # Ours beside each other, as each may take a second or two: what they have to say to each other is in Postgres.
+        # What they stand on ends after them.
+        for part in self._parts:
+            if isinstance(part, PythonPart):
+                part.ask_to_stop()
         order = ("prepare", "api", "worker", "dispatcher", "redis", "postgres")
         for part in sorted(self._parts, key=lambda part: order.index(part.name)):
             part.stop()

@@ -421,7 +421,7 @@ def test_ctrl_c_while_it_starts_ends_it_cleanly(short_dir):
     assert alive(children) == []
 
 
-def test_ready_is_said_when_a_worker_listens(short_dir):
+def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(short_dir):
     def workers(line: str) -> int:
         url = re.findall(r"http://[0-9.:]+", line)[0]
         return httpx.get(f"{url}/readyz", timeout=60).json()["workers"]
@@ -432,7 +432,10 @@ def test_ready_is_said_when_a_worker_listens(short_dir):
             lines = iter(process.stdout.readline, "")
             answers = next(line for line in lines if line.startswith("answers after"))
             # Stopped: nobody listens before it goes on, so that the order of the lines is not one of luck.
-            worker = next(child for child in family(process.pid) if "worker.main" in child.cmdline())
+            api, worker, dispatcher = (
+                next(child for child in family(process.pid) if module in child.cmdline())
+                for module in ("service.app", "worker.main", "service.dispatcher")
+            )
             worker.suspend()
             assert workers(answers) == 0
             time.sleep(0.5)
@@ -440,8 +443,14 @@ def test_ready_is_said_when_a_worker_listens(short_dir):
             ready_line = next(lines)
             assert ready_line.startswith("ready after")
             assert workers(ready_line) == 1
-        finally:
+            api.suspend()
             process.send_signal(signal.SIGINT)
+            eventually(lambda: alive([worker, dispatcher]) == [])
+            assert process.poll() is None
+            api.resume()
+            assert process.wait(60) == 0
+        finally:
+            process.terminate()
             process.communicate(timeout=60)
 
 
