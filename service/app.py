@@ -52,6 +52,7 @@ from service.metrics import Metrics
 from service.models.exports import ExportService
 from service.models.service import AliasService, ModelService
 from service.orphans import OrphanSweeper
+from service.predictions.budget import RequestBudget
 from service.predictions.service import PredictionService
 from service.readiness import Readiness
 from service.retention import Keeper, sweep_forever
@@ -121,6 +122,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     app.state.max_body_bytes = settings.max_body_bytes
+    app.state.body_budget = RequestBudget(settings.predict_memory_bytes)
     app.state.feed = feed
     datasets = DatasetService(database, blobs, settings)
     resumable = ResumableUploads(database, system, blobs, settings, datasets)

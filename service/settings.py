@@ -124,7 +124,8 @@ class Settings(BaseSettings):
     max_feedback_rows: Annotated[int, Field(ge=0)] = 100_000
     """Corrected rows that are kept for one alias."""
     predict_memory_bytes: Count = MIB * 256
-    """Memory for the bodies of all ``POST /predict`` that one API process serves at a time; beyond it they get 503."""
+    """Memory for the bodies of all ``POST /predict`` that one API process serves at a time, and as much again for the
+    JSON of all other calls; beyond it they get 503."""
 
     @field_validator("database_url", "system_database_url")
     @classmethod

@@ -13,10 +13,11 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request as StarletteRequest
 
 from service.api.access import Reader
-from service.api.json_body import JsonRoute, declared_length
+from service.api.json_body import JsonRoute
 from service.api.problem import INFERENCE_PATH, invalid_request
 from service.errors import InvalidRequest, Problem
 from service.models.errors import ModelNotFound
+from service.predictions.budget import Room
 from service.predictions.service import PredictionService, ReadyModel, decide
 from service.predictions.tensors import (
     PLATFORM,
@@ -87,15 +88,17 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
 
             async def guarded(request: Request) -> Response:
                 try:
-                    with predictions.room() as room:
-                        room.grow(declared_length(request) or 0)
-                        return await handle(request)
+                    return await handle(request)
                 except Problem as problem:
                     return _error(problem)
                 except RequestValidationError as error:
                     return _error(invalid_request(error))
 
             return guarded
+
+        def room(self, _: Request) -> Room:
+            """Return where the memory for the body of a request is held."""
+            return predictions.room()
 
     router = APIRouter(prefix=INFERENCE_PATH, tags=["open inference protocol"], route_class=InferenceRoute)
 

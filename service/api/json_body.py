@@ -15,10 +15,13 @@ from starlette.requests import ClientDisconnect
 from service.api.headers import header
 from service.api.problem import ContentTooLarge, InvalidJson, UnsupportedMediaType
 from service.json_names import has_repeated_names
+from service.predictions.budget import Room
 
 
 class JsonRoute(APIRoute):
     """A route whose body, if it has one, is JSON of at most ``app.state.max_body_bytes``.
+
+    The bodies of all such requests that are being served share the memory of ``app.state.body_budget``.
 
     The parser refuses what `json.loads` takes and Postgres or JSON cannot give back: NaN, infinities, numbers beyond
     double, lone surrogates, more than 1,024 levels, NUL in strings, and a name that is twice in one object.
@@ -31,9 +34,14 @@ class JsonRoute(APIRoute):
             return handle
 
         async def read_then_handle(request: Request) -> Response:
-            return await handle(await _ReadRequest.of(request))
+            with self.room(request) as room:
+                return await handle(await _ReadRequest.of(request, room))
 
         return read_then_handle
+
+    def room(self, request: Request) -> Room:
+        """Return where the memory for the body of a request is held."""
+        return Room(request.app.state.body_budget)
 
 
 class _ReadRequest(Request):
@@ -43,9 +51,9 @@ class _ReadRequest(Request):
     _parsed: Any
 
     @classmethod
-    async def of(cls, request: Request) -> _ReadRequest:
+    async def of(cls, request: Request, room: Room) -> _ReadRequest:
         read = cls(request.scope, request.receive)
-        read._raw = await read_limited(request, request.app.state.max_body_bytes)
+        read._raw = await read_limited(request, request.app.state.max_body_bytes, room.grow)
         read._parsed = parse_body(read._raw, request.headers.get("content-type", ""))
         return read
 

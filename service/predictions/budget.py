@@ -42,7 +42,7 @@ class Room:
         others = budget.taken - self._held
         if others and budget.taken + more > budget.capacity:
             raise Busy(
-                "as much is being predicted as this process has memory for; try again",
+                "the requests that are being served take all the memory that there is for their bodies; try again",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
         budget.taken += more

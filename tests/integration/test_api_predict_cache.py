@@ -85,6 +85,21 @@ def test_bodies_beyond_the_budget_are_refused_for_now(settings: Settings, databa
         seconds_until(lambda: client.post("/predict", json=body).status_code == 200)
 
 
+@pytest.mark.parametrize("head", ["Content-Length: 9990\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1f40\r\n{"])
+@pytest.mark.parametrize(("slow_path", "busy"), [("/train", "/webhooks"), ("/v2/models/a/infer", "/predict")])
+def test_so_are_those_of_other_calls(settings: Settings, slow_path: str, busy: str, head: str) -> None:
+    """Also without a length: what has come of a body counts. Other calls and predictions do not take each other's."""
+    spared = {"/webhooks": "/predict", "/predict": "/webhooks"}[busy]
+    body = {"url": "x" * 3000}  # as large for both; what is wrong with it is told after it was read
+    with api_client(settings, predict_memory_bytes=10_000 * BYTES_A_BYTE) as client:
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
+            begun = f"POST {slow_path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{head}"
+            slow.sendall(begun.encode() + b" " * 7999)
+            seconds_until(lambda: client.post(busy, json=body).status_code == 503)
+            assert client.post(spared, json=body).status_code == 422
+        seconds_until(lambda: client.post(busy, json=body).status_code == 422)
+
+
 @pytest.mark.parametrize("pieces", [1, 7])
 def test_a_body_without_a_length_counts_as_it_comes(
     settings: Settings, database: Database, tmp_path: Path, pieces: int
