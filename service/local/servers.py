@@ -19,14 +19,14 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from service.db.roles import ROLES
-from service.local.processes import spawn, stop, wait_until_ended
+from service.local.processes import kill_group, spawn, stop, wait_until_ended
 
 OLDEST_POSTGRES = 14
 MACHINE_POSTGRES = Path("/usr/lib/postgresql")
@@ -296,6 +296,8 @@ class PostgresServer:
         Default: `find_postgres`, of the major version that made the data, at `start`.
     durable : bool, default=True
         False trades safety on power loss for speed: for tests.
+    pause : callable, optional
+        Sleeps for some seconds, while the cluster is made; if it raises, that ends.
     """
 
     name = "postgres"
@@ -309,6 +311,7 @@ class PostgresServer:
         account: pwd.struct_passwd | None = None,
         binaries: PostgresBinaries | None = None,
         durable: bool = True,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.home = home
         self.data = home / "data"
@@ -317,6 +320,7 @@ class PostgresServer:
         self.account = account
         self.binaries = binaries
         self.durable = durable
+        self._pause = pause
         self.process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str = DATABASE, role: str = ROLE) -> str:
@@ -437,9 +441,20 @@ class PostgresServer:
             with tempfile.TemporaryFile() as stdin:
                 stdin.write(text.encode())
                 stdin.seek(0)
-                if self._spawn(program, *arguments, descriptors=descriptors, stdin=stdin).wait() != 0:
+                if self._run(self._spawn(program, *arguments, descriptors=descriptors, stdin=stdin)) != 0:
                     raise ServerError(f"{program} failed; the end of {self.log}:\n{tail(self.log)}")
         new.rename(self.data)
+
+    def _run(self, process: subprocess.Popen[bytes]) -> int:
+        """Wait for the end of a process, or end it where somebody has enough of waiting."""
+        try:
+            while process.poll() is None:
+                self._pause(0.02)
+        except BaseException:
+            kill_group(process)
+            process.wait()
+            raise
+        return process.returncode
 
     def _write_authentication(self) -> None:
         """Write who may connect, at each start: the account may have changed."""

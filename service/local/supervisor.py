@@ -293,6 +293,7 @@ class Supervisor:
                 folder.sockets / "postgres",
                 log=folder.logs / "postgres.log",
                 account=postgres_account(),
+                pause=self._pause,
             )
             servers.append(postgres)
             addresses = _AddressesOfDatabase.of(postgres)

@@ -421,6 +421,24 @@ def test_ctrl_c_while_it_starts_ends_it_cleanly(short_dir):
     assert alive(children) == []
 
 
+def test_ctrl_c_does_not_wait_for_a_new_postgres(short_dir):
+    """To make its files takes seconds, on a slow disk many; here it would never end."""
+    with serve("--data-dir", short_dir / "data", "--port", 0) as process:
+
+        def initdb() -> list[psutil.Process]:
+            return [child for child in family(process.pid) if any("initdb" in word for word in child.cmdline()[:1])]
+
+        eventually(lambda: initdb() != [])
+        initdb()[0].suspend()
+        children = family(process.pid)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, said
+    assert "stopping" in said
+    assert alive(children) == []
+    assert not (short_dir / "data" / "postgres" / "data").exists(), "half of a cluster is never taken for one"
+
+
 def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(short_dir):
     def workers(line: str) -> int:
         url = re.findall(r"http://[0-9.:]+", line)[0]
