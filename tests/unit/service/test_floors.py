@@ -23,6 +23,7 @@ FLOORS = {
     "kombu": ("5.7", "messages lost and workers deaf after a reconnect (kombu#2492, #2498, #2629)"),
     "redis": ("6.4", "CVE-2023-28858, CVE-2023-28859 answers mixed up between callers"),
     "pyarrow": ("14.0.1", "CVE-2023-47248 code execution"),
+    "psycopg": ("3.2.4", "notifications lost between two waits for them, which slows jobs down (psycopg#962)"),
     "orjson": ("3.9.15", "CVE-2024-27454 unbounded recursion"),
     "alembic": ("1.15", "oldest that our migrations were run with"),
 }
