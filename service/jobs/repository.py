@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import BigInteger, Text, and_, func, insert, literal, select, update
+from sqlalchemy import BigInteger, Table, Text, and_, func, insert, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -25,11 +25,12 @@ class JobRepository:
     def enqueue(self, job: JobRow) -> JobRow:
         """Insert a queued job with its first event, and wake the dispatcher when the transaction commits."""
         # Returned as the database has it: whoever asks twice gets the same bytes.
-        given = {name: value for name, value in vars(job).items() if name in JobRow.__table__.columns}
-        row = self._session.scalars(insert(JobRow).values(given).returning(JobRow)).one()
-        queued = insert(JobEventRow).values(job_id=row.id, attempt=0, kind="queued", data={})
+        jobs, events = cast("Table", JobRow.__table__), cast("Table", JobEventRow.__table__)
+        given = {name: value for name, value in vars(job).items() if name in jobs.columns}
+        row = self._session.execute(insert(jobs).values(given).returning(*jobs.columns)).one()
+        queued = insert(events).values(job_id=row.id, attempt=0, kind="queued", data={})
         self._session.execute(queued.returning(func.pg_notify(CHANNEL, "")))
-        return row
+        return JobRow(**row._mapping)
 
     def get(self, job_id: str) -> tuple[JobRow, str | None] | None:
         """Return a job and the id of the model that it made."""
