@@ -32,6 +32,7 @@ from service.identifiers import is_id, new_id
 from service.ingest.errors import IngestError
 from service.ingest.options import FORMATS, Format, Kind, guess_format, parse_options
 from service.ingest.run import IngestResult, ingest
+from service.jobs.faults import fault
 from service.jobs.repository import JobRepository
 from service.paging import Cursor, next_cursor
 from service.schemas import Page
@@ -335,6 +336,8 @@ class DatasetService:
                 QuotaRepository(session, row.project_id).make_room_for_bytes(room)
                 saved = _dataset(datasets.add(row))
                 inserted = True
+                fault("upload_before_commit")
+            fault("upload_after_commit")
             kept = True
             return saved
         finally:

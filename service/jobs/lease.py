@@ -403,6 +403,7 @@ class JobLifecycle:
             return self._ended(session, claim, "succeeded")
         once()
         _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded"}, wake=True)
+        fault("finish_batch_before_commit")
         return True
 
     def finish_failed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
@@ -542,6 +543,7 @@ class JobLifecycle:
         )
         for job_id, attempt in requeued:
             _add_event(session, job_id, attempt, "requeued", {"reason": reason})
+            fault("requeue_before_commit")
         failed = change(
             and_(lost, JobRow.attempt >= JobRow.max_attempts),
             status="failed",

@@ -6,6 +6,7 @@ from sqlalchemy.orm import Session
 
 from service.access.repository import QuotaRepository
 from service.db.tables import JobRow
+from service.jobs.faults import fault
 from service.jobs.repository import JobRepository
 
 
@@ -20,4 +21,6 @@ def put_in_queue(session: Session, job: JobRow) -> JobRow:
     quota = QuotaRepository(session, job.project_id)
     quota.make_room_in_queue()
     quota.make_room_for_bytes(0)
-    return JobRepository(session, job.project_id).enqueue(job)
+    queued = JobRepository(session, job.project_id).enqueue(job)
+    fault("accept_before_commit")
+    return queued
