@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from celery import Celery
+from celery.worker import state
 
 from service.jobs.doorbell import PART_TASK, TASK, celery_settings
 from service.settings import Settings
@@ -32,6 +33,8 @@ def create_app(
     if settings.broker_url is None:
         raise ValueError("PREFSVM_BROKER_URL must be set")
     transport.install()
+    # Celery keeps the last 1,000 tasks that succeeded (400 bytes each) for an option that is off here.
+    state.successful_requests.maxlen = 1
     app = Celery("prefsvm", set_as_current=False)
     app.conf.update(
         celery_settings(settings.broker_url),
