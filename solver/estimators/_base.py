@@ -208,7 +208,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         objective = self._objective()
         rule = self._effective_rule(objective)
         run, extra = self._start(X, y, sample_weight, unmeasured)
-        seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        run.seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = np.random.default_rng(run.seed)
         labelled = np.setdiff1d(run.labelled, extra, assume_unique=True)
         truth = run.y[labelled]
         smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))

@@ -122,6 +122,10 @@ class TrainingRun:
         began: a model that was hardly trained is of more use than none.
     memo : dict
         What a method computes once and uses in each of its trainings.
+    trace : list of dict
+        What a method has to tell of its training, JSON-ready; that of its final model goes into the report.
+    seed : int
+        Of the fit, for what a method draws: where each training begins anew with it, parts have the same bits anywhere.
     parts : Parts
         Who computes what falls into parts.
     """
@@ -137,6 +141,8 @@ class TrainingRun:
     iterations: int = 0
     has_model: bool = False
     memo: dict[str, Any] = field(default_factory=dict)
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    seed: int = 0
     parts: Parts = ALONE
     started: float = field(default_factory=time.monotonic)
     _solving_since: float = 0.0
@@ -184,7 +190,7 @@ class TrainingRun:
         What is trained on it has the same bits wherever and whenever that happens. It never returns a model, so that it
         may be stopped before it has one.
         """
-        return replace(self, **{"memo": {}, "iterations": 0, "has_model": True, **changes})
+        return replace(self, **{"memo": {}, "trace": [], "iterations": 0, "has_model": True, **changes})
 
     def solve(
         self,

@@ -27,7 +27,10 @@ class SemiSupervisedClassifier(ThresholdClassifier):
 
     @abstractmethod
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
-        """Train on these labelled rows and the run's unlabelled ones (at least two)."""
+        """Train on these labelled rows and the run's unlabelled ones (at least two).
+
+        What it appends to `run.trace` is reported if the model is the final one.
+        """
 
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
         del objective, rule  # only the threshold depends on them
@@ -41,11 +44,12 @@ class SemiSupervisedClassifier(ThresholdClassifier):
         if len(run.unlabelled) < 2 or run.is_exhausted():
             return Learned(supervised, supervised_scores, supervised, supervised_scores)
         model = self._train(run, plan.training_rows, plan)
+        rounds = list(run.trace)
         if plan.folds and self._folds_are_parts and not run.low_rank.is_used:
             scores = separate_fold_scores(run, plan, train_fold)
         else:
             scores = calibration_scores(run, plan, model, lambda _, rows: self._train(run, rows, plan))
-        return Learned(model, scores, supervised, supervised_scores)
+        return Learned(model, scores, supervised, supervised_scores, rounds)
 
 
 def positives_among(
