@@ -1,0 +1,107 @@
+"""Scores that are linear in the features, and what it takes to move columns to [0, 1] without touching the matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.parallel import single_threaded_blas
+from solver.typing import Matrix
+
+_BLOCK_ELEMENTS: Final = 1 << 20
+# a column whose values differ by less than the rounding of their size is constant
+_LEAST_SPAN: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class Plane:
+    """f(x) = x · weights + intercept.
+
+    Attributes
+    ----------
+    weights : float64 array of shape (d,)
+    intercept : float
+    """
+
+    weights: NDArray[np.float64]
+    intercept: float
+
+    def scores(self, X: Matrix) -> NDArray[np.float64]:
+        """Scores of rows."""
+        return products(X, self.weights) + self.intercept
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Least value and range of each column over some rows.
+
+    Attributes
+    ----------
+    low, span : float64 arrays of shape (d,)
+        The scaled value is (x - low) / span.
+    varies : bool array of shape (d,)
+        Whether the column is more than one value.
+    """
+
+    low: NDArray[np.float64]
+    span: NDArray[np.float64]
+    varies: NDArray[np.bool_]
+
+
+def column_ranges(X: Matrix, rows: NDArray[np.intp]) -> Columns:
+    """Least value and range of each column over these rows."""
+    d = int(X.shape[1])
+    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    if sparse.issparse(X):
+        part = sparse.csr_array(X[rows])
+        part.sum_duplicates()
+        np.minimum.at(low, part.indices, part.data)
+        np.maximum.at(high, part.indices, part.data)
+        has_zeros = np.bincount(part.indices, minlength=d) < len(rows)
+        low[has_zeros] = np.minimum(low[has_zeros], 0.0)
+        high[has_zeros] = np.maximum(high[has_zeros], 0.0)
+    else:
+        step = max(1, _BLOCK_ELEMENTS // max(1, d))
+        for start in range(0, len(rows), step):
+            block = X[rows[start : start + step]]
+            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+    span = high - low
+    varies = span > _LEAST_SPAN * np.maximum(np.abs(low), np.abs(high)) + np.finfo(np.float64).tiny
+    return Columns(low, np.where(varies, span, 1.0), varies)
+
+
+def products(X: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """X · weights in float64."""
+    if sparse.issparse(X):
+        return np.asarray(X @ weights, dtype=np.float64)
+    result = np.empty(X.shape[0])
+    step = max(1, _BLOCK_ELEMENTS // max(1, int(X.shape[1])))
+    with single_threaded_blas():  # on several threads it sums in another order, here and below
+        for start in range(0, len(result), step):
+            result[start : start + step] = X[start : start + step] @ weights
+    return result
+
+
+def weighted_sums(X: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of the rows, each times its weight."""
+    if sparse.issparse(X):
+        return np.asarray(X.T @ weights, dtype=np.float64)
+    result = np.zeros(int(X.shape[1]))
+    step = max(1, _BLOCK_ELEMENTS // max(1, int(X.shape[1])))
+    with single_threaded_blas():
+        for start in range(0, len(weights), step):
+            part = weights[start : start + step]
+            if part.any():
+                result += part @ X[start : start + step]
+    return result
+
+
+def indicator(n: int, rows: NDArray[Any]) -> NDArray[np.float64]:
+    """1 at these rows of n, 0 elsewhere."""
+    marks = np.zeros(n)
+    marks[rows] = 1.0
+    return marks

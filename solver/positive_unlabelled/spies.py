@@ -1,0 +1,93 @@
+"""Positive rows that are hidden among the unlabelled ones, to see where a scorer puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cut = Literal["lee-liu", "prior"]
+_FOLDS: Final = 5
+# with fewer of the spies above it, a cut rests on too few
+_LEAST_RECALL: Final = 0.3
+
+
+@dataclass(frozen=True)
+class SpyRanks:
+    """Where the spies came among the unlabelled rows.
+
+    Attributes
+    ----------
+    above : float64 array
+        For each spy, the share of the unlabelled rows that score at least as high.
+    auc : float
+        Mean share of the unlabelled rows that a spy scores higher than, equal ones for a half.
+    """
+
+    above: NDArray[np.float64]
+    auc: float
+
+
+def spy_ranks(
+    score: Callable[[NDArray[np.intp]], NDArray[np.float64]],
+    positive: NDArray[np.intp],
+    unlabelled: NDArray[np.intp],
+    seed: int,
+) -> SpyRanks:
+    """Score each positive row by a model of the others, in up to five folds, and find its rank.
+
+    Ranks of different folds may be pooled, scores may not.
+
+    Parameters
+    ----------
+    score : callable
+        Gets positive rows to learn from; returns scores of all rows.
+    positive, unlabelled : int arrays
+        At least two and one.
+    seed : int
+        Of the folds.
+    """
+    shuffled = np.random.default_rng(seed).permutation(np.sort(positive))
+    above, auc = [], []
+    for spies in np.array_split(shuffled, min(_FOLDS, len(shuffled))):
+        scores = score(np.setdiff1d(positive, spies))
+        theirs, u = np.sort(scores[unlabelled]), len(unlabelled)
+        below, not_above = (np.searchsorted(theirs, scores[spies], side) for side in ("left", "right"))
+        above.append((u - below) / u)
+        auc.append((below + not_above) / (2 * u))
+    return SpyRanks(np.concatenate(above), float(np.mean(np.concatenate(auc))))
+
+
+def retained_share(above: NDArray[np.float64], n_unlabelled: int, cut: Cut = "lee-liu") -> float:
+    """Which share of the unlabelled rows to take for positive.
+
+    Parameters
+    ----------
+    above : float64 array
+        See `SpyRanks`.
+    n_unlabelled : int
+    cut : {"lee-liu", "prior"}
+        `lee-liu`: where recall² over the share is largest, which is proportional to precision · recall. `prior`: the
+        share of positives among the unlabelled rows, estimated by the cut that bounds it most, a standard error of the
+        recall allowed for.
+
+    Notes
+    -----
+    The estimate of the prior is .4 off from 10 positive rows, and .1 or less from 30 on (measured on three collections
+    of texts).
+
+    References
+    ----------
+    Lee and Liu, "Learning with positive and unlabeled examples using weighted logistic regression", ICML 2003.
+    """
+    n = np.sort(above)
+    recall = np.arange(1, len(n) + 1) / len(n)
+    n, recall = n[recall >= _LEAST_RECALL], recall[recall >= _LEAST_RECALL]
+    n = np.maximum(n, 1 / n_unlabelled)
+    if cut == "lee-liu":
+        return float(n[np.argmax(recall**2 / n)])
+    lower = recall - np.sqrt(recall * (1 - recall) / len(above))
+    return float(min(1.0, np.min(n[lower > 0] / lower[lower > 0])))
