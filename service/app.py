@@ -179,8 +179,8 @@ def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
         http=HttpProtocol,
         # uvicorn has no time limit for slow senders: this bounds what they can hold. A proxy does better, see the docs.
         limit_concurrency=200,
-        # Longer than clients keep an idle connection (httpx: 5 s), so that they close it and none sends into one that is
-        # being closed here: at 5 s one in 90,000 predictions of a soak was lost so.
+        # Longer than clients keep an idle connection (httpx: 5 s), so that they close it and none sends into one that
+        # is being closed here: at 5 s one in 90,000 predictions of a soak was lost so.
         timeout_keep_alive=15,
         timeout_graceful_shutdown=10,
         server_header=False,
