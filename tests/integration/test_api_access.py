@@ -510,7 +510,7 @@ def test_many_at_once_get_no_more_than_the_quota(
         project = ProjectService(database, database).create(LOCAL, CreateProject(name="small", limits=limits)).id
         key = bearer(make_key(database, project, "write"))
         body = train_body(store_dataset(database, project_id=project))
-        # Together, as far as the service takes connections: it has a limit of 200.
+        # Together, but for those few that might be beyond the connections that the service takes.
         connections = httpx.Limits(max_connections=190)
         with (
             httpx.Client(base_url=client.base_url, limits=connections, timeout=60, trust_env=False) as many,
