@@ -134,9 +134,9 @@ def main(control: int, worker: int, runner: str, network: str, warmth: str) -> N
     warmth : str
         ``warm``; or ``cold``: load nothing, because a GPU that was touched cannot be handed to a child.
     """
-    die_with_parent(worker)
     if network == "offline":
         leave_network()
+    die_with_parent(worker)  # Afterwards: the kernel forgets it when a process gets rights, if only in a namespace.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICENESS)
     # Ctrl-C in a terminal is for the supervisor, which decides what becomes of the job.
