@@ -294,10 +294,11 @@ def test_a_frozen_worker_is_fenced_off(stack: Stack, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_jobs_that_do_nothing_come_thick_and_fast(open_stack: Callable[..., Stack]) -> None:
-    """Each has a fresh process of its own. 20 a second on two quiet cores are 0.1 s of processor time a job.
+    """Each has a fresh process of its own, forked. 20 a second on two quiet cores are 0.1 s of processor time a job.
 
     How many a second it is says more about who else is at work; what a job costs of a processor does not, but for the
-    half that neighbours on the same core and its caches add to it.
+    half that neighbours on the same core and its caches add to it. Here the worker's part is measured: 0.02 s, and
+    0.11 s when processes were started from nothing.
     """
     stack = open_stack(redispatch_seconds=15.0)
     stack.start_dispatcher()
@@ -315,4 +316,4 @@ def test_jobs_that_do_nothing_come_thick_and_fast(open_stack: Callable[..., Stac
     rows = [stack.row(job_id) for job_id in jobs[10:]]
     seconds = (max(row.finished_at for row in rows) - min(row.started_at for row in rows)).total_seconds()  # type: ignore[type-var,operator]
     print(f"{len(rows) / seconds:.1f} jobs/s, {each:.3f} s of processor each, at a load of {os.getloadavg()[0]:.1f}")
-    assert each < 0.2
+    assert each < 0.08
