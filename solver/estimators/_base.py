@@ -685,7 +685,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 "objective": float(solution.objective),
                 "iterations": run.iterations,
                 "status": solution.status,
-                "support_vectors": len(fitted.model.rows),
+                "support_vectors": int(self._state.support_vectors.shape[0]),
                 "engine": solution.engine,
                 "lowrank": run.low_rank.report(
                     solution, run.y, self._labelled_cost * run.cost, run.limits.tol, compare=not run.ended

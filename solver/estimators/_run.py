@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from solver.decision import DecisionState
 from solver.engine_choice import EngineName
@@ -17,6 +18,7 @@ from solver.estimators._lowrank import LowRank
 from solver.kernels import FeatureKernel
 from solver.lowrank import LowRankSolution
 from solver.parts import ALONE, Parts
+from solver.planes import Plane
 from solver.row_cache import default_cache_bytes
 from solver.smo import Solution, kernel_of_its_own, solve, solve_many
 from solver.smo.engines import DIRECT_LIMIT
@@ -62,7 +64,7 @@ class SolverLimits:
 
 @dataclass(frozen=True)
 class Expansion:
-    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set.
+    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set; or a plane.
 
     Attributes
     ----------
@@ -73,6 +75,8 @@ class Expansion:
         Scores without the intercept by row of the run, as far as the solver knew them (NaN elsewhere).
     duals : float64 array of shape (n,), optional
         y · alpha by row of the run: what the next training starts from.
+    plane : Plane, optional
+        Says it all: f(x) = x · weights + intercept, whatever the run's kernel. There are no rows and coefficients then.
     """
 
     rows: NDArray[np.intp]
@@ -81,6 +85,29 @@ class Expansion:
     solution: Solution = field(repr=False, compare=False)
     sums: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
     duals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    plane: Plane | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_plane(cls, plane: Plane, rounds: int = 1) -> Expansion:
+        """A model that no quadratic program gave."""
+        none = np.zeros(0)
+        solution = Solution(
+            alpha=none,
+            b=plane.intercept,
+            b_low=plane.intercept,
+            b_high=plane.intercept,
+            objective=0.0,
+            gap=0.0,
+            iterations=rounds,
+            status="optimal",
+            gradient=none,
+            n_support=0,
+            n_bounded=0,
+            n_kernel_rows=0,
+            seconds=0.0,
+            engine="none",
+        )
+        return cls(np.zeros(0, dtype=np.intp), none, plane.intercept, solution, plane=plane)
 
     @classmethod
     def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> Expansion:
@@ -398,6 +425,8 @@ class TrainingRun:
         """Scores of some of the run's rows."""
         if len(rows) == 0:
             return np.zeros(0)
+        if expansion.plane is not None:
+            return expansion.plane.scores(self.X, rows)
         return np.asarray(self.kernel.products(expansion.rows, expansion.coefficients, rows) + expansion.intercept)
 
     def scores_in_time(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -423,6 +452,8 @@ class TrainingRun:
         The former are as accurate as its decision when to stop. The latter are replaced by exact ones where the
         rounding of these rows could add up to a tenth of the solver's tolerance.
         """
+        if expansion.plane is not None:
+            return self.scores(expansion, rows)
         return self._approximate_sums(expansion, rows) + expansion.intercept
 
     def remember_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> Expansion:
@@ -460,7 +491,7 @@ class TrainingRun:
     def state(self, expansion: Expansion, threshold: float) -> DecisionState:
         """The expansion as a decision that stands on its own."""
         kernel = self.kernel_parameters
-        return DecisionState(
+        state = DecisionState(
             kind=kernel.kind,
             gamma=kernel.gamma,
             degree=kernel.degree,
@@ -470,6 +501,12 @@ class TrainingRun:
             intercept=expansion.intercept,
             threshold=float(threshold),
         )
+        if expansion.plane is None:
+            return state
+        # the linear kernel with the weights as its one vector, in the form of the rows
+        weights = expansion.plane.weights[None, :]
+        vectors = sparse.csr_array(weights) if sparse.issparse(self.X) else weights
+        return replace(state, kind="linear", support_vectors=vectors, dual_coef=np.ones(1))
 
     def progress(self, fraction: float, **info: Any) -> bool:
         """Report progress; True when training shall stop, because it was asked to or has ended already."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solver.positive_unlabelled.planes import Plane, column_ranges, indicator, products, weighted_sums
+from solver.planes import Plane, column_ranges, indicator, products, weighted_sums
 from solver.positive_unlabelled.spies import Cut, SpyRanks, retained_share, spy_ranks
 from solver.typing import Matrix
 

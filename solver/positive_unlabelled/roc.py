@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from solver.positive_unlabelled.planes import indicator, products, weighted_sums
+from solver.planes import indicator, products, weighted_sums
 from solver.typing import Matrix
 
 Scope = Literal["reliable", "unlabelled"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from solver.positive_unlabelled.planes import Plane, column_ranges, indicator, weighted_sums
+from solver.planes import Plane, column_ranges, indicator, weighted_sums
 from solver.typing import Matrix
 
 NoiseOf = Literal["spies", "unlabelled"]

@@ -30,9 +30,9 @@ class Plane:
     weights: NDArray[np.float64]
     intercept: float
 
-    def scores(self, X: Matrix) -> NDArray[np.float64]:
-        """Scores of rows."""
-        return products(X, self.weights) + self.intercept
+    def scores(self, X: Matrix, rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+        """Scores of all rows or of some."""
+        return products(X, self.weights, rows) + self.intercept
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,16 @@ def column_ranges(X: Matrix, rows: NDArray[np.intp]) -> Columns:
     return Columns(low, np.where(varies, span, 1.0), varies)
 
 
-def products(X: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X · weights in float64."""
+def products(X: Matrix, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+    """X · weights in float64, of all rows or of some."""
     if sparse.issparse(X):
-        return np.asarray(X @ weights, dtype=np.float64)
-    result = np.empty(X.shape[0])
+        return np.asarray((X if rows is None else X[rows]) @ weights, dtype=np.float64)
+    result = np.empty(X.shape[0] if rows is None else len(rows))
     step = max(1, _BLOCK_ELEMENTS // max(1, int(X.shape[1])))
     with single_threaded_blas():  # on several threads it sums in another order, here and below
         for start in range(0, len(result), step):
-            result[start : start + step] = X[start : start + step] @ weights
+            part = slice(start, start + step)
+            result[part] = X[part if rows is None else rows[part]] @ weights
     return result
 
 
