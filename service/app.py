@@ -61,6 +61,9 @@ from service.telemetry import telemetry
 from service.webhooks.service import WebhookService
 from solver.parallel import single_threaded_blas
 
+CONNECTIONS = 600
+"""That one process has at a time. uvicorn has no time limit for slow senders: this bounds what they can hold, in file
+descriptors above all (1,024 is a usual limit). A proxy ends them: docs/production.md."""
 DAY = 24 * 3600.0
 LEFTOVER_SECONDS = DAY
 """Older unfinished uploads in the blob store, and older blobs without a row, belong to processes that were killed."""
@@ -177,8 +180,7 @@ def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
         app,
         **address,
         http=HttpProtocol,
-        # uvicorn has no time limit for slow senders: this bounds what they can hold. A proxy does better, see the docs.
-        limit_concurrency=200,
+        limit_concurrency=CONNECTIONS,
         # Longer than clients keep an idle connection (httpx: 5 s), so that they close it and none sends into one that
         # is being closed here: at 5 s one in 90,000 predictions of a soak was lost so.
         timeout_keep_alive=15,

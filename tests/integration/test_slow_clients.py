@@ -6,11 +6,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from statistics import quantiles
 from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import pytest
 from api_support import api_process, store_model
 from nginx_proxy import nginx_before
@@ -21,10 +22,10 @@ ADDRESS = "127.0.0.2"
 BLOCK_SECONDS = 8.0
 DROP_SECONDS = 0.5
 MODES = {
-    "headers": "GET /jobs HTTP/1.1\r\nHost: test\r\nX-Slow: ",
-    "bodies of predictions": "POST /predict HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+    "headers": "GET /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
+    "bodies of predictions": "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     "Content-Length: 100000\r\n\r\n",
-    "bodies of uploads": "POST /datasets?name=slow.csv HTTP/1.1\r\nHost: test\r\nContent-Type: text/csv\r\n"
+    "bodies of uploads": "POST /datasets?name=slow.csv HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/csv\r\n"
     "Content-Length: 100000\r\n\r\n",
 }
 
@@ -96,6 +97,25 @@ def ask_for(seconds: float, url: str, model: str) -> tuple[list[float], set[int]
 
 def late(seconds: list[float]) -> float:
     return quantiles(seconds, n=100)[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "of_an_address"), [("bodies of predictions", 0), ("bodies of uploads", 60)])
+def test_a_handful_of_addresses_locks_nobody_out(settings, database, tmp_path, tmp_path_factory, mode, of_an_address):
+    """Each of four holds as many requests as it may; all but uploads wait in nginx."""
+    model = store_model(database, tmp_path)
+    with api_process(settings, tmp_path / "log") as (client, process), ExitStack() as opened:
+        api_port = urlsplit(str(client.base_url)).port
+        assert api_port is not None
+        port = opened.enter_context(nginx_before(api_port, tmp_path_factory.mktemp("nginx")))
+        for number in range(2, 6):
+            opened.enter_context(slow_clients(port, MODES[mode], f"127.0.0.{number}", 80))
+        time.sleep(2)
+        connections = psutil.Process(process.pid).net_connections()
+        held = sum(each.status == psutil.CONN_ESTABLISHED and each.laddr.port == api_port for each in connections)
+        _, statuses = ask_for(3, f"http://127.0.0.1:{port}", model)
+        assert statuses == {200}
+        assert 0 <= held - 4 * of_an_address < 10
 
 
 @pytest.mark.slow

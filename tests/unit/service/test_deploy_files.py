@@ -29,6 +29,7 @@ import yaml
 from nginx_proxy import free_port, nginx_before, wait_for_port
 
 from service.access.keys import ApiKey
+from service.app import CONNECTIONS
 from service.db import migrate
 from service.db.roles import API, ROLES, SYSTEM
 from service.dispatcher import Doorbells
@@ -408,6 +409,14 @@ def ask(port: int, request: bytes, seconds: float) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as client:
         client.sendall(request)
         return client.recv(1 << 16)
+
+
+def test_no_handful_of_addresses_has_all_connections() -> None:
+    """Half a dozen that hold as many as they may leave some, also for the health check beside the proxy."""
+    text = (ROOT / "deploy/nginx.conf").read_text()
+    (of_an_address,) = set(re.findall(r"^\s*limit_conn address (\d+);", text, flags=re.MULTILINE))
+    assert set(re.findall(r"^\s*limit_conn_zone (\S+)", text, flags=re.MULTILINE)) == {"$binary_remote_addr", "$sender"}
+    assert 6 * int(of_an_address) + 100 <= CONNECTIONS
 
 
 def test_proxy_lets_large_uploads_through_and_nothing_else_that_large(proxy: int) -> None:
