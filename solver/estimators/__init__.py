@@ -1,11 +1,28 @@
 """The classifiers, one algorithm a file, with scikit-learn's estimator interface."""
 
+from solver.estimators.bayesian_sets import BayesianSets, IterativeBayesianSets, SpyBayesianSets
 from solver.estimators.cs4vm import CS4VM, MeanS3VM
 from solver.estimators.laplacian import LaplacianSVM
 from solver.estimators.psvm import PSVM
 from solver.estimators.ramp_tsvm import RampTSVM
+from solver.estimators.roc_svm import RocSVM
 from solver.estimators.self_training import SelfTraining
+from solver.estimators.spy_em import SpyEM
 from solver.estimators.svm import SVM
 from solver.estimators.tsvm import TSVM
 
-__all__ = ["CS4VM", "PSVM", "SVM", "TSVM", "LaplacianSVM", "MeanS3VM", "RampTSVM", "SelfTraining"]
+__all__ = [
+    "CS4VM",
+    "PSVM",
+    "SVM",
+    "TSVM",
+    "BayesianSets",
+    "IterativeBayesianSets",
+    "LaplacianSVM",
+    "MeanS3VM",
+    "RampTSVM",
+    "RocSVM",
+    "SelfTraining",
+    "SpyBayesianSets",
+    "SpyEM",
+]

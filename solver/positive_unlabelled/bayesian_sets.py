@@ -7,7 +7,7 @@ moved to [0, 1] by its range over the items, which leaves 0 and 1 as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -100,6 +100,12 @@ class Ranked:
     share: float
     claimed: NDArray[np.bool_]
     spies: SpyRanks | None = None
+
+    def cut_at(self, share: float) -> Ranked:
+        """The same ranking with another share claimed."""
+        claimed = np.zeros(len(self.scores), dtype=bool)
+        claimed[np.argsort(-self.scores, kind="stable")[: round(share * len(self.scores))]] = True
+        return replace(self, share=share, claimed=claimed)
 
 
 def rank_by_set(
@@ -240,6 +246,5 @@ def _cut(
     spies: SpyRanks | None = None,
 ) -> Ranked:
     scores = items.scores(plane, exponent)[unlabelled]
-    claimed = np.zeros(len(unlabelled), dtype=bool)
-    claimed[np.argsort(-scores, kind="stable")[: round(share * len(unlabelled))]] = True
-    return Ranked(plane, c, exponent, scores, share, claimed, spies)
+    nothing = np.zeros(len(scores), dtype=bool)
+    return Ranked(plane, c, exponent, scores, 0.0, nothing, spies).cut_at(share)
