@@ -7,6 +7,8 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from service.ingest.labels import composed
+
 
 class Body(BaseModel):
     """A JSON body: unknown fields, wrong types (``"1"`` for 1), NaN and infinity are refused."""
@@ -50,3 +52,6 @@ AliasName = Annotated[
     AfterValidator(_not_an_id),
     Field(description="A name that moves between models, such as `spam-filter`.", examples=["spam-filter"]),
 ]
+
+Label = Annotated[str, StringConstraints(max_length=256), AfterValidator(composed)]
+"""One that a data set may have: in the form of those that are read from files."""

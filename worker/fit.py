@@ -11,6 +11,7 @@ from typing import Any, cast
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.columnar import Layout, read_columnar, read_kinds, read_labels
 from service.ingest.errors import IngestError
+from service.ingest.labels import composed
 from solver import lowrank, smo
 from solver.model_file import write_model
 from solver.parallel import start_threads
@@ -118,7 +119,7 @@ def read_corrections(path: Path) -> Corrections | None:
         for line in file:
             sent = json.loads(line)
             rows += sent["rows"]
-            labels += sent["labels"]
+            labels += map(composed, sent["labels"])  # older feedback may have another form
     return Corrections(rows, labels) if rows else None
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field
 
-from service.schemas import AliasName, Answer, Body
+from service.schemas import AliasName, Answer, Body, Label
 
 Value = str | int | float | bool | None
-Label = Annotated[str, StringConstraints(max_length=512)]
 
 
 class FeedbackRequest(Body):

@@ -17,6 +17,7 @@ from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackN
 from service.feedback.repository import FeedbackRepository
 from service.feedback.schemas import Feedback, FeedbackRequest
 from service.identifiers import is_id, new_id
+from service.ingest.labels import composed
 from service.ingest.mail import FIELDS
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
 from service.paging import Cursor, next_cursor
@@ -147,8 +148,9 @@ class FeedbackService:
 
 
 def _check_labels(model: ModelShape, labels: Sequence[str]) -> None:
+    allowed = [composed(label) for label in model.labels]  # an older model may have kept another form
     for position, label in enumerate(labels):
-        if label not in model.labels:
+        if label not in allowed:
             named = " or ".join(repr(known) for known in model.labels)
             raise FeedbackDoesNotFit.of(f"body.labels.{position}", f"should be one of the model's labels, {named}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,10 +17,9 @@ from safetensors import safe_open
 from scipy import sparse
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_NAME_CHARACTERS
+from service.ingest.labels import composed, fault
 from service.ingest.matrix import FORMAT
 from service.ingest.options import Kind
-from service.ingest.profile import has_control_characters
 from service.ingest.statistics import number_text
 from service.ingest.table import KINDS_KEY
 from solver.features import Column, MatrixData, Table
@@ -93,7 +92,8 @@ def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:
     Returns
     -------
     ndarray of object, shape (rows,)
-        Texts as they were written. Numbers in their shortest form: ``1``, ``-1``, ``0.5``, never ``1.0``.
+        Texts as they were written, but for their Unicode, which is normalised (NFC). Numbers in their shortest form:
+        ``1``, ``-1``, ``0.5``, never ``1.0``.
 
     Raises
     ------
@@ -131,12 +131,12 @@ def _read_column(file: pq.ParquetFile, name: str) -> pa.ChunkedArray:
     return file.read([name]).column(name)
 
 
-def _to_numpy(values: pa.ChunkedArray) -> NDArray[Any]:
+def _to_numpy(values: pa.ChunkedArray, spell: Callable[[str], str] = str) -> NDArray[Any]:
     if pa.types.is_floating(values.type):
         return np.asarray(values.to_numpy(), dtype=np.float64)
     # By way of a dictionary, so that equal texts are one object: categories repeat.
     coded = pa.concat_arrays(values.dictionary_encode().unify_dictionaries().chunks)
-    levels = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+    levels = np.array([*map(spell, coded.dictionary.to_pylist()), None], dtype=object)
     values_of_rows: NDArray[Any] = levels[coded.indices.fill_null(len(levels) - 1).to_numpy()]
     return values_of_rows
 
@@ -162,8 +162,8 @@ def _table_labels(path: Path, target: str) -> NDArray[np.object_]:
     with pq.ParquetFile(path, memory_map=True) as file:
         if target not in file.schema_arrow.names:
             raise _unknown_target()
-        values = _to_numpy(_read_column(file, target))
-    return _number_labels(values) if values.dtype == np.float64 else _checked(values)
+        values = _to_numpy(_read_column(file, target), _label)
+    return _number_labels(values) if values.dtype == np.float64 else values
 
 
 def _matrix_labels(path: Path, target: str) -> NDArray[np.object_]:
@@ -174,7 +174,7 @@ def _matrix_labels(path: Path, target: str) -> NDArray[np.object_]:
             return _number_labels(file.get_tensor("labels"))
         offsets, packed = file.get_tensor("label_offsets"), file.get_tensor("label_bytes")
     texts = pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(packed))
-    return _checked(_to_numpy(pa.chunked_array([pc.if_else(pc.equal(texts, ""), None, texts)])))
+    return _to_numpy(pa.chunked_array([pc.if_else(pc.equal(texts, ""), None, texts)]), _label)
 
 
 def _unknown_target() -> IngestError:
@@ -189,11 +189,9 @@ def _number_labels(values: NDArray[np.float64]) -> NDArray[np.object_]:
     return texts[inverse]
 
 
-def _checked(labels: NDArray[np.object_]) -> NDArray[np.object_]:
-    for label in set(labels.tolist()):
-        if label is not None and (len(label) > MAX_NAME_CHARACTERS or has_control_characters(label)):
-            raise IngestError(
-                "bad_label",
-                f"a label has control characters or over {MAX_NAME_CHARACTERS} characters; is target the right column?",
-            )
-    return labels
+def _label(text: str) -> str:
+    label = composed(text)
+    wrong = fault(label)
+    if wrong is not None:
+        raise IngestError("bad_label", f"a label {wrong}; is target the right column?")
+    return label

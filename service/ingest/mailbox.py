@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from service.ingest.archive import is_tar, tar_members, zip_members
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_NAME_CHARACTERS, Limits
+from service.ingest.labels import composed, fault
+from service.ingest.limits import Limits
 from service.ingest.mail import FIELDS, read_mail
 from service.ingest.options import Kind, TableOptions
-from service.ingest.profile import Columnar, has_control_characters
+from service.ingest.profile import Columnar
 from service.ingest.stream import ChunkReader, unpacked
 from service.ingest.table import check_size, forced_kinds, store_arrays, stored_as
 
@@ -155,11 +156,10 @@ def _label(folders: tuple[str, ...]) -> str | None:
         folders = folders[:-1]
     if not folders:
         return None
-    label = folders[-1]
-    if len(label) > MAX_NAME_CHARACTERS or has_control_characters(label):
-        raise IngestError(
-            "bad_label", f"a folder's name has control characters or over {MAX_NAME_CHARACTERS} characters"
-        )
+    label = composed(folders[-1])
+    wrong = fault(label)
+    if wrong is not None:
+        raise IngestError("bad_label", f"the name of a folder, which is the label of its mails, {wrong}")
     return label
 
 

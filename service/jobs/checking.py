@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from service.db.tables import DatasetRow
 from service.errors import FieldError, InvalidRequest
-from service.ingest.limits import MAX_DISTINCT, MAX_EXACT_INTEGER
+from service.ingest.labels import composed, fault
+from service.ingest.limits import MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.estimate import Estimate, estimate_training
@@ -102,6 +104,14 @@ def _target_errors(body: TrainRequest, request: dict[str, Any], dataset: Dataset
     if target is None:
         yield FieldError("body.target", "the data set has no such column" + _listed(list(targets)))
         return
+    wrong = None if body.positive is None else fault(body.positive)
+    if wrong is not None:
+        yield FieldError("body.positive", f"{wrong}, which no label may have")
+        return
+    wrong = _fault_of_labels(target)
+    if wrong is not None:
+        yield FieldError("body.target", f"one of its labels {wrong}; is target the right column?")
+        return
     if body.positive is None and not _may_be_plain_labels(target, body.unlabeled):
         yield FieldError("body.positive", "is required unless the labels are 0 and 1 or -1 and +1")
         return
@@ -147,13 +157,28 @@ def _labels(target: Mapping[str, Any], unlabeled: Sequence[str]) -> dict[str, in
     values: dict[str, int] | None = target.get("values")
     if values is None:
         return None
-    return {label: count for label, count in values.items() if label.strip() and label not in unlabeled}
+    labels: Counter[str] = Counter()
+    for value, count in values.items():  # as they stand in the file
+        label = composed(value)
+        if label.strip() and label not in unlabeled:
+            labels[label] += count
+    return labels
+
+
+def _fault_of_labels(target: Mapping[str, Any]) -> str | None:
+    """Say why the values of a column cannot be labels, as far as its profile tells."""
+    values: dict[str, int] | None = target.get("values")
+    if values is not None:
+        return next((wrong for value in values if (wrong := fault(composed(value))) is not None), None)
+    # So few are listed, unless one of them is too long for that.
+    too_long = target["kind"] != "number" and target.get("distinct", MAX_DISTINCT) <= MAX_LISTED_VALUES
+    return f"has over {MAX_NAME_CHARACTERS} characters" if too_long else None
 
 
 def _may_occur(label: str, target: Mapping[str, Any]) -> bool:
     """Tell whether a label may stand in the column, as far as its profile says."""
     if target.get("values") is not None:
-        return label in target["values"]
+        return label in map(composed, target["values"])
     if target["kind"] != "number" or target.get("min") is None:
         return True
     try:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StringConstraints, field_validator
 from pydantic.config import JsonDict
 
-from service.schemas import AliasName, Answer, Body
+from service.schemas import AliasName, Answer, Body, Label
 
 
 class JobStatus(StrEnum):
@@ -142,12 +142,11 @@ class TrainRequest(Body):
 
     dataset: str = Field(description="Id of the data set.", max_length=100)
     target: Name = Field(description="Column that holds the labels.")
-    positive: str | None = Field(
+    positive: Label | None = Field(
         default=None,
-        max_length=256,
         description="The class that precision, recall and costs speak of. Required unless the labels are 0/1 or -1/+1.",
     )
-    unlabeled: list[Annotated[str, StringConstraints(max_length=256)]] = Field(
+    unlabeled: list[Label] = Field(
         default=[], max_length=100, description="Labels that mean 'not known'. A missing cell always does."
     )
     features: Features = Features()

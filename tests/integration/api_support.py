@@ -106,7 +106,7 @@ def store_dataset(database: Database, name: str = "mails.csv", project_id: str =
     columns = [
         {"name": "age", "kind": "number", "missing": 0, "distinct": 60, "min": 20.0, "max": 79.0},
         {"name": "job", "kind": "category", "missing": 0, "distinct": 2},
-        {"name": "label", "kind": "category", "missing": 20, "distinct": 2},
+        {"name": "label", "kind": "category", "missing": 20, "distinct": 2, "values": {"ham": 20, "spam": 20}},
     ]
     with database.transaction() as session:
         session.add(

@@ -127,6 +127,17 @@ def test_rows_of_a_matrix(client: httpx.Client, database: Database, tmp_path: Pa
     assert refused["type"].endswith("feedback-does-not-fit")
 
 
+def test_a_label_is_the_same_however_its_accents_are_written(
+    client: httpx.Client, database: Database, tmp_path: Path
+) -> None:
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    for known in (composed, decomposed):  # the other form is that of a model which is older than this rule
+        model = replace(tiny_model(), classes=(known, "tea"))
+        client.put("/aliases/drinks", json={"model": store_model(database, tmp_path, model)})
+        made = send(client, alias="drinks", rows=[ROW, ROW], labels=[composed, decomposed])
+        assert made["labels"] == {composed: 2}
+
+
 def test_what_it_holds_is_in_no_log(client: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     send(client, rows=[ROW | {"job": "xyzzy"}], labels=["ham"])
