@@ -1,8 +1,12 @@
 """The classifiers, one algorithm a file, with scikit-learn's estimator interface."""
 
+from solver.estimators.augmented import AugmentedClassifier
 from solver.estimators.bayesian_sets import BayesianSets, IterativeBayesianSets, SpyBayesianSets
+from solver.estimators.cluster import ClusterSVM
 from solver.estimators.cs4vm import CS4VM, MeanS3VM
+from solver.estimators.gaussian_mixture import GaussianMixtureClassifier
 from solver.estimators.laplacian import LaplacianSVM
+from solver.estimators.multiclass import OneVsOne, OneVsRest
 from solver.estimators.psvm import PSVM
 from solver.estimators.ramp_tsvm import RampTSVM
 from solver.estimators.roc_svm import RocSVM
@@ -16,10 +20,15 @@ __all__ = [
     "PSVM",
     "SVM",
     "TSVM",
+    "AugmentedClassifier",
     "BayesianSets",
+    "ClusterSVM",
+    "GaussianMixtureClassifier",
     "IterativeBayesianSets",
     "LaplacianSVM",
     "MeanS3VM",
+    "OneVsOne",
+    "OneVsRest",
     "RampTSVM",
     "RocSVM",
     "SelfTraining",

@@ -59,14 +59,7 @@ def encode_labels(y: ArrayLike, *, unlabeled: Any, positive: Any, supervised: bo
                 "set unlabeled= to the value that marks them (for example unlabeled=0 when -1 is a class)"
             )
         known &= ~marked
-    labels = np.array(values[known].tolist()) if values.dtype == object else values[known]
-    if labels.dtype.kind == "U" and values.dtype == object and not all(isinstance(v, str) for v in values[known]):
-        raise ValueError("labels must be all numbers or all strings")
-    if len(labels) == 0:
-        raise ValueError("no row is labelled: need at least 2 labelled rows of each of two classes")
-    if labels.dtype.kind == "f" and np.isinf(labels).any():
-        raise ValueError("Input y contains infinity; expected labels of two classes")
-    check_classification_targets(labels)
+    labels = _labels(values, known)
     if type_of_target(labels) == "multiclass" and len(np.unique(labels)) > 2:
         raise ValueError(
             f"Only binary classification is supported. The type of the target is multiclass "
@@ -83,6 +76,47 @@ def encode_labels(y: ArrayLike, *, unlabeled: Any, positive: Any, supervised: bo
     encoded = np.zeros(len(values))
     encoded[known] = np.where(labels == classes[1], 1.0, -1.0)
     return BinaryLabels(encoded, classes)
+
+
+def encode_classes(y: ArrayLike, *, unlabeled: Any) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Find the unlabelled rows and any number of classes.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        None and NaN are always unlabelled.
+    unlabeled : label or None
+        The value that marks an unlabelled row; None stands for scikit-learn's -1.
+
+    Returns
+    -------
+    (int array of shape (n,), sorted classes)
+        Which class each row has; -1 for an unlabelled one.
+
+    Raises
+    ------
+    ValueError
+        If no row is labelled, or labels are both numbers and strings.
+    """
+    values = column_or_1d(y, warn=True)
+    known = ~_missing(values) & ~_equals(values, -1 if unlabeled is None else unlabeled)
+    classes, codes = np.unique(_labels(values, known), return_inverse=True)
+    encoded = np.full(len(values), -1, dtype=np.intp)
+    encoded[known] = codes
+    return encoded, classes
+
+
+def _labels(values: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+    """The labels that are known, of one type."""
+    labels = np.array(values[known].tolist()) if values.dtype == object else values[known]
+    if labels.dtype.kind == "U" and values.dtype == object and not all(isinstance(v, str) for v in values[known]):
+        raise ValueError("labels must be all numbers or all strings")
+    if len(labels) == 0:
+        raise ValueError("no row is labelled: need at least 2 labelled rows of each of two classes")
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        raise ValueError("Input y contains infinity; expected labels of two classes")
+    check_classification_targets(labels)
+    return labels
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
