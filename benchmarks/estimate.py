@@ -64,7 +64,7 @@ def rows_of(n, features, share, entries):
 
 def run(algorithm, n, features, share, entries, params):
     """One training in this process, and its estimate."""
-    smo.warm_up()
+    smo.warm_up(arena_bytes=0)
     lowrank.warm_up()
     X, labels = rows_of(n, features, share, entries)
     full = {"kernel": "rbf", **params}

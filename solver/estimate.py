@@ -17,8 +17,10 @@ from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, e
 
 __all__ = ["Estimate", "estimate_training"]
 
-BASE_BYTES: Final = 600 << 20
-"""More than a warm process takes before it sees rows or touches memory for kernel rows (measured: 322 MiB)."""
+BASE_BYTES: Final = 480 << 20
+"""What a process takes for a job of a few hundred rows, with a margin for what the rest leaves out (most for lapsvm:
+210 MiB at 4,000 rows). Measured as peak over all algorithms, numbers and texts: 203 to 224 MiB; 333 to 353 where it has
+compiled the solver or was forked from a process that has, as after an installation."""
 COPIES: Final = 4
 """Peak memory of the rows as a multiple of their features' size: as read, as features, as part (measured: 3.8)."""
 CACHE_BYTES: Final = 2 << 30

@@ -197,9 +197,9 @@ class TrainingEstimate(Answer):
 
 
 EXAMPLE_ESTIMATE: JsonDict = {
-    "bytes": 702545920,
+    "bytes": 576716800,
     "seconds": 1.4,
-    "how": "600 MiB + 4 × 4,000 rows × 20 features (1 MiB) + 61 MiB of kernel values; seconds from 4,000² row pairs × "
+    "how": "480 MiB + 4 × 4,000 rows × 20 features (1 MiB) + 61 MiB of kernel values; seconds from 4,000² row pairs × "
     "features, right to an order of magnitude at best",
 }
 EXAMPLE_JOB: JsonDict = {

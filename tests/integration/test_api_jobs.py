@@ -50,7 +50,7 @@ def test_dry_run_makes_nothing(client, database):
     assert response.json()["valid"] is True
     assert response.json()["request"]["seed"] == 0
     estimate = response.json()["estimate"]
-    assert 300 << 20 < estimate["bytes"] < 500 << 20  # little more than the libraries
+    assert 400 << 20 < estimate["bytes"] < 500 << 20  # little more than the libraries
     assert estimate["seconds"] < 5
     assert "60 rows × " in estimate["how"]
     assert fields(client.post("/train?dry_run=true", json=train_body(dataset, target="nope"))) == ["body.target"]
