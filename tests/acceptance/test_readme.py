@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import psutil
@@ -56,6 +57,10 @@ def test_the_walk_with_curl(tmp_path):
     assert all(
         (p["score"] > predictions["threshold"]) == (p["label"] == "malignant") for p in predictions["predictions"]
     )
+    ignored = [line.strip("/") for line in (README.parent / ".gitignore").read_text().splitlines()]
+    written = {path.name for path in tmp_path.iterdir()} - {"data"}
+    untracked = [name for name in written if not any(fnmatch(name, pattern) for pattern in ignored)]
+    assert untracked == [], "who follows the README in a clone must not find its files among the changes"
 
 
 def test_make_demo_needs_no_arguments_and_leaves_nothing_running(tmp_path):
