@@ -2,7 +2,9 @@
 
 from solver.estimators.augmented import AugmentedClassifier
 from solver.estimators.bayesian_sets import BayesianSets, IterativeBayesianSets, SpyBayesianSets
+from solver.estimators.cluster import ClusterSVM
 from solver.estimators.cs4vm import CS4VM, MeanS3VM
+from solver.estimators.gaussian_mixture import GaussianMixtureClassifier
 from solver.estimators.laplacian import LaplacianSVM
 from solver.estimators.multiclass import OneVsOne, OneVsRest
 from solver.estimators.psvm import PSVM
@@ -20,6 +22,8 @@ __all__ = [
     "TSVM",
     "AugmentedClassifier",
     "BayesianSets",
+    "ClusterSVM",
+    "GaussianMixtureClassifier",
     "IterativeBayesianSets",
     "LaplacianSVM",
     "MeanS3VM",

@@ -15,6 +15,7 @@ from scipy import sparse
 from solver.decision import DecisionState
 from solver.engine_choice import EngineName
 from solver.estimators._lowrank import LowRank
+from solver.estimators._quadratic import Quadratic
 from solver.kernels import FeatureKernel
 from solver.lowrank import LowRankSolution
 from solver.parts import ALONE, Parts
@@ -64,7 +65,7 @@ class SolverLimits:
 
 @dataclass(frozen=True)
 class Expansion:
-    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set; or a plane.
+    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set; or a plane, or quadratic.
 
     Attributes
     ----------
@@ -75,8 +76,8 @@ class Expansion:
         Scores without the intercept by row of the run, as far as the solver knew them (NaN elsewhere).
     duals : float64 array of shape (n,), optional
         y · alpha by row of the run: what the next training starts from.
-    plane : Plane, optional
-        Says it all: f(x) = x · weights + intercept, whatever the run's kernel. There are no rows and coefficients then.
+    plane : Plane or Quadratic, optional
+        Says it all, whatever the run's kernel. There are no rows and coefficients then.
     """
 
     rows: NDArray[np.intp]
@@ -85,10 +86,10 @@ class Expansion:
     solution: Solution = field(repr=False, compare=False)
     sums: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
     duals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    plane: Plane | None = field(default=None, repr=False, compare=False)
+    plane: Plane | Quadratic | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def from_plane(cls, plane: Plane, rounds: int = 1) -> Expansion:
+    def from_plane(cls, plane: Plane | Quadratic, rounds: int = 1) -> Expansion:
         """A model that no quadratic program gave."""
         none = np.zeros(0)
         solution = Solution(
@@ -490,6 +491,8 @@ class TrainingRun:
 
     def state(self, expansion: Expansion, threshold: float) -> DecisionState:
         """The expansion as a decision that stands on its own."""
+        if isinstance(expansion.plane, Quadratic):
+            return expansion.plane.state(float(threshold))
         kernel = self.kernel_parameters
         state = DecisionState(
             kind=kernel.kind,

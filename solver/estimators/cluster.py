@@ -1,0 +1,269 @@
+"""The cluster SVM: k-means labels the unlabelled rows, an SVM learns from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from solver.engine_choice import EngineName
+from solver.estimators._base import SHARED_CONSTRAINTS
+from solver.estimators._calibration import CalibrationPlan, LabeledSplit
+from solver.estimators._clusterings import (
+    Clustering,
+    cluster,
+    clusterable,
+    numbers_of_clusters,
+    principal_components,
+    telling_components,
+)
+from solver.estimators._guard import Mode
+from solver.estimators._run import Expansion, FitCallback, TrainingRun
+from solver.estimators._semi_supervised import SemiSupervisedClassifier
+from solver.estimators._tuning import Tune
+from solver.operating_point import Objective, ThresholdRule
+from solver.typing import Matrix
+
+Space = Literal["input", "kernel-pca"]
+SPACES: Final[tuple[Space, ...]] = get_args(Space)
+Scaling = Literal["auto", "standard", "none"]
+SCALINGS: Final[tuple[Scaling, ...]] = get_args(Scaling)
+Empty = Literal["nearest", "drop"]
+EMPTIES: Final[tuple[Empty, ...]] = get_args(Empty)
+
+_REPLICATES: Final = 2
+_SHARPNESS: Final = 10.0
+_ROUNDING: Final = 1e-9
+
+
+class ClusterSVM(SemiSupervisedClassifier):
+    """SVM on the labelled rows, and on the unlabelled ones with the labels of the clusters in which they lie.
+
+    k-means on all rows; a cluster takes the majority of its labelled rows. How many clusters is told by leaving out one
+    labelled row after the other. By default clusterings of several sizes vote, each with the weight
+    exp(10 (its share of left-out rows told right - the best one's)), and an unlabelled row counts as much as they agree
+    on it.
+
+    Parameters
+    ----------
+    clusters : "ensemble", "loo" or int, default "ensemble"
+        `ensemble`: clusterings into 2, 4, 6, 10, 16, l/2 and l clusters (l labelled rows), each from two random starts,
+        vote. `loo`: the one of these sizes that tells left-out labelled rows best. A number: that many clusters. At
+        most 200, and with many features fewer.
+    space : {"input", "kernel-pca"}, default "input"
+        Where k-means runs: on the rows, or on those of their ten leading kernel principal components (RBF, its width
+        the median distance of labelled rows) that tell the labelled rows of both classes apart, for classes that lie
+        around each other.
+    scaling : {"auto", "standard", "none"}, default "auto"
+        Whether k-means sees columns of equal variance. `auto`: dense ones.
+    empty : {"nearest", "drop"}, default "nearest"
+        A cluster without labelled rows takes the label of the nearest one that has some, or does not vote.
+    C_soft : float, default 1.0
+        Cost of a margin error of an unlabelled row on which all clusterings agree, as a multiple of C.
+    tune : {"none", "C", "C-gamma"}, default "none"
+        As in `SVM`.
+    mode : {"method", "safe", "balanced", "bold"}, default "method"
+        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
+        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
+        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
+    objective, threshold_rule, labeled_split, positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter
+        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
+    max_seconds, cache_size, device, solver, class_weight, random_state, callback
+        As in `SVM`.
+
+    Attributes
+    ----------
+    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
+        As in `SVM`. `report_["rounds"]` has the clusterings with their votes.
+
+    Notes
+    -----
+    Of more than 10,000 rows the centres are those of 10,000 drawn at random, of more than 1,000 the principal
+    components those of 1,000. The result does not depend on the number of threads.
+
+    References
+    ----------
+    Bae, Kim and Shin, "Semi-supervised support vector machine with k-means clustering", 2022.
+    """
+
+    _algorithm: ClassVar[str] = "cluster"
+    _folds_are_parts: ClassVar[bool] = False  # they share the clusterings, which do not look at labels
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **SHARED_CONSTRAINTS,
+        "clusters": [StrOptions({"ensemble", "loo"}), Interval(Integral, 2, None, closed="left")],
+        "space": [StrOptions(set(SPACES))],
+        "scaling": [StrOptions(set(SCALINGS))],
+        "empty": [StrOptions(set(EMPTIES))],
+        "C_soft": [Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *,
+        clusters: str | int = "ensemble",
+        space: Space = "input",
+        scaling: Scaling = "auto",
+        empty: Empty = "nearest",
+        C_soft: float = 1.0,
+        objective: str | Mapping[str, Any] | Objective = "f1",
+        threshold_rule: ThresholdRule = "f1max",
+        labeled_split: LabeledSplit = "xfit",
+        tune: Tune = "none",
+        mode: Mode = "method",
+        positive: Any = None,
+        unlabeled: Any = None,
+        kernel: str = "rbf",
+        C: float = 1.0,
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_seconds: float | None = None,
+        cache_size: float | None = None,
+        device: str = "auto",
+        solver: EngineName = "auto",
+        class_weight: Any = None,
+        random_state: Any = None,
+        callback: FitCallback | None = None,
+    ) -> None:
+        self.clusters = clusters
+        self.space = space
+        self.scaling = scaling
+        self.empty = empty
+        self.C_soft = C_soft
+        self.objective = objective
+        self.threshold_rule = threshold_rule
+        self.labeled_split = labeled_split
+        self.tune = tune
+        self.mode = mode
+        self.positive = positive
+        self.unlabeled = unlabeled
+        self.kernel = kernel
+        self.C = C
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.cache_size = cache_size
+        self.device = device
+        self.solver = solver
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.callback = callback
+
+    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+        if "clusterings" not in run.memo:
+            run.memo["clusterings"] = self._clusterings(run, plan.training_rows)
+        clusterings: _Clusterings = run.memo["clusterings"]
+        margins = self._consensus(run, clusterings, labelled)
+        if margins is None:
+            run.ended = run.ended or "solver_limit"
+            return self._train_svm(run, labelled)
+        place = np.searchsorted(clusterings.rows, run.unlabelled)
+        agreed = margins[place]
+        taken = np.abs(agreed) > _ROUNDING
+        run.trace.append({"unlabelled": int(np.count_nonzero(taken)), "positive": int(np.count_nonzero(agreed > 0))})
+        soft = run.unlabelled[taken]
+        cost = np.concatenate([np.ones(len(labelled)), self.C_soft * np.abs(agreed[taken])])
+        rows = np.concatenate([labelled, soft])
+        y = np.concatenate([run.y[labelled], np.sign(agreed[taken])])
+        # that of all rows is trained first, and those of the folds differ little from it
+        model = run.train(rows, y, self._labelled_cost * cost * run.cost[rows], run.memo.get("model"))
+        run.memo["model"] = model
+        return model
+
+    def _clusterings(self, run: TrainingRun, labelled: NDArray[np.intp]) -> _Clusterings:
+        """What k-means runs on: once for all folds, as no label has a say."""
+        rows = np.union1d(labelled, run.unlabelled)
+        X = run.X[rows]
+        standardise = self.scaling == "standard" or (self.scaling == "auto" and not sparse.issparse(X))
+        Z = clusterable(X, standardise=standardise)
+        projected = self.space == "kernel-pca"
+        if projected:
+            Z = principal_components(Z, np.searchsorted(rows, labelled), np.random.default_rng(run.seed))
+        sizes = numbers_of_clusters(len(labelled), Z.shape[0], Z.shape[1])
+        if not isinstance(self.clusters, str):
+            sizes = [min(int(self.clusters), numbers_of_clusters(10**9, Z.shape[0], Z.shape[1])[-1])]
+        replicates = _REPLICATES if self.clusters == "ensemble" else 1
+        return _Clusterings(rows, Z, projected, [(k, r) for k in sizes for r in range(replicates)])
+
+    def _consensus(
+        self, run: TrainingRun, clusterings: _Clusterings, labelled: NDArray[np.intp]
+    ) -> NDArray[np.float64] | None:
+        """From -1, all clusterings say that a row is negative, to 1, positive; None if there was no time for one."""
+        places, positive = np.searchsorted(clusterings.rows, labelled), run.y[labelled] > 0
+        components = telling_components(np.asarray(clusterings.Z[places]), positive) if clusterings.projected else None
+        found: list[tuple[int, Clustering, float]] = []
+        for k, replicate in clusterings.sizes:
+            clustering = clusterings.get(run, k, replicate, components)
+            if clustering is None:
+                break
+            found.append((k, clustering, clustering.leave_one_out(places, positive)))
+        if not found:
+            return None
+        best = max(score for _, _, score in found)
+        if self.clusters != "ensemble":
+            found = [next(each for each in found if each[2] == best)]  # the smallest of equals
+        seed = np.random.default_rng(run.seed)
+        sums, total = np.zeros(len(clusterings.rows)), 0.0
+        for k, clustering, score in found:
+            weight = float(np.exp(_SHARPNESS * (score - best)))
+            labels, told = clustering.labels(places, positive, seed)
+            vote = np.where(labels, weight, -weight)
+            sums += vote if self.empty == "nearest" else np.where(told, vote, 0.0)
+            total += weight
+            run.trace.append(
+                {"clusters": k, "left_out_right": score, "weight": weight}
+                | ({} if components is None else {"components": list(components)})
+            )
+        return sums / total
+
+
+@dataclass
+class _Clusterings:
+    """The rows that k-means runs on, and the clusterings that were asked for.
+
+    Attributes
+    ----------
+    rows : int array
+        Of the run, ascending.
+    Z : dense or CSR matrix
+        What stands for them.
+    projected : bool
+        Whether that is their principal components, some of which labels choose.
+    sizes : list of (number of clusters, replicate)
+    """
+
+    rows: NDArray[np.intp]
+    Z: Matrix
+    projected: bool
+    sizes: list[tuple[int, int]]
+    _known: dict[tuple[int, int, tuple[int, ...] | None], Clustering] = field(default_factory=dict)
+
+    def get(self, run: TrainingRun, k: int, replicate: int, components: tuple[int, ...] | None) -> Clustering | None:
+        """One clustering, on some of the components; None if time is over."""
+
+        def is_over() -> bool:
+            run.progress(run.fraction, clusters=k)
+            return run.is_exhausted()
+
+        key = (k, replicate, components)
+        if key not in self._known:
+            run.progress(run.fraction + 0.02 * (1 - run.fraction), clusters=k)
+            if run.is_exhausted():
+                return None
+            Z = self.Z if components is None else np.asarray(self.Z)[:, components]
+            clustering = cluster(Z, k, np.random.default_rng([run.seed, k, replicate]), is_over)
+            if clustering is None:
+                return None
+            self._known[key] = clustering
+        return self._known[key]
