@@ -185,7 +185,7 @@ def test_nothing_that_was_sent_comes_back_or_into_the_log(client, database, tmp_
         session.execute(text("ALTER TABLE jobs RENAME TO hidden"))
         session.execute(text("ALTER TABLE aliases RENAME TO hidden_aliases"))
     failing = [
-        client.post("/train", json=body | {"positive": SECRET}),
+        client.post("/train", json=body | {"unlabeled": [SECRET]}),
         client.post("/predict", json={"model": SECRET.lower(), "rows": [{SECRET: SECRET}]}),
     ]
     for response in failing:
