@@ -37,31 +37,44 @@ class Plane:
 
 @dataclass(frozen=True)
 class Columns:
-    """Least value and range of each column over some rows.
+    """What the values of each column over some rows are like.
 
     Attributes
     ----------
     low, span : float64 arrays of shape (d,)
-        The scaled value is (x - low) / span.
+        Least value and range; the scaled value is (x - low) / span.
     varies : bool array of shape (d,)
         Whether the column is more than one value.
+    sums : float64 array of shape (d,)
+    nonzero : int array of shape (d,)
+        How many values are not 0.
+    whole : bool array of shape (d,)
+        Whether all values are whole numbers.
     """
 
     low: NDArray[np.float64]
     span: NDArray[np.float64]
     varies: NDArray[np.bool_]
+    sums: NDArray[np.float64]
+    nonzero: NDArray[np.intp]
+    whole: NDArray[np.bool_]
 
 
-def column_ranges(X: Matrix, rows: NDArray[np.intp]) -> Columns:
-    """Least value and range of each column over these rows."""
+def look_at_columns(X: Matrix, rows: NDArray[np.intp]) -> Columns:
+    """What the columns are like over these rows."""
     d = int(X.shape[1])
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    sums, nonzero, whole = np.zeros(d), np.zeros(d, dtype=np.intp), np.ones(d, dtype=bool)
     if sparse.issparse(X):
         part = sparse.csr_array(X[rows])
         part.sum_duplicates()
+        part.eliminate_zeros()
         np.minimum.at(low, part.indices, part.data)
         np.maximum.at(high, part.indices, part.data)
-        has_zeros = np.bincount(part.indices, minlength=d) < len(rows)
+        nonzero += np.bincount(part.indices, minlength=d)
+        sums += np.bincount(part.indices, weights=part.data, minlength=d)
+        whole[part.indices[part.data != np.floor(part.data)]] = False
+        has_zeros = nonzero < len(rows)
         low[has_zeros] = np.minimum(low[has_zeros], 0.0)
         high[has_zeros] = np.maximum(high[has_zeros], 0.0)
     else:
@@ -69,9 +82,12 @@ def column_ranges(X: Matrix, rows: NDArray[np.intp]) -> Columns:
         for start in range(0, len(rows), step):
             block = X[rows[start : start + step]]
             low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+            sums += block.sum(axis=0, dtype=np.float64)
+            nonzero += np.count_nonzero(block, axis=0)
+            whole &= (block == np.floor(block)).all(axis=0)
     span = high - low
     varies = span > _LEAST_SPAN * np.maximum(np.abs(low), np.abs(high)) + np.finfo(np.float64).tiny
-    return Columns(low, np.where(varies, span, 1.0), varies)
+    return Columns(low, np.where(varies, span, 1.0), varies, sums, nonzero, whole)
 
 
 def products(X: Matrix, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:

@@ -55,10 +55,11 @@ class BayesianSets(PositiveUnlabelledClassifier):
 
     Notes
     -----
-    The method takes features of 0 and 1. Others are moved to [0, 1] by their range over the positive and unlabelled
-    rows, so an outlier squeezes its column. Labelled negative rows have no part in the ranking. Scores over the length
-    of the row, which suit long texts, are not linear, and so not what a model file holds; rows that have been divided
-    by their length do instead.
+    The method takes features of 0 and 1. Of others, one that is mostly 0 and never below, as the weights of a term are,
+    is divided by the mean of its other values; the rest are moved to [0, 1] by their range over the positive and
+    unlabelled rows, so an outlier squeezes its column. Labelled negative rows have no part in the ranking. Scores over
+    the length of the row, which suit long texts, are not linear, and so not what a model file holds; rows that have
+    been divided by their length do instead.
 
     References
     ----------

@@ -52,7 +52,8 @@ class SpyEM(PositiveUnlabelledClassifier):
 
     Notes
     -----
-    Columns without negative values are taken for counts. Others are moved to [0, 1] by their range, and stand for two
+    Columns without negative values are taken for counts; unless they are whole numbers, in units of the mean of those
+    that are not 0. Others are moved to [0, 1] by their range, and stand for two
     counts, the scaled value and what it lacks to 1. Labelled negative rows have no part in the learning.
 
     With few positive rows among many unlabelled ones the maximisation ends with no positives at all: of texts it took

@@ -1,7 +1,8 @@
 """Bayesian Sets: how much better items go together with a few given ones than by themselves.
 
-Ghahramani and Heller, "Bayesian sets", NIPS 2005. Their items are binary. Here a column may have any values: it is
-moved to [0, 1] by its range over the items, which leaves 0 and 1 as they are.
+Ghahramani and Heller, "Bayesian sets", NIPS 2005. Their items are binary. Here a column may have any values: one that
+is mostly 0 and never below, as the weights of a term are, is divided by the mean of its other values; any other one is
+moved to [0, 1] by its range over the items. Either leaves 0 and 1 as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solver.planes import Plane, column_ranges, indicator, products, weighted_sums
+from solver.planes import Plane, indicator, look_at_columns, products, weighted_sums
 from solver.positive_unlabelled.spies import Cut, SpyRanks, retained_share, spy_ranks
 from solver.typing import Matrix
 
@@ -37,15 +38,19 @@ class Items:
     def __init__(self, X: Matrix, rows: NDArray[np.intp]) -> None:
         self.X = X
         self.rows = rows
-        self._columns = column_ranges(X, rows)
+        columns = look_at_columns(X, rows)
+        is_term = columns.varies & (columns.low == 0) & (2 * columns.nonzero < len(rows))
+        # the range, which one row sets, was measured to rank texts much worse (tf-idf: AUC .86 and .90 for .92 and .97)
+        self._low = columns.low
+        self._span = np.where(is_term, columns.sums / np.maximum(columns.nonzero, 1), columns.span)
         self._mean = self._scaled_sums(rows) / len(rows)
         # a column that is all 0 or all 1 says nothing, and its prior would have no mass
-        self._used = self._columns.varies & (self._mean > 0) & (self._mean < 1)
+        self._used = columns.varies & (self._mean > 0) & (self._mean < 1)
 
     def _scaled_sums(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         sums = weighted_sums(self.X, indicator(int(self.X.shape[0]), rows))
-        scaled = (sums - len(rows) * self._columns.low) / self._columns.span
-        return np.clip(scaled, 0.0, len(rows))  # against rounding
+        scaled = (sums - len(rows) * self._low) / self._span
+        return np.clip(scaled, 0.0, len(rows))  # against rounding, and values of a term that are far above its mean
 
     def plane(self, query: NDArray[np.intp], c: float) -> Plane:
         """Logarithm of p(x | query) / p(x), which is linear in x.
@@ -64,8 +69,8 @@ class Items:
         q = np.log1p(s / alpha) - without
         constant = float(np.sum(without - np.log1p(n / c)))
         weights = np.zeros(len(used))
-        weights[used] = q / self._columns.span[used]
-        return Plane(weights, constant - float(np.sum(self._columns.low[used] * weights[used])))
+        weights[used] = q / self._span[used]
+        return Plane(weights, constant - float(np.sum(self._low[used] * weights[used])))
 
     def scores(self, plane: Plane, exponent: float = 0.0) -> NDArray[np.float64]:
         """Scores of all rows of X; with an exponent, x · weights over that power of the row's Euclidean length."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from solver.planes import Plane, column_ranges, indicator, weighted_sums
+from solver.planes import Plane, indicator, look_at_columns, weighted_sums
 from solver.typing import Matrix
 
 NoiseOf = Literal["spies", "unlabelled"]
@@ -25,8 +25,9 @@ _LEAST_PRIOR: Final = 1e-12
 class NaiveBayes:
     """Multinomial naive Bayes with Laplace's correction, for rows that belong to a class by parts.
 
-    Columns without a negative value are counts. One with negative values is moved to [0, 1] by its range and stands
-    for two counts, the scaled value and what it lacks to 1.
+    Columns without a negative value are counts; unless all are whole numbers, in units of the mean of those that are
+    not 0, so that a term of tf-idf counts about once. A column with negative values is moved to [0, 1] by its range and
+    stands for two counts, the scaled value and what it lacks to 1.
 
     Parameters
     ----------
@@ -37,11 +38,14 @@ class NaiveBayes:
 
     def __init__(self, X: Matrix, rows: NDArray[np.intp]) -> None:
         self.X = X
-        columns = column_ranges(X, rows)
+        columns = look_at_columns(X, rows)
         self._scaled = columns.varies & (columns.low < 0)
         self._counts = columns.low >= 0
         self._low = np.where(self._scaled, columns.low, 0.0)
-        self._span = np.where(self._scaled, columns.span, 1.0)
+        unit = 1.0
+        if not columns.whole[self._counts].all():
+            unit = float(np.sum(columns.sums[self._counts]) / np.sum(columns.nonzero[self._counts]))
+        self._span = np.where(self._scaled, columns.span, unit)
 
     def fit(self, positive: NDArray[np.float64], negative: NDArray[np.float64]) -> Plane:
         """Log-odds of the positive class.

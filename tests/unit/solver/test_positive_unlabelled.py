@@ -72,6 +72,22 @@ def test_columns_of_any_range_count_as_their_scaled_values():
         assert scaled.scores == pytest.approx(reference.scores, abs=1e-3 if rows.dtype == np.float32 else 1e-9)
 
 
+def test_weights_of_terms_count_by_their_mean():
+    X, positive, unlabelled, _ = words()
+    once = np.minimum(X, 1.0)
+    weights = once * np.linspace(0.01, 3, X.shape[1])
+    for rows in (weights, sparse.csr_array(weights)):
+        assert rank_by_set(rows, positive, unlabelled, 0.3).scores == pytest.approx(
+            rank_by_set(once, positive, unlabelled, 0.3).scores
+        )
+    spread = weights.copy()
+    spread[unlabelled[0]] *= 100  # one row among 300 has little say
+    ordinary = rank_by_set(weights, positive, unlabelled, 0.3).scores[1:]
+    assert np.corrcoef(ordinary, rank_by_set(spread, positive, unlabelled, 0.3).scores[1:])[0, 1] > 0.8
+    counted = spy_em(once, positive, unlabelled)
+    assert spy_em(once * 0.037, positive, unlabelled).log_odds == pytest.approx(counted.log_odds)
+
+
 def test_the_share_is_claimed_from_the_top():
     X, positive, unlabelled, truth = words()
     ranked = rank_by_set(X, positive, unlabelled, 0.3, c=10.0)
