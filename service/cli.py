@@ -51,7 +51,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-ALGORITHM_NAMES = ("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training")
+ALGORITHM_NAMES = (*("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training", "augment"),)
 """Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""
 
 

@@ -367,6 +367,42 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
                 Parameter("C_soft", "number", 1.0, "Cost of added rows as a multiple of C.", 1e-6, 1e3),
             ),
         ),
+        AlgorithmSpec(
+            "augment",
+            "SVM that adds the unlabelled rows that one class claims as its own and the other one does not.",
+            "solver.estimators:AugmentedClassifier",
+            uses_unlabelled=True,
+            parameters=(
+                *_SEMI_SUPERVISED,
+                SOLVER,
+                Parameter(
+                    "augmenter",
+                    "choice",
+                    "bayesian-sets",
+                    "What ranks the unlabelled rows for each class.",
+                    choices=("bayesian-sets", "spy-em", "roc-svm"),
+                ),
+                Parameter(
+                    "cut_off",
+                    "choice",
+                    "prior",
+                    "How many rows a class claims: its share, the augmenter's own choice, or as many as Spy-EM finds.",
+                    choices=("prior", "own", "spy-em"),
+                ),
+                Parameter("claim_factor", "number", 0.5, "Part of that number that is claimed.", 1e-6, 1),
+                *_SHARE,
+                Parameter("c", "number", 50.0, "Strength of the prior of Bayesian Sets.", 1e-6, 1e6),
+                Parameter(
+                    "length_exponent",
+                    "number",
+                    2.0,
+                    "Scores of Bayesian Sets are divided by this power of the row's length; 2: by a text's terms.",
+                    0,
+                    4,
+                ),
+                Parameter("C_soft", "number", 0.1, "Cost of claimed rows as a multiple of C.", 1e-6, 1e3),
+            ),
+        ),
     )
 }
 """By name. `AUTO` is no entry of its own."""

@@ -97,20 +97,19 @@ class AugmentedClassifier(SemiSupervisedClassifier):
     Parameters
     ----------
     augmenter : {"bayesian-sets", "spy-em", "roc-svm"}, default "bayesian-sets"
-        What ranks the unlabelled rows. With fewer than about 50 labelled rows of each class, Bayesian Sets was the only
-        one that helped.
+        What ranks the unlabelled rows. Where a class has few labelled rows, Bayesian Sets was measured to help most.
     cut_off : {"prior", "own", "spy-em"}, default "prior"
         How many rows a class claims: what its share of the labelled rows (or `positive_share`) lets expect; those that
-        the augmenter itself takes for members, which Bayesian Sets finds by leaving labelled rows out as spies; or as
-        many as Spy-EM finds.
+        the augmenter itself takes for members, which Bayesian Sets finds by leaving labelled rows out as spies (that
+        needs 30 of each class or more); or as many as Spy-EM finds.
     claim_factor : float, default 0.5
-        Part of that number that is claimed, the highest rows first. Half of it loses little where the number is right,
-        and much less where it is not.
+        Part of that number that is claimed, the highest rows first. With 0.5 instead of 1, newsgroups lost half a point
+        of accuracy on average; mails whose share of spam was not that of the labels gained four.
     positive_share : float, optional
         Share of positives among the unlabelled rows, for `cut_off="prior"`; by default that of the labelled ones.
     prior_strength : float, optional
         With it, `positive_share` is a prior worth this many labelled rows.
-    concentration : float, default 50.0
+    c : float, default 50.0
         Strength of the prior of Bayesian Sets, which see whether a value is above 0 (sparse rows) or above the
         column's median. 2 is its inventors' choice; 50 was measured to be better for texts.
     length_exponent : float, default 2.0
@@ -156,7 +155,7 @@ class AugmentedClassifier(SemiSupervisedClassifier):
         "augmenter": [StrOptions(set(AUGMENTERS))],
         "cut_off": [StrOptions(set(CUT_OFFS))],
         "claim_factor": [Interval(Real, 0.0, 1.0, closed="right")],
-        "concentration": [Interval(Real, 0.0, None, closed="neither")],
+        "c": [Interval(Real, 0.0, None, closed="neither")],
         "length_exponent": [Interval(Real, 0.0, None, closed="left")],
         "C_soft": [Interval(Real, 0.0, None, closed="neither")],
     }
@@ -169,7 +168,7 @@ class AugmentedClassifier(SemiSupervisedClassifier):
         claim_factor: float = 0.5,
         positive_share: float | None = None,
         prior_strength: float | None = None,
-        concentration: float = 50.0,
+        c: float = 50.0,
         length_exponent: float = 2.0,
         C_soft: float = 0.1,
         objective: str | Mapping[str, Any] | Objective = "f1",
@@ -199,7 +198,7 @@ class AugmentedClassifier(SemiSupervisedClassifier):
         self.claim_factor = claim_factor
         self.positive_share = positive_share
         self.prior_strength = prior_strength
-        self.concentration = concentration
+        self.c = c
         self.length_exponent = length_exponent
         self.C_soft = C_soft
         self.objective = objective
@@ -271,7 +270,7 @@ class AugmentedClassifier(SemiSupervisedClassifier):
         if "binary" not in run.memo:
             run.memo["binary"] = binary_rows(run.X)
         rows: Matrix = run.memo["binary"]
-        c, exponent = float(self.concentration), float(self.length_exponent)
+        c, exponent = float(self.c), float(self.length_exponent)
         if self.cut_off == "own" and len(members) > 1:
             ranked = rank_by_spies(rows, members, run.unlabelled, strengths=(c,), exponents=(exponent,), seed=run.seed)
         else:

@@ -55,7 +55,7 @@ def test_it_is_the_svm_on_labelled_and_claimed_rows(share):
     X, y, _ = texts(share=0.4)
     factor, soft = 0.4, 0.2
     fitted = AugmentedClassifier(
-        claim_factor=factor, C_soft=soft, positive_share=share, C=2.0, tol=1e-8, concentration=20.0, **LINEAR
+        claim_factor=factor, C_soft=soft, positive_share=share, C=2.0, tol=1e-8, c=20.0, **LINEAR
     ).fit(X, y)
     unlabelled = np.flatnonzero(y == -1)
     u = len(unlabelled)

@@ -5,7 +5,19 @@ from unittest import SkipTest
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from solver.estimators import CS4VM, PSVM, SVM, TSVM, LaplacianSVM, MeanS3VM, RampTSVM, SelfTraining
+from solver.estimators import (
+    CS4VM,
+    PSVM,
+    SVM,
+    TSVM,
+    AugmentedClassifier,
+    LaplacianSVM,
+    MeanS3VM,
+    OneVsOne,
+    OneVsRest,
+    RampTSVM,
+    SelfTraining,
+)
 
 ONE_WEIGHTED_ROW = {
     "check_sample_weight_equivalence_on_dense_data": "one row of a class with weight 3 is one labelled row, not three",
@@ -54,6 +66,10 @@ def test_scikit_learn_checks(estimator, expected):
         (PSVM.paper(), THRESHOLD),
         *((method(), THRESHOLD) for method in (CS4VM, MeanS3VM, TSVM, RampTSVM, LaplacianSVM, SelfTraining)),
         *((method(**ALONE), AMBIGUOUS) for method in (TSVM, RampTSVM, LaplacianSVM, SelfTraining)),
+        (AugmentedClassifier(), THRESHOLD),
+        (AugmentedClassifier(**ALONE), AMBIGUOUS),
+        (OneVsOne(SVM(**ALONE)), AMBIGUOUS),
+        (OneVsRest(SVM(**ALONE)), AMBIGUOUS),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -8,9 +8,19 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from solver.estimators import CS4VM, PSVM, SVM, TSVM, LaplacianSVM, MeanS3VM, RampTSVM, SelfTraining
+from solver.estimators import (
+    CS4VM,
+    PSVM,
+    SVM,
+    TSVM,
+    AugmentedClassifier,
+    LaplacianSVM,
+    MeanS3VM,
+    RampTSVM,
+    SelfTraining,
+)
 
-ESTIMATORS = [SVM, PSVM, TSVM, RampTSVM, LaplacianSVM, SelfTraining, CS4VM, MeanS3VM]
+ESTIMATORS = [SVM, PSVM, TSVM, RampTSVM, LaplacianSVM, SelfTraining, CS4VM, MeanS3VM, AugmentedClassifier]
 COLUMNS = ["age", "height", "weight", "pulse"]
 
 

@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solver.estimators import CS4VM, PSVM, SVM, TSVM, LaplacianSVM, MeanS3VM, RampTSVM, SelfTraining
+from solver.estimators import (
+    CS4VM,
+    PSVM,
+    SVM,
+    TSVM,
+    AugmentedClassifier,
+    LaplacianSVM,
+    MeanS3VM,
+    RampTSVM,
+    SelfTraining,
+)
 from solver.model_file import ModelFileError, load_model, save_model
 
 RNG = np.random.default_rng(3)
@@ -51,7 +61,9 @@ def test_classes_come_back_as_they_were(tmp_path: Path, labels: tuple[Any, Any])
     assert "callback" not in loaded.model.params
 
 
-@pytest.mark.parametrize("method", [PSVM, TSVM, RampTSVM, LaplacianSVM, SelfTraining, CS4VM, MeanS3VM])
+@pytest.mark.parametrize(
+    "method", [PSVM, TSVM, RampTSVM, LaplacianSVM, SelfTraining, CS4VM, MeanS3VM, AugmentedClassifier]
+)
 def test_semi_supervised(tmp_path: Path, method: Any) -> None:
     y = np.where(np.arange(N) >= 36, -1, TRUTH)
     fitted = method(random_state=0).fit(X, y)

@@ -75,6 +75,7 @@ slow = pytest.mark.slow
             {"algorithm": "svm", "params": {"tune": "C"}}, (700, 700, 40, "sparse"), {"tuning": 5}, marks=slow
         ),
         ({"algorithm": "self-training", "params": {"tune": "C"}}, (700, 60), {"tuning": 5, "folds": 5}),
+        ({"algorithm": "augment", "params": {"augmenter": "spy-em", "kernel": "linear"}}, (250, 60), {"folds": 5}),
         pytest.param({"algorithm": "ramp-tsvm"}, (700, 60), {"folds": 5}, marks=slow),
         pytest.param({"algorithm": "tsvm", "params": {"kernel": "linear"}}, (250, 40), {"folds": 5}, marks=slow),
         pytest.param({"algorithm": "cs4vm"}, (250, 40), {"folds": 5}, marks=slow),

@@ -36,7 +36,7 @@ def only_small_dense_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("only_small_dense_blocks")
 @pytest.mark.parametrize(
-    "algorithm", ["svm", "psvm", "self-training", "mean-s3vm", pytest.param("tsvm", marks=pytest.mark.slow)]
+    "algorithm", ["svm", "psvm", "self-training", "augment", "mean-s3vm", pytest.param("tsvm", marks=pytest.mark.slow)]
 )
 def test_no_algorithm_makes_the_texts_dense(algorithm: str) -> None:
     rng = np.random.default_rng(0)
