@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.access.authenticator import Authenticator
 from service.access.caller import Caller
 from service.access.errors import HostNotAllowed, OriginNotAllowed
-from service.api.problem import as_called, database_away, problem_response
+from service.api.problem import MalformedRequest, as_called, database_away, problem_response
 from service.db.session import AWAY, acting_for
 from service.errors import Problem
 
@@ -66,14 +66,18 @@ class Gate:
             await self.app(scope, receive, send)
 
     async def _admit(self, scope: Scope) -> Caller | None:
-        authorizations, host, origin = [], b"", b""
+        authorizations, host, hosts, origin = [], b"", 0, b""
         for name, value in scope["headers"]:
             if name == b"authorization":
                 authorizations.append(value)
             elif name == b"host":
                 host = value
+                hosts += 1
             elif name == b"origin":
                 origin = value
+        # What stands before this service may have gone by the other one (RFC 9112, 3.2).
+        if hosts != 1 and (hosts or scope["http_version"] == "1.1"):
+            raise MalformedRequest("a request has one Host header")
         if self._allowed_hosts is not None:
             if _host_name(f"//{host.decode('latin-1')}") not in self._allowed_hosts:
                 raise HostNotAllowed("this service does not answer to that name; PREFSVM_ALLOWED_HOSTS can add it")

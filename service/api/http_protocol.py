@@ -1,17 +1,21 @@
 """uvicorn's reader of HTTP/1.1, with a limit on what is not a body, and with problems for what is no HTTP.
 
 uvicorn and httptools read headers without end, and put a long one together in time that grows with its square:
-200 MiB of one header held up the whole process for 150 s. All of that happens before anybody asks for a key.
+200 MiB of one header held up the whole process for 150 s. All of that happens before anybody asks for a key. Nor does
+uvicorn ask the application what to say where there are more connections than it may have.
 """
 
 from __future__ import annotations
 
 from os import urandom
+from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import service_unavailable
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from service.api.logs import request_id
-from service.api.problem import HeadTooLong, MalformedRequest, problem_response
+from service.api.problem import HeadTooLong, MalformedRequest, Unavailable, as_called, problem_response
 from service.errors import Problem
 
 MOST_HEAD_BYTES = 128 << 10
@@ -48,6 +52,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._completed = True
         super().on_body(body)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if app is service_unavailable:  # what uvicorn puts there
+            app = too_many_connections
+        super()._start_asgi_task(cycle, app)
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read; uvicorn calls this."""
         self._refuse(MalformedRequest(msg))
@@ -65,3 +74,14 @@ class HttpProtocol(HttpToolsProtocol):
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         self.transport.write(STATUS_LINE[problem.status] + head + b"\r\n" + bytes(response.body))
         self.transport.close()
+
+
+async def too_many_connections(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer in the place of the application, and end the connection: others wait for its place."""
+    token = request_id.set(urandom(16).hex())
+    problem = Unavailable("as many are connected as this service takes; try again", headers={"Retry-After": "1"})
+    response = as_called(scope, problem_response(problem))
+    response.headers["x-request-id"] = request_id.get()
+    response.headers["connection"] = "close"
+    request_id.reset(token)
+    await response(scope, receive, send)

@@ -1,0 +1,82 @@
+"""Rules of HTTP that uvicorn leaves to others: one Host, and what is said where nobody else may connect."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import api_support
+import httpx
+import pytest
+import uvicorn
+from api_support import api_client, problem
+
+from service.app import server_config
+from service.settings import Settings
+
+PLACES = 4
+
+
+def ask(client: httpx.Client, request: bytes) -> tuple[int, dict[str, Any]]:
+    with socket.create_connection((client.base_url.host, client.base_url.port), timeout=10) as connection:
+        connection.sendall(request)
+        answer = http_answer(connection)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+def http_answer(connection: socket.socket) -> bytes:
+    answer = b""
+    while not answer.endswith(b"}"):
+        got = connection.recv(1 << 16)
+        assert got
+        answer += got
+    return answer
+
+
+def test_a_request_has_one_host(settings: Settings) -> None:
+    with api_client(settings) as client:
+        for path in (b"/healthz", b"/jobs"):
+            for hosts in (b"Host: localhost\r\nHost: other\r\n", b"Host: localhost\r\nhost: localhost\r\n", b""):
+                status, body = ask(client, b"GET %s HTTP/1.1\r\n%s\r\n" % (path, hosts))
+                assert (status, body["type"]) == (400, "urn:prefsvm:problem:malformed-request")
+            assert ask(client, b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)[0] == 200
+        body = b'{"model": "now", "rows": [{"age": 1}]}'
+        head = b"POST /predict HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Type: application/json\r\n"
+        assert ask(client, head + b"Content-Length: %d\r\n\r\n" % len(body) + body)[0] == 400
+    # HTTP/1.0 need not have one, where any name will do.
+    with api_client(settings, keys_required=True) as client:
+        assert ask(client, b"GET /healthz HTTP/1.0\r\n\r\n") == (200, {"status": "ok"})
+
+
+def test_beyond_the_last_connection_there_is_a_problem_and_a_time(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def few_places(app: Any) -> uvicorn.Config:
+        config = server_config(app)
+        config.limit_concurrency = PLACES
+        return config
+
+    monkeypatch.setattr(api_support, "server_config", few_places)
+    with api_client(settings) as client, ExitStack() as others:
+        client.headers["connection"] = "close"
+        address = (client.base_url.host, client.base_url.port)
+        for _ in range(PLACES - 1):
+            connection = others.enter_context(socket.create_connection(address, timeout=10))
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert http_answer(connection).startswith(b"HTTP/1.1 200")
+        for path in ("/healthz", "/jobs", "/v2/health/ready"):
+            refused = client.get(path)
+            said = problem(refused, 503, "unavailable")
+            assert int(refused.headers["retry-after"]) > 0
+            assert refused.headers["connection"] == "close"
+            assert refused.headers["x-request-id"] == said["request_id"]
+        assert said["error"] == said["detail"]  # for callers of the Open Inference Protocol
+        others.close()
+        deadline = time.monotonic() + 5
+        while client.get("/healthz").status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
