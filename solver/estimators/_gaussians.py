@@ -80,7 +80,7 @@ class TiedGaussians(Gaussians):
     def _maximise_covariances(self, Z: Floats, R: Floats, sizes: Floats) -> None:
         within = self._scatter_of(Z, R.sum(axis=1)) - (self.means * sizes[:, None]).T @ self.means
         self.covariance = within / sizes.sum() + self.ridge * np.eye(Z.shape[1])
-        self._factor = linalg.cholesky(self.covariance, lower=True)
+        self._precision, self._log_determinant = _inverse(self.covariance)
 
     def _scatter_of(self, Z: Floats, weights: Floats) -> Floats:
         """Σ weight · z zᵀ: of all rounds on the same rows, which only change the classes that rows belong to."""
@@ -90,21 +90,18 @@ class TiedGaussians(Gaussians):
         return self._scatter
 
     def log_joint(self, Z: Floats) -> Floats:
-        precise = linalg.cho_solve((self._factor, True), self.means.T)
+        precise = self._precision @ self.means.T
         return np.asarray(Z @ precise + np.log(self.shares) - 0.5 * np.einsum("kd,dk->k", self.means, precise))
 
     def log_common(self, Z: Floats, weights: Floats) -> float:
-        log_determinant = 2 * float(np.log(np.diag(self._factor)).sum())
-        squares = float(np.trace(linalg.cho_solve((self._factor, True), self._scatter_of(Z, weights))))
-        each: float = log_determinant + Z.shape[1] * math.log(2 * math.pi)
-        return -0.5 * (squares + float(weights.sum()) * each)
+        each: float = self._log_determinant + Z.shape[1] * math.log(2 * math.pi)
+        return -0.5 * (_trace_of_product(self._precision, self._scatter_of(Z, weights)) + float(weights.sum()) * each)
 
     def log_prior(self, total: float) -> float:
-        inverse = linalg.cho_solve((self._factor, True), np.eye(len(self._factor)))
-        return -0.5 * total * self.ridge * float(np.trace(inverse))
+        return -0.5 * total * self.ridge * float(np.trace(self._precision))
 
     def discriminant(self) -> Quadratic:
-        slope = linalg.cho_solve((self._factor, True), self.means[1] - self.means[0])
+        slope = self._precision @ (self.means[1] - self.means[0])
         offset = float(np.log(self.shares[1] / self.shares[0]) - 0.5 * slope @ (self.means[0] + self.means[1]))
         return Quadratic(slope[None], np.zeros(1), np.ones(1), offset)
 
@@ -131,41 +128,37 @@ class FullGaussians(Gaussians):
             apart = Z - self.means[k]
             covariances.append(((apart * R[:, k, None]).T @ apart + prior) / (sizes[k] + self._prior_rows))
         self.covariances = np.array(covariances)
-        self._factors = [linalg.cholesky(covariance, lower=True) for covariance in self.covariances]
+        self._inverses = [_inverse(covariance) for covariance in self.covariances]
 
     def _prior_scatter(self, d: int, total: float) -> Floats:
         """What the prior adds to the scatter of each class."""
         scatter = 0.5 * self.ridge * total * np.eye(d)
         return scatter if self._drawn_to is None else scatter + self._prior_rows * self._drawn_to
 
-    def _log_determinant(self, k: int) -> float:
-        return 2 * float(np.log(np.diag(self._factors[k])).sum())
-
     def log_joint(self, Z: Floats) -> Floats:
         columns = []
-        for k in (0, 1):
-            whitened = linalg.solve_triangular(self._factors[k], (Z - self.means[k]).T, lower=True)
-            constant = self._log_determinant(k) + Z.shape[1] * np.log(2 * np.pi)
-            columns.append(np.log(self.shares[k]) - 0.5 * (np.square(whitened).sum(axis=0) + constant))
+        for k, (precision, log_determinant) in enumerate(self._inverses):
+            apart = Z - self.means[k]
+            squares = np.einsum("nd,nd->n", apart @ precision, apart)
+            constant = log_determinant + Z.shape[1] * math.log(2 * math.pi)
+            columns.append(np.log(self.shares[k]) - 0.5 * (squares + constant))
         return np.column_stack(columns)
 
     def log_prior(self, total: float) -> float:
         prior = self._prior_scatter(self.means.shape[1], total)
-        parts = (
-            float(np.trace(linalg.cho_solve((self._factors[k], True), prior)))
-            + self._prior_rows * self._log_determinant(k)
-            for k in (0, 1)
+        return -0.5 * math.fsum(
+            _trace_of_product(precision, prior) + self._prior_rows * log_determinant
+            for precision, log_determinant in self._inverses
         )
-        return -0.5 * math.fsum(parts)
 
     def discriminant(self) -> Quadratic:
-        precise = [linalg.cho_solve((factor, True), np.eye(len(factor))) for factor in self._factors]
-        curvatures, vectors = linalg.eigh(0.5 * (precise[0] - precise[1]))
+        (of_negative, _), (of_positive, _) = self._inverses
+        curvatures, vectors = linalg.eigh(0.5 * (of_negative - of_positive))
         halves = [
-            np.log(self.shares[k]) - 0.5 * (self.means[k] @ precise[k] @ self.means[k] + self._log_determinant(k))
-            for k in (0, 1)
+            np.log(self.shares[k]) - 0.5 * (self.means[k] @ precision @ self.means[k] + log_determinant)
+            for k, (precision, log_determinant) in enumerate(self._inverses)
         ]
-        slope = precise[1] @ self.means[1] - precise[0] @ self.means[0]
+        slope = of_positive @ self.means[1] - of_negative @ self.means[0]
         return Quadratic(vectors.T, curvatures, slope @ vectors, float(halves[1] - halves[0]))
 
 
@@ -270,3 +263,16 @@ def expectation_maximisation(
 def _log_either(joint: Floats) -> Floats:
     """The logarithm of the sum over both classes."""
     return np.asarray(np.logaddexp(joint[:, 0], joint[:, 1]))
+
+
+def _inverse(covariance: Floats) -> tuple[Floats, float]:
+    """The inverse and the logarithm of the determinant."""
+    factor = linalg.cholesky(covariance, lower=True)
+    lower, _ = linalg.lapack.dpotri(factor, lower=1)
+    inverse = np.tril(lower) + np.tril(lower, -1).T
+    return inverse, 2 * float(np.log(np.diag(factor)).sum())
+
+
+def _trace_of_product(A: Floats, B: Floats) -> float:
+    """Of symmetric matrices."""
+    return float(np.vdot(A, B))
