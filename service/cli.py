@@ -51,7 +51,10 @@ app = typer.Typer(
     add_completion=False,
 )
 
-ALGORITHM_NAMES = (*("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training", "augment"),)
+ALGORITHM_NAMES = (
+    *("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training", "augment"),
+    *("bayesian-sets", "spy-em", "roc-svm"),
+)
 """Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""
 
 

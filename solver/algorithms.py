@@ -403,6 +403,81 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
                 Parameter("C_soft", "number", 0.1, "Cost of claimed rows as a multiple of C.", 1e-6, 1e3),
             ),
         ),
+        AlgorithmSpec(
+            "bayesian-sets",
+            "Ranks rows by how well they go together with the positive ones, compared with all rows (Bayesian Sets).",
+            "solver.estimators:SpyBayesianSets",
+            uses_unlabelled=True,
+            parameters=(
+                *_SEMI_SUPERVISED,
+                Parameter(
+                    "c",
+                    "number",
+                    "spies",
+                    "Strength of the prior; spies takes the one that ranks left-out positive rows highest.",
+                    1e-6,
+                    1e6,
+                    ("spies",),
+                ),
+                Parameter(
+                    "cut",
+                    "choice",
+                    "lee-liu",
+                    "Where score 0 is: two rules for left-out positive rows, or the positives' share of labelled rows.",
+                    choices=("lee-liu", "prior", "share"),
+                ),
+            ),
+        ),
+        AlgorithmSpec(
+            "spy-em",
+            "Naive Bayes from positive and unlabelled rows, by spies and expectation maximisation.",
+            "solver.estimators:SpyEM",
+            uses_unlabelled=True,
+            parameters=(
+                *_SEMI_SUPERVISED,
+                Parameter("spies", "number", 0.1, "Share of the positive rows that are spies.", 1e-6, 1 - 1e-6),
+                Parameter(
+                    "noise",
+                    "number",
+                    0.15,
+                    "A reliable negative scores no higher than this share of the rows in noise_of.",
+                    0,
+                    1,
+                ),
+                Parameter(
+                    "noise_of",
+                    "choice",
+                    "spies",
+                    "Which rows noise is a share of.",
+                    choices=("spies", "unlabelled"),
+                ),
+                Parameter(
+                    "labels",
+                    "choice",
+                    "soft",
+                    "Whether a row belongs to both classes by its posterior, or to the likelier one alone.",
+                    choices=("soft", "hard"),
+                ),
+            ),
+        ),
+        AlgorithmSpec(
+            "roc-svm",
+            "SVM on positive rows and on negatives found by Rocchio's rule and by one SVM after another.",
+            "solver.estimators:RocSVM",
+            uses_unlabelled=True,
+            parameters=(
+                *_SEMI_SUPERVISED,
+                SOLVER,
+                Parameter("clusters", "integer", 10, "Of reliable negatives, each looked at by itself.", 1, 1000),
+                Parameter(
+                    "scope",
+                    "choice",
+                    "reliable",
+                    "Rows that the look at clusters may take: what Rocchio's rule has found, or any.",
+                    choices=("reliable", "unlabelled"),
+                ),
+            ),
+        ),
     )
 }
 """By name. `AUTO` is no entry of its own."""

@@ -48,6 +48,8 @@ _SOLVES: Final[dict[str, float]] = {
     "tsvm": 60.0,
     "ramp-tsvm": 150.0,
 }
+# Methods whose scores are a plane, made by passes over the features; a kernel is only that of the SVM beside them.
+_PASSES: Final = {"bayesian-sets": 150.0, "spy-em": 600.0}
 _OTHER_SOLVES: Final = 30.0
 # a grid's cells share kernel rows; those of large C take longest
 _SOLVES_OF_A_GRID: Final = {"none": 0.0, "C": 60.0, "C-gamma": 300.0}
@@ -109,7 +111,8 @@ def estimate_training(
     memory_bytes, max_seconds : optional
         What the training may take: ``solver="auto"`` chooses by them.
     """
-    n = rows if ALGORITHMS[algorithm].uses_unlabelled else labelled
+    passes = _PASSES.get(algorithm, 0.0)
+    n = rows if ALGORITHMS[algorithm].uses_unlabelled and not passes else labelled
     data = COPIES * matrix_bytes
     room = math.inf if memory_bytes is None else max(0, memory_bytes - BASE_BYTES - data)
     width = max(1.0, min(float(features), matrix_bytes / (8 * rows)))
@@ -130,7 +133,7 @@ def estimate_training(
         pairs = 8 * (rows + labelled) * labelled
         pair_words = f" + a value for each pair of {labelled:,} labelled and {rows:,} rows"
     solves = _SOLVES.get(algorithm, _OTHER_SOLVES) + _SOLVES_OF_A_GRID[params.get("tune", "none")]
-    seconds = 1.0 + solves * solve + kept.seconds_once(width)
+    seconds = 1.0 + solves * solve + kept.seconds_once(width) + passes * _SECONDS_A_PRODUCT * rows * width
     if algorithm == "lapsvm":
         seconds += _deformation_seconds(rows, labelled, width, linear=linear)
     how = (

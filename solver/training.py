@@ -379,7 +379,10 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
     if not found:
         raise TrainingError("no_labels", "no row has a label")
     if len(found) == 1:
-        raise TrainingError("one_class", f"all labelled rows have the label {found[0]!r}; two classes are needed")
+        raise TrainingError(
+            "one_class",
+            f"all labelled rows have the label {found[0]!r}; two classes are needed, on which the threshold is chosen",
+        )
     if positive is not None and positive not in found:
         raise TrainingError("unknown_positive", f"positive is {positive!r}, but the labels are {_listed(found)}")
     if positive is None:
