@@ -149,20 +149,41 @@ class TypedColumns:
 
     def _text(self, position: int, array: pa.Array, first_row: int) -> pa.StringArray:
         if pa.types.is_dictionary(array.type):
+            if _is_text(array.type) and len(array.dictionary) <= len(array):
+                values = pc.cast(array.dictionary, pa.string())
+                # Each value is looked at once, however many rows have it. If one is bad, the rows tell where, if at all.
+                if _is_utf8(values) and _index_of_nul(values) < 0:
+                    return _without_empty(values).take(array.indices)
             array = array.dictionary_decode()
         texts = pc.cast(array, pa.string())
         if not _is_text(array.type):
             return texts
         name = self._names[position]
-        # Text from a file is not checked by Arrow.
-        try:
-            texts.validate(full=True)
-        except pa.ArrowInvalid:
-            raise IngestError("bad_encoding", f"column {name!r} holds text that is not UTF-8", column=name) from None
-        nul = pc.index(pc.match_substring(texts, "\0"), True).as_py()
+        if not _is_utf8(texts):
+            raise IngestError("bad_encoding", f"column {name!r} holds text that is not UTF-8", column=name)
+        nul = _index_of_nul(texts)
         if nul >= 0:
             raise self._bad_value(position, first_row + nul, "a NUL character")
-        return pc.if_else(pc.equal(texts, ""), None, texts)
+        return _without_empty(texts)
+
+
+def _is_utf8(texts: pa.StringArray) -> bool:
+    """Tell whether texts are what they say; Arrow does not check those of a file."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _index_of_nul(texts: pa.StringArray) -> int:
+    """Return where the first text with a NUL character is; -1 if there is none."""
+    index: int = pc.index(pc.match_substring(texts, "\0"), True).as_py()
+    return index
+
+
+def _without_empty(texts: pa.StringArray) -> pa.StringArray:
+    return pc.if_else(pc.equal(texts, ""), None, texts)
 
 
 def _is_text(type_: pa.DataType) -> bool:

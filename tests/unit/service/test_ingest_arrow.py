@@ -76,3 +76,17 @@ def test_refusals() -> None:
     assert refusal(packed(pa.table({"x": ["a", "b\0"]})), "arrow").line == 2
     broken = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 2, 4], np.int32)), pa.py_buffer(b"ok\xff\xfe"))
     assert refusal(packed(pa.table({"x": broken})), "arrow").code in ("bad_encoding", "malformed")
+
+
+@pytest.mark.parametrize("repeats", [1, 1000])
+def test_values_of_a_dictionary_are_judged_by_the_rows_that_have_them(repeats: int) -> None:
+    def coded(codes: list[int | None], values: pa.Array) -> bytes:
+        column = pa.DictionaryArray.from_arrays(pa.array(codes * repeats, pa.int32()), values)
+        return packed(pa.table({"x": column}))
+
+    values = pa.array(["a", "", None, "b\0"])
+    expected = ["a", None, None, None] * repeats
+    assert Read(coded([0, 1, 2, None], values[:3]), "arrow").table["x"] == expected
+    assert Read(coded([0, 1, 2, None], values), "arrow").table["x"] == expected
+    error = refusal(coded([0, 1, 2, 3], values), "arrow")
+    assert (error.code, error.line) == ("bad_value", 4)
