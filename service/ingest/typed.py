@@ -151,7 +151,7 @@ class TypedColumns:
         if pa.types.is_dictionary(array.type):
             if _is_text(array.type) and len(array.dictionary) <= len(array):
                 values = pc.cast(array.dictionary, pa.string())
-                # Each value is looked at once, however many rows have it. If one is bad, the rows tell where, if at all.
+                # Each value is looked at once, however many rows have it. If one is bad, the rows tell where, if any.
                 if _is_utf8(values) and _index_of_nul(values) < 0:
                     return _without_empty(values).take(array.indices)
             array = array.dictionary_decode()
