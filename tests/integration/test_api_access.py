@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -292,6 +293,7 @@ def test_what_is_no_live_key_is_refused(
         other = ApiKey.new()
         wrong_secret = ApiKey(made.json()["id"], other.secret).text
         expired = make_key(database, DEFAULT_PROJECT, "read", expires_in_days=1e-9)
+        seconds = []
         for headers in (
             [("Authorization", "Bearer")],
             [("Authorization", f"Bearer {other.text}")],
@@ -311,9 +313,12 @@ def test_what_is_no_live_key_is_refused(
             started = time.perf_counter()
             answer = client.get("/models", headers=headers)
             assert answer.status_code == 401, headers
-            assert time.perf_counter() - started < 1  # 50 ms on a machine of its own
+            seconds.append(time.perf_counter() - started)
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
             assert answer.json()["type"] == "urn:prefsvm:problem:unauthorized"
+        # Of all of them; a busy machine may hold up one.
+        assert statistics.median(seconds) < 0.05
+        assert max(seconds) < 1
         assert client.get("/models", params={"key": key, "api_key": key, "access_token": key}).status_code == 401
         # Paths that do not exist are not told apart either, and no body is read.
         assert client.post("/nothing", content=b"x" * 1000).status_code == 401
