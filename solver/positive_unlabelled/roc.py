@@ -156,7 +156,9 @@ def _margin(
 
 def _clusters(rows: Matrix, count: int, seed: int) -> NDArray[np.intp]:
     """Cluster of each row; fewer clusters where fewer rows differ."""
-    columns = sparse.csr_matrix(rows) if sparse.issparse(rows) else rows
+    columns = rows
+    if sparse.issparse(rows):  # anew, so that the indices are of 32 bits where they can be: KMeans takes no others
+        columns = sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
     means = KMeans(count, init="random", n_init=1, algorithm="lloyd", random_state=seed)
     with threadpool_limits(limits=1), warnings.catch_warnings():  # several threads add up in an order of their own
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer rows differ

@@ -126,6 +126,16 @@ def test_every_augmenter_with_every_cut_off(augmenter, cut_off):
 
 
 @pytest.mark.parametrize("augmenter", AUGMENTERS)
+def test_indices_of_64_bits_change_nothing(augmenter):
+    X, y, _ = texts(n=120)
+    wide = X.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    settings = {"augmenter": augmenter, "random_state": 0, **LINEAR}
+    fitted, other = (AugmentedClassifier(**settings).fit(rows, y) for rows in (X, wide))
+    assert np.array_equal(fitted.decision_function(X), other.decision_function(X))
+
+
+@pytest.mark.parametrize("augmenter", AUGMENTERS)
 @pytest.mark.parametrize("cut_off", CUT_OFFS)
 def test_two_labelled_rows_of_each_class_are_enough(augmenter, cut_off):
     X, y, _ = texts(2, n=60, labelled=2)
