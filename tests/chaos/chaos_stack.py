@@ -20,7 +20,7 @@ from chaos_proxy import Link, Proxies
 
 from service.db import migrate
 from service.local.processes import spawn
-from service.local.servers import PORT, PostgresServer, RedisServer, ServerError, postgres_account, wait_ready
+from service.local.servers import PORT, ROLE, PostgresServer, RedisServer, ServerError, postgres_account, wait_ready
 
 ROOT = Path(__file__).parents[2]
 PARTS = Path(__file__).parent / "parts"
@@ -139,9 +139,7 @@ class ChaosStack:
         self.blobs = folder / "blobs"
         self._mark = uuid4().hex
         self._proxies = Proxies()
-        self._postgres = PostgresServer(
-            folder / "home", folder / "postgres", log=folder / "postgres.log", account=postgres_account()
-        )
+        self._postgres = self._postgres_in(folder / "home")
         self._redis = RedisServer(folder, log=folder / "redis.log")
         self.port = _free_port()
         self._environment = {
@@ -183,6 +181,22 @@ class ChaosStack:
         for part in (self.api, self.dispatcher, *self.workers):
             part.start()
         self.wait_until_ready()
+
+    def restart_postgres(self) -> None:
+        """End Postgres and start it again."""
+        self.postgres.kill(with_children=True)
+        self.postgres.start()
+        wait_ready(self._postgres)
+
+    def replace_postgres(self) -> None:
+        """End Postgres for good; another one without any tables takes its place, and its address."""
+        self._postgres = self._postgres_in(self.folder / "other home")
+        self.restart_postgres()
+
+    def _postgres_in(self, home: Path) -> PostgresServer:
+        return PostgresServer(
+            home, self.folder / "postgres", log=self.folder / "postgres.log", account=postgres_account()
+        )
 
     def start_servers(self) -> None:
         """Start Postgres and Redis, and make the tables."""
@@ -271,9 +285,9 @@ class ChaosStack:
         """Return a client of the API, or of the one on another port."""
         return httpx.Client(base_url=f"http://127.0.0.1:{port or self.port}", timeout=seconds, trust_env=False)
 
-    def connect(self) -> psycopg.Connection:
+    def connect(self, role: str = ROLE) -> psycopg.Connection:
         """Connect to Postgres past all links."""
-        address = self._postgres.url().replace("+psycopg", "")
+        address = self._postgres.url(role=role).replace("+psycopg", "")
         return psycopg.connect(address, autocommit=True, connect_timeout=2)
 
     def query(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
