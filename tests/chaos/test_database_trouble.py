@@ -140,10 +140,10 @@ def test_a_backup_taken_while_jobs_run_is_whole(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a small file system")
 def test_a_full_disk_below_the_database(short_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tables lie on 150 MB, of which a stranger takes what is left."""
+    """The tables lie on 64 MB, of which a stranger takes what is left."""
     small = short_dir / "home"
     small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=150m", "prefsvm-test", small], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "prefsvm-test", small], capture_output=True)
     if mounted.returncode != 0:
         pytest.skip("this machine does not let root mount a tmpfs")
     try:
