@@ -1,8 +1,12 @@
 """Augmentation: who claims what, what both claim, and what it is good for."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.feature_extraction.text import TfidfTransformer
 
 from solver.estimators import SVM, AugmentedClassifier
 from solver.estimators import augmented as module
@@ -11,6 +15,10 @@ from solver.positive_unlabelled import rank_by_set
 
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
 LINEAR = {"kernel": "linear", **ALONE}
+NEWSGROUPS = (
+    Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
+    / "newsgroups20_counts.npz"
+)
 
 
 def texts(seed=0, n=400, labelled=6, words=400, topical=60, share=0.5):
@@ -175,3 +183,25 @@ def test_one_that_is_stopped_keeps_what_it_has(augmenter):
     timed = AugmentedClassifier(augmenter=augmenter, max_seconds=1e-9, kernel="linear").fit(X, y)
     assert timed.status_ == "solver_limit"
     assert np.isfinite(timed.decision_function(X)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not NEWSGROUPS.is_file(), reason="20 Newsgroups is not here; PREFSVM_SHARED_DATA names its folder")
+@pytest.mark.parametrize(("labelled", "gain"), [(5, 0.1), (20, 0.05)])
+def test_newsgroups_gain_what_the_page_says(labelled, gain):
+    stored = np.load(NEWSGROUPS)
+    counts = sparse.csr_array((stored["data"].astype(float), stored["indices"], stored["indptr"]), stored["shape"])
+    names = stored["classes"].tolist()
+    groups = [names.index("rec.sport.baseball"), names.index("rec.sport.hockey")]
+    rows = np.isin(stored["y"], groups)
+    X, truth = TfidfTransformer(sublinear_tf=True).fit_transform(counts[rows]), stored["y"][rows] == groups[0]
+    accuracy = {AugmentedClassifier: [], SVM: []}
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(truth))
+        test, train = np.split(order, [len(order) // 3])
+        y = np.full(len(train), -1)
+        for label in (0, 1):
+            y[np.flatnonzero(truth[train] == label)[:labelled]] = label
+        for method, measured in accuracy.items():
+            measured.append((method(**LINEAR).fit(X[train], y).predict(X[test]) == truth[test]).mean())
+    assert np.mean(accuracy[AugmentedClassifier]) > np.mean(accuracy[SVM]) + gain

@@ -116,7 +116,7 @@ def test_a_gpu_that_was_asked_for_is_not_silently_left_out():
         SVM(solver="lowrank", device="cuda", unlabeled=-1).fit(X, y)
 
 
-@pytest.mark.parametrize("name", ["svm", "psvm", "tsvm", "self-training"])
+@pytest.mark.parametrize("name", ["svm", "psvm", "tsvm", "self-training", "augment", "roc-svm"])
 def test_the_parameter_is_offered(name):
     parameter = {p.name: p for p in ALGORITHMS[name].parameters}["solver"]
     assert parameter.choices == ENGINES
