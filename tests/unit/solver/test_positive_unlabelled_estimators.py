@@ -17,6 +17,7 @@ from solver.positive_unlabelled import Items
 PLANES = [BayesianSets, IterativeBayesianSets, SpyBayesianSets, SpyEM]
 METHODS = [*PLANES, RocSVM]
 SOME = [pytest.param(method, marks=() if method in (SpyEM, RocSVM) else pytest.mark.slow) for method in METHODS]
+ONE = [pytest.param(method, marks=() if method is SpyEM else pytest.mark.slow) for method in METHODS]
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
 
 
@@ -96,7 +97,7 @@ def test_a_plane_goes_through_files_and_exports(tmp_path, method, form):
     assert "total_sv 1" in text
 
 
-@pytest.mark.parametrize("method", SOME)
+@pytest.mark.parametrize("method", ONE)
 def test_frames_sparse_rows_clones_and_seeds(method):
     X, y, _ = texts(n=200, labelled=80)
     named = np.array(["ham", "spam", None], dtype=object)[y]
@@ -113,7 +114,7 @@ def test_frames_sparse_rows_clones_and_seeds(method):
         assert np.array_equal(fitted.expand(rows), reference.expand(X))
 
 
-@pytest.mark.parametrize("method", SOME)
+@pytest.mark.parametrize("method", ONE)
 def test_parts_have_the_same_bits_elsewhere(method):
     class Elsewhere:
         cache_bytes = None
