@@ -52,7 +52,7 @@ app = typer.Typer(
 )
 
 ALGORITHM_NAMES = (
-    *("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "self-training", "augment"),
+    *("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "cluster", "gmm", "self-training", "augment"),
     *("bayesian-sets", "spy-em", "roc-svm"),
 )
 """Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""

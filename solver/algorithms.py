@@ -352,6 +352,70 @@ ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {
             ),
         ),
         AlgorithmSpec(
+            "cluster",
+            "SVM that learns unlabelled rows with the labels on which clusterings by k-means agree.",
+            "solver.estimators:ClusterSVM",
+            uses_unlabelled=True,
+            parameters=(
+                *_SEMI_SUPERVISED,
+                SOLVER,
+                Parameter(
+                    "clusters",
+                    "integer",
+                    "ensemble",
+                    "How many; ensemble lets several numbers vote, loo takes the best for left-out labelled rows.",
+                    2,
+                    200,
+                    ("ensemble", "loo"),
+                ),
+                Parameter(
+                    "space",
+                    "choice",
+                    "input",
+                    "Where k-means runs: on the features, or on kernel principal components that tell classes apart.",
+                    choices=("input", "kernel-pca"),
+                ),
+                Parameter(
+                    "scaling",
+                    "choice",
+                    "auto",
+                    "Whether k-means sees columns of equal variance; auto: where they are dense.",
+                    choices=("auto", "standard", "none"),
+                ),
+                Parameter(
+                    "empty",
+                    "choice",
+                    "nearest",
+                    "A cluster without labelled rows takes the label of the nearest one, or does not vote.",
+                    choices=("nearest", "drop"),
+                ),
+                Parameter("C_soft", "number", 1.0, "Cost of rows on which all agree as a multiple of C.", 1e-6, 1e3),
+            ),
+        ),
+        AlgorithmSpec(
+            "gmm",
+            "One Gaussian a class, fitted to labelled and unlabelled rows by expectation maximisation.",
+            "solver.estimators:GaussianMixtureClassifier",
+            uses_unlabelled=True,
+            parameters=(
+                *_SEMI_SUPERVISED,
+                Parameter(
+                    "covariance",
+                    "choice",
+                    "tied",
+                    "One for both classes, one each, one each of independent columns, or one each drawn to tied.",
+                    choices=("tied", "full", "diag", "shrunk"),
+                ),
+                Parameter(
+                    "unlabeled_weight", "number", 1.0, "What an unlabelled row counts beside a labelled one.", 1e-9, 1
+                ),
+                Parameter(
+                    "ridge", "number", 0.1, "Added to the variance of each column, of columns of variance 1.", 1e-9, 1e3
+                ),
+                Parameter("max_rounds", "integer", 200, "Most rounds.", 1, 1000),
+            ),
+        ),
+        AlgorithmSpec(
             "self-training",
             "SVM that adds the unlabelled rows it is sure of with its own labels.",
             "solver.estimators:SelfTraining",

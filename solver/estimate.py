@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from solver.algorithms import ALGORITHMS
 from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, exact_seconds
+from solver.method_limits import CLUSTERED_ROWS, MOST_GAUSSIAN_FEATURES, PROJECTED_ROWS, numbers_of_clusters
 
 __all__ = ["Estimate", "estimate_training"]
 
@@ -38,6 +39,9 @@ _SECONDS_AN_ASCENT_ROW: Final = 2e-5
 _SECONDS_A_LINEAR_VALUE: Final = 5e-7
 _SECONDS_A_PRODUCT: Final = 1e-9
 _CG_STEPS: Final = 50
+_CLUSTERING_STEPS: Final = 50
+_SECONDS_A_BLAS_PRODUCT: Final = 1e-10
+_EM_ROUNDS: Final = 20
 
 # A whole training as a multiple of one solve on all its rows: folds, rounds, controls, label switching.
 _SOLVES: Final[dict[str, float]] = {
@@ -45,6 +49,8 @@ _SOLVES: Final[dict[str, float]] = {
     "psvm": 8.0,
     "self-training": 12.0,
     "augment": 12.0,
+    "cluster": 12.0,
+    "gmm": 4.0,
     "tsvm": 60.0,
     "ramp-tsvm": 150.0,
 }
@@ -113,7 +119,10 @@ def estimate_training(
     """
     passes = _PASSES.get(algorithm, 0.0)
     n = rows if ALGORITHMS[algorithm].uses_unlabelled and not passes else labelled
-    data = COPIES * matrix_bytes
+    if algorithm == "gmm":
+        n = labelled  # a kernel is only that of the SVM beside it
+    beside = _beside(rows, labelled, features, matrix_bytes, algorithm, params)
+    data = COPIES * matrix_bytes + beside.bytes
     room = math.inf if memory_bytes is None else max(0, memory_bytes - BASE_BYTES - data)
     width = max(1.0, min(float(features), matrix_bytes / (8 * rows)))
     linear = params["kernel"] == "linear"
@@ -136,9 +145,11 @@ def estimate_training(
     seconds = 1.0 + solves * solve + kept.seconds_once(width) + passes * _SECONDS_A_PRODUCT * rows * width
     if algorithm == "lapsvm":
         seconds += _deformation_seconds(rows, labelled, width, linear=linear)
+    seconds += beside.seconds
     how = (
         f"{BASE_BYTES >> 20} MiB + {COPIES} × {rows:,} rows × {features:,} features ({matrix_bytes / 2**20:,.0f} MiB)"
-        f"{pair_words} + {kept.words}; seconds from {kept.basis} × features, right to an order of magnitude at best"
+        f"{beside.words}{pair_words} + {kept.words}; seconds from {kept.basis} × features, right to an order of "
+        "magnitude at best"
     )
     return Estimate(
         bytes=BASE_BYTES + data + pairs + kept.bytes,
@@ -179,6 +190,37 @@ class _Kept:
     def solve_seconds(self, width: float) -> float:  # noqa: ARG002  # the factor's columns take the features' place
         """Of one low-rank solve."""
         return _SECONDS_AN_ASCENT_ROW * self.rows * self.rank / DEFAULT_RANK
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What a method does with the features before or without an SVM."""
+
+    bytes: int = 0
+    words: str = ""
+    seconds: float = 0.0
+
+
+def _beside(
+    rows: int, labelled: int, features: int, matrix_bytes: int, algorithm: str, params: Mapping[str, Any]
+) -> _Beside:
+    """Clusterings of a scaled copy of the rows, or covariances of one."""
+    if algorithm == "cluster":
+        some = min(rows, CLUSTERED_ROWS)
+        sizes = numbers_of_clusters(labelled, rows, features)
+        # a copy, the part that is clustered twice, three times the centres
+        size = matrix_bytes + 2 * matrix_bytes * some // rows + 24 * sizes[-1] * features
+        if params["space"] == "kernel-pca":
+            size += 6 * 8 * min(rows, PROJECTED_ROWS) ** 2 + 160 * rows
+        seconds = _SECONDS_A_PRODUCT * _CLUSTERING_STEPS * 2 * sum(sizes) * some * max(1.0, matrix_bytes / (8 * rows))
+        return _Beside(size, f" + {size / 2**20:,.0f} MiB of copies for k-means", seconds)
+    if algorithm == "gmm":
+        d = min(features, MOST_GAUSSIAN_FEATURES)
+        size = 3 * matrix_bytes + 64 * d * d
+        squares = float(rows) * d * (d if params["covariance"] == "tied" else 4 * _EM_ROUNDS * d)
+        seconds = _SECONDS_A_BLAS_PRODUCT * 6 * (squares + _EM_ROUNDS * float(d) ** 3)
+        return _Beside(size, f" + {size / 2**20:,.0f} MiB of copies and covariances", seconds)
+    return _Beside()
 
 
 def _kernel_rows(n: int, linear: bool, limit: int, asked: bool) -> _Kept:

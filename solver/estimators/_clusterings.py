@@ -21,15 +21,9 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.sparsefuncs import inplace_csr_column_scale, mean_variance_axis
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from solver.method_limits import CLUSTERED_ROWS, PROJECTED_ROWS
 from solver.parallel import single_threaded_blas
 from solver.typing import Matrix
-
-MOST_CLUSTERS: Final = 200
-# values of all centres: with many features fewer clusters are looked for
-MOST_CENTRE_VALUES: Final = 1 << 23
-# centres and principal components are found on as many rows; all others are placed among them
-CLUSTERED_ROWS: Final = 10_000
-PROJECTED_ROWS: Final = 1_000
 
 _CANDIDATE_COMPONENTS: Final = 10
 _SHARE_OF_F: Final = 0.8
@@ -114,12 +108,6 @@ class Clustering:
         distances[own, own] = -1.0
         nearest: NDArray[np.intp] = distances.argmin(axis=1)
         return nearest
-
-
-def numbers_of_clusters(labelled: int, rows: int, features: int) -> list[int]:
-    """The grid of k: 2, 4, 6, 10, 16, half as many as labelled rows and as many, as far as that is allowed."""
-    most = min(rows, MOST_CLUSTERS, max(2, MOST_CENTRE_VALUES // max(1, features)))
-    return sorted({max(2, min(k, most)) for k in (2, 4, 6, 10, 16, labelled // 2, labelled)})
 
 
 def cluster(Z: Matrix, k: int, seed: np.random.Generator, is_over: Callable[[], bool]) -> Clustering | None:

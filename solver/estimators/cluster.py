@@ -19,7 +19,6 @@ from solver.estimators._clusterings import (
     Clustering,
     cluster,
     clusterable,
-    numbers_of_clusters,
     principal_components,
     telling_components,
 )
@@ -27,6 +26,7 @@ from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators._tuning import Tune
+from solver.method_limits import most_clusters, numbers_of_clusters
 from solver.operating_point import Objective, ThresholdRule
 from solver.typing import Matrix
 
@@ -190,9 +190,10 @@ class ClusterSVM(SemiSupervisedClassifier):
         projected = self.space == "kernel-pca"
         if projected:
             Z = principal_components(Z, np.searchsorted(rows, labelled), np.random.default_rng(run.seed))
-        sizes = numbers_of_clusters(len(labelled), Z.shape[0], Z.shape[1])
-        if not isinstance(self.clusters, str):
-            sizes = [min(int(self.clusters), numbers_of_clusters(10**9, Z.shape[0], Z.shape[1])[-1])]
+        if isinstance(self.clusters, str):
+            sizes = numbers_of_clusters(len(labelled), *Z.shape)
+        else:
+            sizes = [min(int(self.clusters), most_clusters(*Z.shape))]
         replicates = _REPLICATES if self.clusters == "ensemble" else 1
         return _Clusterings(rows, Z, projected, [(k, r) for k in sizes for r in range(replicates)])
 

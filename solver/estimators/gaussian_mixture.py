@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,10 +27,9 @@ from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators._tuning import Tune
+from solver.method_limits import MOST_GAUSSIAN_FEATURES
 from solver.operating_point import Objective, ThresholdRule
 from solver.parallel import single_threaded_blas
-
-MOST_FEATURES: Final = 2048
 
 
 class GaussianMixtureClassifier(SemiSupervisedClassifier):
@@ -147,8 +146,8 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
                 "algorithm"
             )
         run, extra = super()._start(X, y, sample_weight, unmeasured)
-        if run.X.shape[1] > MOST_FEATURES:
-            raise ValueError(f"gmm takes at most {MOST_FEATURES} features; these are {run.X.shape[1]}")
+        if run.X.shape[1] > MOST_GAUSSIAN_FEATURES:
+            raise ValueError(f"gmm takes at most {MOST_GAUSSIAN_FEATURES} features; these are {run.X.shape[1]}")
         return run, extra
 
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:

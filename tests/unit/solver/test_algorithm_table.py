@@ -83,6 +83,10 @@ def test_trains_by_name(name, objective, tmp_path):
         ("tsvm", {"C_unlabeled": -1}, "C_unlabeled"),
         ("ramp-tsvm", {"ramp": 0.1}, "ramp"),
         ("lapsvm", {"n_neighbors": 0}, "n_neighbors"),
+        ("cluster", {"clusters": 1}, "clusters"),
+        ("cluster", {"space": "auto"}, "space"),
+        ("gmm", {"ridge": 0}, "ridge"),
+        ("gmm", {"solver": "auto"}, "solver"),
         ("self-training", {"margin": "wide"}, "margin"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from solver.estimators import (
     SVM,
     TSVM,
     AugmentedClassifier,
+    ClusterSVM,
+    GaussianMixtureClassifier,
     LaplacianSVM,
     MeanS3VM,
     RampTSVM,
@@ -62,7 +65,11 @@ def test_classes_come_back_as_they_were(tmp_path: Path, labels: tuple[Any, Any])
 
 
 @pytest.mark.parametrize(
-    "method", [PSVM, TSVM, RampTSVM, LaplacianSVM, SelfTraining, CS4VM, MeanS3VM, AugmentedClassifier]
+    "method",
+    [
+        *(PSVM, TSVM, RampTSVM, LaplacianSVM, SelfTraining, CS4VM, MeanS3VM, AugmentedClassifier),
+        *(ClusterSVM, GaussianMixtureClassifier, partial(GaussianMixtureClassifier, covariance="full")),
+    ],
 )
 def test_semi_supervised(tmp_path: Path, method: Any) -> None:
     y = np.where(np.arange(N) >= 36, -1, TRUTH)

@@ -76,6 +76,8 @@ slow = pytest.mark.slow
         ),
         ({"algorithm": "self-training", "params": {"tune": "C"}}, (700, 60), {"tuning": 5, "folds": 5}),
         ({"algorithm": "augment", "params": {"augmenter": "spy-em", "kernel": "linear"}}, (250, 60), {"folds": 5}),
+        ({"algorithm": "gmm", "params": {"mode": "method"}}, (250, 40), {"folds": 5}),
+        pytest.param({"algorithm": "cluster", "params": {"tune": "C"}}, (250, 40), {"tuning": 5}, marks=slow),
         pytest.param({"algorithm": "ramp-tsvm"}, (700, 60), {"folds": 5}, marks=slow),
         pytest.param({"algorithm": "tsvm", "params": {"kernel": "linear"}}, (250, 40), {"folds": 5}, marks=slow),
         pytest.param({"algorithm": "cs4vm"}, (250, 40), {"folds": 5}, marks=slow),

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from solver.features import Column, Table
-from solver.training import TrainingRequest, train
+from solver.training import TrainingError, TrainingRequest, train
 
 N_ROWS, N_WORDS = 500, 8000
 MOST_CELLS = 500_000
@@ -36,9 +36,15 @@ def only_small_dense_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("only_small_dense_blocks")
 @pytest.mark.parametrize(
-    "algorithm", ["svm", "psvm", "self-training", "augment", "mean-s3vm", pytest.param("tsvm", marks=pytest.mark.slow)]
+    ("algorithm", "params"),
+    [
+        *((name, {}) for name in ("svm", "psvm", "self-training", "augment", "mean-s3vm")),
+        ("cluster", {"clusters": 4}),
+        pytest.param("cluster", {}, marks=pytest.mark.slow),
+        pytest.param("tsvm", {}, marks=pytest.mark.slow),
+    ],
 )
-def test_no_algorithm_makes_the_texts_dense(algorithm: str) -> None:
+def test_no_algorithm_makes_the_texts_dense(algorithm: str, params: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     truth = np.arange(N_ROWS) % 2 == 0
     texts = np.empty(N_ROWS, dtype=object)
@@ -48,7 +54,7 @@ def test_no_algorithm_makes_the_texts_dense(algorithm: str) -> None:
     labels = np.where(truth, "spam", "ham").astype(object)
     labels[300:] = None
     table = Table({"body": Column("body", "text", texts)})
-    asked = TrainingRequest(algorithm=algorithm, positive="spam", test_fraction=0.2)
+    asked = TrainingRequest(algorithm=algorithm, params=params, positive="spam", test_fraction=0.2)
     if algorithm == "svm":
         table, labels = table.take(np.arange(300)), labels[:300]
     result = train(table, labels, asked)
@@ -58,3 +64,11 @@ def test_no_algorithm_makes_the_texts_dense(algorithm: str) -> None:
     assert result.report["test"]["f1"]["value"] > 0.8
     one, _ = result.model.predict_rows([{"body": texts[0]}])
     assert one.scores[0] == pytest.approx(result.model.predict(table.take(np.array([0]))).scores[0], rel=1e-12)
+
+
+def test_a_method_of_covariances_refuses_texts() -> None:
+    texts = np.array([" ".join(word(row * 30 + number) for number in range(60)) for row in range(60)], dtype=object)
+    labels = np.array(["ham", "spam"] * 15 + [None] * 30, dtype=object)
+    with pytest.raises(TrainingError, match="gmm takes dense rows only") as caught:
+        train(Table({"body": Column("body", "text", texts)}), labels, TrainingRequest(algorithm="gmm", positive="spam"))
+    assert caught.value.code == "not_trainable"

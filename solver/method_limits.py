@@ -1,0 +1,26 @@
+"""How large the clusterings and covariances of some methods may become, for them and for who estimates memory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLUSTERED_ROWS: Final = 10_000
+"""Centres of clusters are found on as many rows; all others are placed among them."""
+PROJECTED_ROWS: Final = 1_000
+"""The same for kernel principal components."""
+MOST_CLUSTERS: Final = 200
+MOST_CENTRE_VALUES: Final = 1 << 23
+"""Of all centres together: with many features fewer clusters are looked for."""
+MOST_GAUSSIAN_FEATURES: Final = 2048
+"""A covariance has a value for each pair of them."""
+
+
+def numbers_of_clusters(labelled: int, rows: int, features: int) -> list[int]:
+    """The grid of k: 2, 4, 6, 10, 16, half as many as labelled rows and as many, as far as that is allowed."""
+    most = most_clusters(rows, features)
+    return sorted({max(2, min(k, most)) for k in (2, 4, 6, 10, 16, labelled // 2, labelled)})
+
+
+def most_clusters(rows: int, features: int) -> int:
+    """How many are allowed."""
+    return min(rows, MOST_CLUSTERS, max(2, MOST_CENTRE_VALUES // max(1, features)))
