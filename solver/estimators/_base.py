@@ -22,7 +22,7 @@ from solver.decision import DecisionState
 from solver.engine_choice import ENGINES
 from solver.estimators._calibration import LABELED_SPLITS, CalibrationPlan, calibration_scores, make_plan
 from solver.estimators._guard import MODES, Comparison, compare, difference_between, wins
-from solver.estimators._labels import encode_labels
+from solver.estimators._labels import BinaryLabels, encode_labels
 from solver.estimators._run import Expansion, FitCallback, KernelParameters, SolverLimits, TrainingRun
 from solver.estimators._tuning import TUNES, Tune, Tuning, tune
 from solver.evaluation.counts import ConfusionCounts, confusion
@@ -476,7 +476,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
-        labels = encode_labels(y, unlabeled=self.unlabeled, positive=self.positive, supervised=self._supervised)
+        labels = self._encode(y)
         if len(labels.y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(labels.y)}")
         weight = np.ones(len(labels.y))
@@ -493,7 +493,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             X, weight = X[keep], weight[keep]
         encoded, only_trained = labels.y[keep], only_trained[keep]
         counts = {int(sign): int(np.count_nonzero(encoded[~only_trained] == sign)) for sign in (-1, 1)}
-        if min(counts.values()) < _FEWEST_OF_A_CLASS:
+        if (labels.y < 0).any() and min(counts.values()) < _FEWEST_OF_A_CLASS:
             raise ValueError(
                 f"need at least {_FEWEST_OF_A_CLASS} labelled of each class, got {counts[1]} of the positive class "
                 f"{labels.classes[1]!r} and {counts[-1]} of the negative class {labels.classes[0]!r}"
@@ -518,6 +518,10 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             parts=self._parts,
         )
         return run, np.flatnonzero(only_trained & (encoded != 0))
+
+    def _encode(self, y: ArrayLike) -> BinaryLabels:
+        """Two classes and the unlabelled rows."""
+        return encode_labels(y, unlabeled=self.unlabeled, positive=self.positive, supervised=self._supervised)
 
     def _class_factors(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
         """Class weight of each row; 1 for unlabelled rows."""

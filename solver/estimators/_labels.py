@@ -78,6 +78,36 @@ def encode_labels(y: ArrayLike, *, unlabeled: Any, positive: Any, supervised: bo
     return BinaryLabels(encoded, classes)
 
 
+def encode_positives(y: ArrayLike, *, unlabeled: Any, positive: Any) -> BinaryLabels | None:
+    """Find positive and unlabelled rows, where no others are there.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        None and NaN are always unlabelled.
+    unlabeled : label or None
+        The value that marks an unlabelled row; None stands for -1.
+    positive : label or None
+        The positive class, if it is to be one in particular.
+
+    Returns
+    -------
+    BinaryLabels or None
+        None unless all labelled rows are of that class and some rows are unlabelled. The negative label is the number
+        that marks unlabelled rows (-1 if there is none), or "not" and the positive one.
+    """
+    values = column_or_1d(y)
+    marker = -1 if unlabeled is None else unlabeled
+    known = ~_missing(values) & ~_equals(values, marker)
+    if known.all() or len(_distinct(values[known])) != 1:
+        return None
+    label = _labels(values, known)[:1].tolist()[0]
+    if positive is not None and label != positive:
+        return None
+    other: Any = f"not {label}" if isinstance(label, str) else -1 if isinstance(marker, str) else marker
+    return BinaryLabels(known.astype(np.float64), np.array([other, label]))
+
+
 def encode_classes(y: ArrayLike, *, unlabeled: Any) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Find the unlabelled rows and any number of classes.
 

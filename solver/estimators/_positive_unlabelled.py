@@ -6,12 +6,14 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solver.decision import DecisionState
 from solver.estimators._base import Fitted
 from solver.estimators._calibration import CalibrationPlan
+from solver.estimators._labels import BinaryLabels, encode_positives
 from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.operating_point import Objective, ThresholdRule
@@ -21,17 +23,61 @@ from solver.planes import Plane
 class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
     """A method that learns from positive and unlabelled rows.
 
-    Labelled negative rows have no part in that: the threshold is chosen on them, and they calibrate and measure. So
-    some are needed, as everywhere. A score of 0 is where the method itself draws the line.
+    Labelled negative rows have no part in that: the threshold is chosen on them, and they calibrate and measure.
+    Without any, the threshold is 0, which is where the method itself draws the line, and nothing is measured.
     """
 
     _method_state: DecisionState
 
     @abstractmethod
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float
+        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
     ) -> Expansion:
-        """Train on these rows; `share` is that of the positives among the labelled rows."""
+        """Train on these rows; `share` is that of the positives among the labelled rows, None if all are positive."""
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
+    ) -> Any:
+        """Train; then choose the threshold for the objective, if there are labelled negative rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or frame of shape (n, d)
+            Labelled and unlabelled rows, finite numbers.
+        y : array of shape (n,)
+            Labels of two classes, or of the positive one alone. A row is unlabelled when its label is None or NaN, or
+            equals `unlabeled` (by default -1, also beside 1 alone).
+        sample_weight, unmeasured : arrays of shape (n,), optional
+            As in `SVM.fit`; a weight of 0 leaves a row out, others act on the SVMs only.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If there are negative rows, but fewer than 2 of a class, if the one class has no positive or no unlabelled
+            row left, or if a parameter is wrong.
+        """
+        if y is None or self._encode_positives(y) is None:
+            return super().fit(X, y, sample_weight, unmeasured)
+        self._validate_params()
+        objective = self._objective()
+        run, _ = self._start(X, y, sample_weight, unmeasured)
+        run.seed = int(check_random_state(self.random_state).randint(2**31))
+        if len(run.labelled) == 0 or len(run.unlabelled) == 0:
+            raise ValueError("need at least one positive and one unlabelled row, of weights greater than 0")
+        self._tuning = None
+        self._finish_unmeasured(run, objective, self._separate(run, run.labelled, run.unlabelled, None))
+        return self
+
+    def _encode_positives(self, y: ArrayLike) -> BinaryLabels | None:
+        return encode_positives(y, unlabeled=self.unlabeled, positive=self.positive)
+
+    def _encode(self, y: ArrayLike) -> BinaryLabels:
+        alone = self._encode_positives(y)
+        return super()._encode(y) if alone is None else alone
 
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         del plan
@@ -41,9 +87,29 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
     def _finish(
         self, run: TrainingRun, objective: Objective, rule: ThresholdRule, fitted: Fitted, warnings: list[str]
     ) -> None:
-        warnings += [told["warning"] for told in fitted.learned.rounds if "warning" in told]
+        warnings += _told(fitted.learned.rounds)
         super()._finish(run, objective, rule, fitted, warnings)
         self._method_state = run.state(fitted.learned.model, 0.0)
+
+    def _finish_unmeasured(self, run: TrainingRun, objective: Objective, model: Expansion) -> None:
+        """Set the fitted attributes where no negative row is labelled."""
+        self._method_state = self._state = run.state(model, 0.0)
+        self.control_states_ = {}
+        self.threshold_, self.n_iter_ = 0.0, max(1, run.iterations)
+        self.status_, self.status_reason_ = "cannot_certify", "No negative row is labelled, so nothing was measured."
+        if run.ended == "stopped":
+            self.status_, self.status_reason_ = "stopped", "Training was stopped; this is the best model until then."
+        self.report_ = {
+            "algorithm": self._algorithm,
+            "objective": objective.to_dict(),
+            "status": self.status_,
+            "status_reason": self.status_reason_,
+            "threshold": 0.0,
+            "rows": {"total": len(run.y), "positive": len(run.labelled), "unlabelled": len(run.unlabelled)},
+            "rounds": run.trace,
+            "timings": {"training": run.seconds},
+            "warnings": _told(run.trace),
+        }
 
     def expand(self, X: Any) -> NDArray[np.intp]:
         """Rows that the method itself claims for the positive class, whatever the objective.
@@ -62,6 +128,10 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return np.flatnonzero(self._method_state.predict_positive(X))
+
+
+def _told(trace: list[dict[str, Any]]) -> list[str]:
+    return [told["warning"] for told in trace if "warning" in told]
 
 
 def must_end(run: TrainingRun) -> bool:

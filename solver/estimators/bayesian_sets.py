@@ -123,9 +123,11 @@ class BayesianSets(PositiveUnlabelledClassifier):
         self.callback = callback
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float
+        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
     ) -> Expansion:
         share = share if self.positive_share is None else self.positive_share
+        if share is None:
+            raise ValueError("positive_share is needed where no negative row is labelled, or SpyBayesianSets")
         return _tell(run, rank_by_set(run.X, positive, unlabelled, share, c=self.c))
 
 
@@ -215,9 +217,11 @@ class IterativeBayesianSets(PositiveUnlabelledClassifier):
         self.callback = callback
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float
+        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
     ) -> Expansion:
         share = share if self.positive_share is None else self.positive_share
+        if share is None:
+            raise ValueError("positive_share is needed where no negative row is labelled, or SpyBayesianSets")
         ranked, rounds = rank_iteratively(
             run.X, positive, unlabelled, share, c=self.c, top=self.top, is_over=lambda: must_end(run)
         )
@@ -316,10 +320,14 @@ class SpyBayesianSets(PositiveUnlabelledClassifier):
         self.callback = callback
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float
+        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
     ) -> Expansion:
         strengths = STRENGTHS if isinstance(self.c, str) else (float(self.c),)
-        if len(positive) < 2:
+        if share is None and (len(positive) < 2 or self.cut == "share"):
+            raise ValueError(
+                "where no negative row is labelled, 2 positive rows are needed and another cut than 'share'"
+            )
+        if share is not None and len(positive) < 2:
             return _tell(run, rank_by_set(run.X, positive, unlabelled, share, c=strengths[0]))
         ranked = rank_by_spies(
             run.X,
@@ -331,7 +339,7 @@ class SpyBayesianSets(PositiveUnlabelledClassifier):
             seed=run.seed,
             is_over=lambda: must_end(run),
         )
-        if self.cut == "share" or len(positive) < _FEWEST_SPIES:
+        if share is not None and (self.cut == "share" or len(positive) < _FEWEST_SPIES):
             ranked = ranked.cut_at(share)
         return _tell(run, ranked)
 

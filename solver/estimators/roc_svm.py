@@ -118,7 +118,7 @@ class RocSVM(PositiveUnlabelledClassifier):
         self.callback = callback
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float
+        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
     ) -> Expansion:
         del share
 

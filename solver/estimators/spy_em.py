@@ -127,7 +127,7 @@ class SpyEM(PositiveUnlabelledClassifier):
         self.callback = callback
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float
+        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
     ) -> Expansion:
         del share
         found = spy_em(

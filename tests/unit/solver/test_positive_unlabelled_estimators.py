@@ -211,3 +211,41 @@ def test_few_positive_rows_take_the_share_of_the_labelled_ones():
     assert (more["share"], more["c"]) == (0.4, 10.0)
     by_spies = SpyBayesianSets(random_state=0, cut="prior").fit(*texts(labelled=160)[:2]).report_["rounds"][0]
     assert by_spies["share"] != 0.4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_positive_and_unlabelled_rows_alone_are_enough(tmp_path, method):
+    X, y, _ = texts()
+    marked = np.where(y == 1, 1, -1)
+    settings = {"random_state": 0, "kernel": "linear"}
+    share = {"positive_share": 0.2} if "positive_share" in method().get_params() else {}
+    fitted = method(**settings, **share).fit(X, marked)
+    new, _, of_new = texts(seed=1)
+    assert fitted.classes_.tolist() == [-1, 1]
+    assert np.array_equal(np.flatnonzero(fitted.predict(new) == 1), fitted.expand(new))
+    claimed = np.isin(np.arange(400), fitted.expand(new))
+    assert claimed[of_new == 1].mean() > claimed[of_new == 0].mean() + 0.25
+    assert (fitted.threshold_, fitted.status_) == (0.0, "cannot_certify")
+    assert not hasattr(fitted, "predict_proba")
+    save_model(tmp_path / "model", fitted)
+    assert np.array_equal(load_model(tmp_path / "model").predict(new), fitted.predict(new))
+    named = np.where(y == 1, "spam", None)
+    again = method(**settings, **share).fit(sparse.csr_array(X), named)
+    assert again.classes_.tolist() == ["not spam", "spam"]
+    assert np.array_equal(again.expand(sparse.csr_array(new)), fitted.expand(new))
+
+
+def test_what_positive_rows_alone_do_not_say_is_asked_for():
+    X, y, _ = texts(n=60, labelled=20)
+    marked = np.where(y == 1, 1, -1)
+    for estimator in (BayesianSets(), IterativeBayesianSets(), SpyBayesianSets(cut="share")):
+        with pytest.raises(ValueError, match="no negative row is labelled"):
+            estimator.fit(X, marked)
+    with pytest.raises(ValueError, match="only one class"):
+        SpyEM().fit(X, np.ones(60))
+    with pytest.raises(ValueError, match="only one class"):
+        SpyEM(positive="spam").fit(X, np.where(y == 1, "ham", None))
+    with pytest.raises(ValueError, match="at least one positive"):
+        SpyEM().fit(X, marked, sample_weight=(marked == 1).astype(float))
+    stopped = SpyEM(callback=lambda *_: True).fit(X, marked)
+    assert stopped.status_ == "stopped"
