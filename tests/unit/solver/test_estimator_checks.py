@@ -11,14 +11,19 @@ from solver.estimators import (
     SVM,
     TSVM,
     AugmentedClassifier,
+    BayesianSets,
     ClusterSVM,
     GaussianMixtureClassifier,
+    IterativeBayesianSets,
     LaplacianSVM,
     MeanS3VM,
     OneVsOne,
     OneVsRest,
     RampTSVM,
+    RocSVM,
     SelfTraining,
+    SpyBayesianSets,
+    SpyEM,
 )
 
 ONE_WEIGHTED_ROW = {
@@ -72,6 +77,8 @@ def test_scikit_learn_checks(estimator, expected):
         *((method(**ALONE), AMBIGUOUS) for method in (ClusterSVM, GaussianMixtureClassifier)),
         (ClusterSVM(space="kernel-pca", clusters=4), THRESHOLD),
         (GaussianMixtureClassifier(covariance="full"), THRESHOLD),
+        *((method(), THRESHOLD) for method in (BayesianSets, IterativeBayesianSets, SpyBayesianSets, SpyEM, RocSVM)),
+        *((method(**ALONE), AMBIGUOUS) for method in (SpyBayesianSets, SpyEM, RocSVM)),
         (AugmentedClassifier(), THRESHOLD),
         (AugmentedClassifier(**ALONE), AMBIGUOUS),
         (OneVsOne(SVM(**ALONE)), AMBIGUOUS),

