@@ -117,6 +117,16 @@ def weighted_sums(X: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64
     return result
 
 
+def row_lengths(X: Matrix) -> NDArray[np.float64]:
+    """Euclidean lengths; 1 for a row of zeros."""
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    lengths: NDArray[np.float64] = np.sqrt(np.where(squares > 0, squares, 1.0))
+    return lengths
+
+
 def indicator(n: int, rows: NDArray[Any]) -> NDArray[np.float64]:
     """1 at these rows of n, 0 elsewhere."""
     marks = np.zeros(n)

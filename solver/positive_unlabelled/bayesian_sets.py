@@ -13,9 +13,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from solver.planes import Plane, indicator, look_at_columns, products, weighted_sums
+from solver.planes import Plane, indicator, look_at_columns, products, row_lengths, weighted_sums
 from solver.positive_unlabelled.spies import Cut, SpyRanks, retained_share, spy_ranks
 from solver.typing import Matrix
 
@@ -229,16 +228,6 @@ def rank_by_spies(
     ranks, c, exponent = best
     share = retained_share(ranks.above, len(unlabelled), cut)
     return _cut(items, items.plane(positive, c), c, exponent, unlabelled, share, ranks)
-
-
-def row_lengths(X: Matrix) -> NDArray[np.float64]:
-    """Euclidean lengths; 1 for a row of zeros."""
-    if sparse.issparse(X):
-        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    else:
-        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    lengths: NDArray[np.float64] = np.sqrt(np.where(squares > 0, squares, 1.0))
-    return lengths
 
 
 def _cut(

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from solver.planes import indicator, products, weighted_sums
+from solver.planes import indicator, products, row_lengths, weighted_sums
 from solver.typing import Matrix
 
 Scope = Literal["reliable", "unlabelled"]
@@ -26,6 +26,8 @@ _ALPHA: Final = 16.0
 _BETA: Final = 4.0
 _LEAST_RECALL: Final = 0.95
 _MOST_ROUNDS: Final = 50
+# more move hardly a row, and nothing could stop them
+_LLOYD_ROUNDS: Final = 100
 
 Model = TypeVar("Model")
 
@@ -59,23 +61,23 @@ def reliable_negatives(
     bool array
         In the order of the unlabelled rows.
     """
-    rows = normalize(X)
-    of_positive = weighted_sums(rows, indicator(rows.shape[0], positive)) / len(positive)
-    prototypes = _prototypes(of_positive, rows, unlabelled)
-    margin = _margin(rows, unlabelled, *prototypes)
+    weights = 1 / row_lengths(X)
+    of_positive = weighted_sums(X, weights * indicator(len(weights), positive)) / len(positive)
+    p, n = _prototypes(of_positive, X, weights, unlabelled)
+    margin = weights[unlabelled] * (products(X, p, unlabelled) - products(X, n, unlabelled))
     found = margin <= 0
     if not found.any():
         found = margin == margin.min()
     candidates = unlabelled[found]
     if clusters < 2 or len(candidates) < 2:
         return found
-    labels = _clusters(rows[candidates], min(clusters, len(candidates)), seed)
+    labels = _clusters(normalize(X[candidates], copy=False), min(clusters, len(candidates)), seed)
     asked = candidates if scope == "reliable" else unlabelled
     nearest_positive, nearest_negative = np.full(len(asked), -np.inf), np.full(len(asked), -np.inf)
     for label in np.unique(labels):
-        p, n = _prototypes(of_positive, rows, candidates[labels == label])
-        nearest_positive = np.maximum(nearest_positive, products(rows, p)[asked])
-        nearest_negative = np.maximum(nearest_negative, products(rows, n)[asked])
+        p, n = _prototypes(of_positive, X, weights, candidates[labels == label])
+        nearest_positive = np.maximum(nearest_positive, products(X, p, asked))
+        nearest_negative = np.maximum(nearest_negative, products(X, n, asked))
     chosen = np.isin(unlabelled, asked[nearest_negative >= nearest_positive], assume_unique=True)
     return chosen if np.count_nonzero(chosen) >= 2 else found
 
@@ -134,10 +136,10 @@ def grow_negatives(
 
 
 def _prototypes(
-    of_positive: NDArray[np.float64], rows: Matrix, others: NDArray[np.intp]
+    of_positive: NDArray[np.float64], X: Matrix, weights: NDArray[np.float64], others: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Rocchio's prototypes of the positive rows and of the others, of length 1."""
-    of_others = weighted_sums(rows, indicator(rows.shape[0], others)) / len(others)
+    of_others = weighted_sums(X, weights * indicator(len(weights), others)) / len(others)
     return _unit(_ALPHA * of_positive - _BETA * of_others), _unit(_ALPHA * of_others - _BETA * of_positive)
 
 
@@ -146,20 +148,12 @@ def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return vector / length if length > 0 else vector
 
 
-def _margin(
-    rows: Matrix, asked: NDArray[np.intp], p: NDArray[np.float64], n: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """How much nearer the rows are to the first prototype."""
-    margin: NDArray[np.float64] = products(rows, p)[asked] - products(rows, n)[asked]
-    return margin
-
-
 def _clusters(rows: Matrix, count: int, seed: int) -> NDArray[np.intp]:
     """Cluster of each row; fewer clusters where fewer rows differ."""
     columns = rows
     if sparse.issparse(rows):  # anew, so that the indices are of 32 bits where they can be: KMeans takes no others
         columns = sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
-    means = KMeans(count, init="random", n_init=1, algorithm="lloyd", random_state=seed)
+    means = KMeans(count, init="random", n_init=1, max_iter=_LLOYD_ROUNDS, copy_x=False, random_state=seed)
     with threadpool_limits(limits=1), warnings.catch_warnings():  # several threads add up in an order of their own
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer rows differ
         labels: NDArray[np.intp] = means.fit_predict(columns).astype(np.intp)
