@@ -28,7 +28,7 @@ from solver.typing import Matrix
 _CANDIDATE_COMPONENTS: Final = 10
 _SHARE_OF_F: Final = 0.8
 _STARTS: Final = 3
-_STEPS_AT_A_TIME: Final = 10
+_STEPS_AT_A_TIME: Final = 5
 _MOST_STEPS: Final = 100
 _BLOCK_ROWS: Final = 2_000
 

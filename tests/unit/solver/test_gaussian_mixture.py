@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 from scipy import sparse
 from scipy.stats import multivariate_normal
@@ -11,7 +12,10 @@ from threadpoolctl import threadpool_limits
 
 from solver.estimators import GaussianMixtureClassifier
 from solver.estimators._gaussians import DiagonalGaussians, FullGaussians, Rows, TiedGaussians, expectation_maximisation
+from solver.export import libsvm_text
 from solver.method_limits import MOST_GAUSSIAN_FEATURES
+from solver.model_file import Model
+from solver.onnx_export import onnx_model
 
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
 COVARIANCES = ["tied", "full", "diag", "shrunk"]
@@ -219,3 +223,24 @@ def test_what_it_does_not_take():
         GaussianMixtureClassifier().fit(sparse.csr_array(X), y)
     with pytest.raises(ValueError, match="at most 2048 features; these are 2049"):
         GaussianMixtureClassifier().fit(np.zeros((len(y), MOST_GAUSSIAN_FEATURES + 1)), y)
+
+
+@pytest.mark.parametrize("covariance", ["tied", "full"])
+def test_exports_decide_as_the_model(covariance):
+    X, y, _, _ = two_classes(5)
+    state = GaussianMixtureClassifier(covariance=covariance).fit(X, y).decision_state()
+    model = Model("gmm", {}, {"kind": "f1"}, ("no", "yes"), state)
+    session = onnxruntime.InferenceSession(onnx_model(model), providers=["CPUExecutionProvider"])
+    given = dict(
+        zip([output.name for output in session.get_outputs()], session.run(None, {"features": X}), strict=True)
+    )
+    np.testing.assert_allclose(given["score"], state.decision_function(X), rtol=1e-9, atol=1e-9)
+    head, _, body = "".join(libsvm_text(state)).partition("SV\n")
+    fields = dict(line.split(" ", 1) for line in head.splitlines())
+    values = np.full(len(X), -float(fields["rho"]))
+    for line in body.splitlines():
+        coefficient, *entries = line.split(" ")
+        product = sum(X[:, int(place) - 1] * float(value) for place, value in (each.split(":") for each in entries))
+        values += float(coefficient) * (product if fields["kernel_type"] == "linear" else (product + 1) ** 2)
+    assert fields["kernel_type"] == ("linear" if covariance == "tied" else "polynomial")
+    np.testing.assert_allclose(values, state.decision_function(X) - state.threshold, rtol=1e-9, atol=1e-9)
