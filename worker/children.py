@@ -71,7 +71,12 @@ class Child:
 
     def __init__(self, control: socket.socket) -> None:
         given, giving = os.pipe()
-        reading, reporting = os.pipe()
+        try:
+            reading, reporting = os.pipe()
+        except OSError:
+            os.close(given)
+            os.close(giving)
+            raise
         try:
             socket.send_fds(control, [b"+"], [given, reporting])
         except BaseException:
@@ -201,25 +206,25 @@ class Child:
         self._ended = True
         if self._pid is not None:
             # Before the child is reaped: afterwards its number may be somebody else's.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._pid, signal.SIGKILL)
-            self._reap(self._pid)
+            _kill_group(self._pid)
         with contextlib.suppress(BrokenPipeError):
             self._input.close()
         os.close(self._reading)
 
-    @staticmethod
-    def _reap(group: int) -> None:
-        """Collect a killed child, and what it has started: that is ours now, too."""
-        deadline = time.monotonic() + REAP_SECONDS
-        pause = 0.0005
-        with contextlib.suppress(ChildProcessError):
-            while time.monotonic() < deadline:
-                ended, _ = os.waitpid(-group, os.WNOHANG)
-                if not ended:
-                    time.sleep(pause)
-                    pause = min(0.05, 2 * pause)
-            log.error("child %d does not die: it is stuck in the kernel", group)
+
+def _kill_group(group: int) -> None:
+    """Kill and collect the leader of a process group, and what it has started: that is ours now, too."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+    deadline = time.monotonic() + REAP_SECONDS
+    pause = 0.0005
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            ended, _ = os.waitpid(-group, os.WNOHANG)
+            if not ended:
+                time.sleep(pause)
+                pause = min(0.05, 2 * pause)
+        log.error("process %d does not die: it is stuck in the kernel", group)
 
 
 class ChildFactory:
@@ -257,7 +262,7 @@ class ChildFactory:
             If no process can be started.
         """
         with self._lock:
-            if self._server is None or self._server.poll() is not None:
+            if self._server is None or self._has_ended(self._server):
                 self._end()
                 self._start()
             assert self._control is not None  # noqa: S101 (for the type checker)
@@ -291,11 +296,16 @@ class ChildFactory:
                 raise
         self._control = ours
 
+    @staticmethod
+    def _has_ended(server: subprocess.Popen[bytes]) -> bool:
+        """Tell whether the fork server has ended, and leave it unreaped, so that its number stays that of its group."""
+        return os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
     def _end(self) -> None:
         if self._server is not None:
-            self._server.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # It is stuck in the kernel.
-                self._server.wait(REAP_SECONDS)
+            # With what it has just forked and that is nobody's child yet: if it dies before that, it comes to us.
+            _kill_group(self._server.pid)
+            self._server.poll()  # It is gone; its object has to know.
             self._server = None
         if self._control is not None:
             self._control.close()

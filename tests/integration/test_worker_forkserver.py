@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +19,10 @@ from worker.children import Child, ChildFactory
 
 RUNNER = """
 import os
+import time
 from pathlib import Path
+
+os.register_at_fork(after_in_child=lambda: time.sleep(float(os.environ.get("PREFSVM_JOB_RUNNER_PAUSE", 0))))
 
 def note(what):
     with Path(os.environ["PREFSVM_JOB_RUNNER_NOTE"]).open("a") as file:
@@ -105,6 +109,42 @@ def test_children_outlive_what_they_were_forked_from(make: Callable[[], Child]) 
     assert child.exit_status(0.2) is None
     assert make().exit_status(0.0) is None
     assert server_of(make).pid != server.pid
+
+
+def test_one_that_dies_while_it_forks_leaves_nothing(
+    make: Callable[[], Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who forks a child and ends comes to the worker as an orphan, too, if the fork server is not there any more."""
+    monkeypatch.setenv("PREFSVM_JOB_RUNNER_PAUSE", "0.5")
+    make()
+    server = server_of(make)
+    asked = make.factory.make()  # type: ignore[attr-defined]
+    wait_for(server.children)
+    server.kill()
+    while said(asked)["type"] != "ready":  # it is none the worse for it
+        pass
+    asked.end()
+    monkeypatch.delenv("PREFSVM_JOB_RUNNER_PAUSE")
+    make()
+    assert [each.pid for each in psutil.Process().children() if os.getpgid(each.pid) == server.pid] == []
+
+
+def test_a_child_that_cannot_be_made_leaves_no_pipe(make: Callable[[], Child]) -> None:
+    make()
+    opened = len(os.listdir("/proc/self/fd"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Descriptors are numbered from the lowest that is free: one is left for each try, of the four that it needs.
+    for left in range(4):
+        lowest = [os.open(os.devnull, os.O_RDONLY) for _ in range(left + 1)]
+        for descriptor in lowest:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest[-1], limits[1]))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                make.factory.make()  # type: ignore[attr-defined]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert len(os.listdir("/proc/self/fd")) == opened
 
 
 def test_how_a_child_ended_is_known_and_it_is_gone(make: Callable[[], Child]) -> None:
