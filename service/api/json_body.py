@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.message
 import json
 from collections.abc import Callable, Coroutine
@@ -11,11 +12,18 @@ import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
+from starlette.types import Message
 
 from service.api.headers import header
-from service.api.problem import ContentTooLarge, InvalidJson, UnsupportedMediaType
+from service.api.problem import BodyStalled, ContentTooLarge, InvalidJson, UnsupportedMediaType
 from service.json_names import has_repeated_names
 from service.predictions.budget import Room
+
+STALLED_SECONDS = 30.0
+"""So long the next part of a body may take to come, as in deploy/nginx.conf: a client that is cut off says no word, and
+would hold the memory for its body until the process ends."""
+MOST_SMALL_BYTES = 1 << 16
+"""A body of so few comes in one part with its head, nearly always: it is not worth a timer, nor is what it may hold."""
 
 
 class JsonRoute(APIRoute):
@@ -104,6 +112,8 @@ async def read_limited(request: Request, limit: int, received: Callable[[int], N
     ------
     ContentTooLarge
         As soon as the body is known to have more than `limit` bytes.
+    BodyStalled
+        If the next part of it does not come.
     """
     declared = declared_length(request) or 0
     if declared > limit:
@@ -113,7 +123,8 @@ async def read_limited(request: Request, limit: int, received: Callable[[int], N
     parts = bytearray()
     more = True
     while more:
-        message = await request.receive()
+        is_small = not parts and declared <= MOST_SMALL_BYTES
+        message = await (request.receive() if is_small else _next_part(request))
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk: bytes = message.get("body", b"")
@@ -126,6 +137,15 @@ async def read_limited(request: Request, limit: int, received: Callable[[int], N
         if received is not None:
             received(len(parts))
     return bytes(parts)
+
+
+async def _next_part(request: Request) -> Message:
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            return await request.receive()
+    except TimeoutError:
+        message = f"no further part of the body came within {STALLED_SECONDS:g} s"
+        raise BodyStalled(message, headers={"Connection": "close"}) from None
 
 
 def _too_large(limit: int) -> str:

@@ -67,6 +67,14 @@ class ContentTooLarge(Problem):
     status = 413
 
 
+class BodyStalled(Problem):
+    """The client stopped sending in the middle of a body."""
+
+    type = "request-timeout"
+    title = "Request timeout"
+    status = 408
+
+
 class HeadTooLong(Problem):
     """The request line and the headers together are too long."""
 

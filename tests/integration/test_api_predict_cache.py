@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from api_support import api_client, store_model, tiny_model
 
+from service.api import json_body
 from service.db.session import Database
 from service.predictions import lookup
 from service.predictions.budget import BYTES_A_BYTE
@@ -103,6 +104,49 @@ def test_so_are_those_of_other_calls(settings: Settings, slow_path: str, head: s
             seconds_until(lambda: client.post(busy, json=body).status_code == 503)
             assert client.post(spared, json=body).status_code == 422
         seconds_until(lambda: client.post(busy, json=body).status_code == 422)
+
+
+@pytest.mark.parametrize(
+    ("path", "length", "sent"),
+    [
+        ("/train", "Content-Length: 99999", b""),
+        ("/predict", "Content-Length: 9000", b"{"),
+        ("/v2/models/a/infer", "Transfer-Encoding: chunked", b"7d0\r\n{"),
+    ],
+    ids=["large", "begun", "chunked"],
+)
+def test_who_is_cut_off_in_a_body_holds_its_memory_for_a_while_only(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, path: str, length: str, sent: bytes
+) -> None:
+    """A client that is switched off, or loses its network, says no word: its connection stays as it is."""
+    monkeypatch.setattr(json_body, "STALLED_SECONDS", 0.3)
+    body = {"url": "x" * 30}
+    with (
+        api_client(settings, predict_memory_bytes=40 * BYTES_A_BYTE) as client,
+        socket.create_connection((client.base_url.host, client.base_url.port)) as gone,
+    ):
+        gone.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{length}".encode())
+        gone.sendall(b"\r\n\r\n" + sent)
+        gone.settimeout(10)
+        answer = b"".join(iter(lambda: gone.recv(1 << 16), b""))  # to the end of the connection
+        assert answer.startswith(b"HTTP/1.1 408 "), answer
+        assert b"no further part of the body came" in answer
+        assert client.post(path, json=body).status_code != 503
+
+
+def test_who_sends_slowly_is_waited_for(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_body, "STALLED_SECONDS", 0.5)
+
+    def slowly() -> Iterator[bytes]:
+        yield b'{"url": '
+        for _ in range(4):
+            time.sleep(0.2)
+            yield b" "
+        yield b"1}"
+
+    with api_client(settings) as client:
+        answer = client.post("/webhooks", content=slowly(), headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422, answer.text
 
 
 @pytest.mark.parametrize("pieces", [1, 7])
