@@ -9,7 +9,7 @@ CLUSTERED_ROWS: Final = 10_000
 PROJECTED_ROWS: Final = 1_000
 """The same for kernel principal components."""
 MOST_CLUSTERS: Final = 200
-MOST_CENTRE_VALUES: Final = 1 << 23
+MOST_CENTRE_VALUES: Final = 1 << 21
 """Of all centres together: with many features fewer clusters are looked for."""
 MOST_GAUSSIAN_FEATURES: Final = 2048
 """A covariance has a value for each pair of them."""

@@ -51,7 +51,7 @@ def test_time_of_the_low_rank_engine_is_linear_in_rows_and_that_of_the_exact_one
     assert growth("exact") == pytest.approx(4, rel=0.05)
 
 
-@pytest.mark.parametrize("algorithm", ["psvm", "tsvm", "self-training", "roc-svm"])
+@pytest.mark.parametrize("algorithm", ["psvm", "tsvm", "self-training", "roc-svm", "cluster"])
 def test_all_that_know_the_engine_are_estimated_for_it(algorithm):
     assert "landmarks" in estimate(algorithm).how
 
@@ -86,3 +86,32 @@ def test_the_laplacian_svm_on_texts_is_said_to_take_long():
     assert on_texts("svm") < 10
     assert on_texts("tsvm") > 10 * on_texts("svm")
     assert on_texts("lapsvm") > 90
+
+
+def beside_an_svm(algorithm, rows=50_000, features=100, **params):
+    return estimate_training(
+        rows=rows, labelled=1_000, features=features, matrix_bytes=8 * rows * features, algorithm=algorithm,
+        params=validate_params(algorithm, {"kernel": "rbf", **params}), memory_bytes=8 * GIB,
+    )  # fmt: skip
+
+
+def test_gaussians_need_copies_and_covariances_but_no_kernel_of_all_rows():
+    tied, full = beside_an_svm("gmm"), beside_an_svm("gmm", covariance="full")
+    # measured: 560 MB
+    assert 500 << 20 < tied.bytes < 1 << 30
+    assert full.seconds > 10 * tied.seconds
+    wide = beside_an_svm("gmm", rows=5_000, features=2_000)
+    # measured: 34 s of a processor, 850 MiB
+    assert 10 < wide.seconds < 340
+    assert 800 << 20 < wide.bytes < 2 << 30
+
+
+def test_clusterings_need_a_copy_and_grow_no_longer_beyond_the_rows_that_they_are_made_of():
+    def more(rows, **params):
+        own, others = beside_an_svm("cluster", rows=rows, **params), beside_an_svm("self-training", rows=rows)
+        return own.seconds - others.seconds, own.least_bytes - others.least_bytes
+
+    seconds, size = more(10_000)
+    assert size > 8 * 10_000 * 100
+    assert more(100_000)[0] == pytest.approx(seconds, rel=1e-6)
+    assert more(100_000, space="kernel-pca")[1] > more(100_000)[1] + (32 << 20)
