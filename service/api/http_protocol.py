@@ -2,14 +2,17 @@
 
 uvicorn and httptools read headers without end, and put a long one together in time that grows with its square:
 200 MiB of one header held up the whole process for 150 s. All of that happens before anybody asks for a key. Nor does
-uvicorn ask the application what to say where there are more connections than it may have.
+uvicorn ask the application what to say where there are more connections than it may have. And it loses the body of
+whoever offers to go on in HTTP/2, as Java's own client does with each first request (uvicorn's issue 2722).
 """
 
 from __future__ import annotations
 
+import sys
 from os import urandom
 from typing import Any
 
+import httptools
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -23,17 +26,28 @@ MOST_HEAD_BYTES = 128 << 10
 come that completes nothing. nginx takes half of it."""
 
 
+OFFERING = (b"upgrade", b"http2-settings")
+
+
 class HttpProtocol(HttpToolsProtocol):
     """Refuses a request whose head, or whatever else is no body, has no end."""
 
     _completed = False
     """Whether what is being read has completed a head, or had a part of a body in it."""
     _incomplete_bytes = 0
+    _is_declining = False
+    """Whether the head that is being read offers another protocol than HTTP/1.1, in which nobody is answered here."""
+    _again: bytes | None = None
+    """Such a request without the offer, as far as it has come."""
 
     def data_received(self, data: bytes) -> None:
         """Read what has come."""
         self._completed = False
-        super().data_received(data)
+        self._read(data)
+        while self._again is not None:
+            again, self._again = self._again, None
+            self.parser = httptools.HttpRequestParser(self)
+            self._read(again)
         if self._completed:
             self._incomplete_bytes = 0
             return
@@ -42,10 +56,40 @@ class HttpProtocol(HttpToolsProtocol):
             self.logger.warning("The head of a request has no end.")
             self._refuse(HeadTooLong(f"the head of a request may have at most {MOST_HEAD_BYTES} bytes"))
 
+    def _read(self, data: bytes) -> None:
+        self._block = data
+        super().data_received(data)
+        self._block = b""
+
     def on_headers_complete(self) -> None:
         """Begin to serve a request."""
         self._completed = True
-        super().on_headers_complete()
+        is_offer = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        self._is_declining = is_offer and not self._should_upgrade()
+        if not self._is_declining:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End the body of a request."""
+        if not self._is_declining:
+            super().on_message_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Have the request read again without its offer: httptools takes what follows the head for the other protocol.
+
+        uvicorn calls this while it handles httptools' exception, which says where the head ends.
+        """
+        offer = sys.exception()
+        if not self._is_declining or not isinstance(offer, httptools.HttpParserUpgrade):
+            return
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        for name, value in self.headers:
+            if name == b"connection":
+                tokens = [token for token in value.split(b",") if token.strip().lower() not in OFFERING]
+                lines.append(b"connection: " + b",".join(tokens or [b"keep-alive"]))
+            elif name not in OFFERING:
+                lines.append(b"%s: %s" % (name, value))
+        self._again = b"\r\n".join(lines) + b"\r\n\r\n" + self._block[offer.args[0] :]
 
     def on_body(self, body: bytes) -> None:
         """Hand on a part of a body."""

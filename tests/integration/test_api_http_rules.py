@@ -6,7 +6,7 @@ import json
 import socket
 import time
 from contextlib import ExitStack
-from typing import Any
+from typing import IO, Any
 
 import api_support
 import httpx
@@ -80,3 +80,38 @@ def test_beyond_the_last_connection_there_is_a_problem_and_a_time(
         while client.get("/healthz").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.02)
+
+
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+"""As Java's HttpClient sends it, and curl --http2."""
+
+
+@pytest.mark.parametrize("pause", [0, 0.05], ids=["in one part", "in parts"])
+@pytest.mark.parametrize("is_chunked", [False, True], ids=["length", "chunked"])
+def test_who_offers_http_2_is_served_in_http_1(settings: Settings, is_chunked: bool, pause: float) -> None:
+    body = b'{"model": "now", "texts": "no list", "extra": 1}'
+    sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if is_chunked else body
+    length = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: %d" % len(body)
+    head = b"Host: localhost\r\nContent-Type: application/json\r\n%s%s\r\n\r\n" % (OFFER, length)
+    get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % OFFER
+    with api_client(settings) as client:
+        connection = socket.create_connection((client.base_url.host, client.base_url.port), timeout=10)
+        with connection, connection.makefile("rb") as answers:
+            for _ in range(2):
+                for part in (b"POST /train HT", b"TP/1.1\r\n" + head[:90], head[90:], sent[:9], sent[9:] + get + get):
+                    if pause:
+                        connection.sendall(part)
+                        time.sleep(pause)
+                    else:
+                        connection.sendall(b"POST /train HTTP/1.1\r\n" + head + sent + get + get)
+                        break
+                found = [next_answer(answers) for _ in range(3)]
+                assert [status for status, _ in found] == [422, 200, 200]
+                assert "body.extra" in [error["field"] for error in found[0][1]["errors"]]  # it was read
+        assert ask(client, b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n")[0] == 400
+
+
+def next_answer(answers: IO[bytes]) -> tuple[int, dict[str, Any]]:
+    status = int(answers.readline().split()[1])
+    head = dict(line.lower().rstrip().split(b": ", 1) for line in iter(answers.readline, b"\r\n"))
+    return status, json.loads(answers.read(int(head[b"content-length"])))
