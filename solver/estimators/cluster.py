@@ -176,10 +176,7 @@ class ClusterSVM(SemiSupervisedClassifier):
         cost = np.concatenate([np.ones(len(labelled)), self.C_soft * np.abs(agreed[taken])])
         rows = np.concatenate([labelled, soft])
         y = np.concatenate([run.y[labelled], np.sign(agreed[taken])])
-        # that of all rows is trained first, and those of the folds differ little from it
-        model = run.train(rows, y, self._labelled_cost * cost * run.cost[rows], run.memo.get("model"))
-        run.memo["model"] = model
-        return model
+        return run.train(rows, y, self._labelled_cost * cost * run.cost[rows])
 
     def _clusterings(self, run: TrainingRun, labelled: NDArray[np.intp]) -> _Clusterings:
         """What k-means runs on: once for all folds, as no label has a say."""
