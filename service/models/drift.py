@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from service.models.repository import DayStatistics, ModelStatistics
@@ -57,7 +58,7 @@ def _unknown(rows: int, decided: int, has_scores: bool, point: OperatingPoint, e
     if not has_scores:
         yield "the model was stored without the scores of its calibration rows, so none can be beyond them"
     if not decided:
-        since = "" if point.created_at is None else f", which was applied at {point.created_at:%Y-%m-%dT%H:%MZ}"
+        since = "" if point.created_at is None else f", which was applied at {_minute(point.created_at)}"
         yield (
             f"none of the {rows:,} rows was decided by the threshold in use, {point.threshold:.6g}{since}: shares of "
             "positives by other thresholds would say nothing of it; ask again when more was predicted"
@@ -67,6 +68,11 @@ def _unknown(rows: int, decided: int, has_scores: bool, point: OperatingPoint, e
             "the share of positives cannot be estimated: on the calibration rows the threshold in use does not tell "
             "the classes apart, or there were none of one class"
         )
+
+
+def _minute(moment: datetime) -> str:
+    """Name a minute in UTC; Postgres gives the time of wherever it was told to be."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 
 def adjusted_count(positive_share: float | None, measured: Measures | None) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ from api_support import api_client, measures, store_model, tiny_model
 from sqlalchemy import text
 
 from service.db.session import Database
-from service.models.drift import adjusted_count
-from service.models.repository import UsageKey
-from service.models.schemas import Measures
+from service.models.drift import adjusted_count, drift_of
+from service.models.repository import DayStatistics, ModelStatistics, UsageKey
+from service.models.schemas import Measures, OperatingPoint
 from service.predictions import usage
 from service.predictions.usage import UsageRecorder
 from service.settings import Settings
@@ -149,6 +150,20 @@ def test_adjusted_count(share: float | None, changes: dict[str, int], expected: 
     measured = Measures.model_validate(measures() | counts | changes)
     assert adjusted_count(share, measured) == (None if expected is None else pytest.approx(expected))
     assert adjusted_count(share, None) is None
+
+
+def test_reasons_name_times_in_utc() -> None:
+    point = OperatingPoint(
+        objective={"kind": "f1"},
+        threshold=0.5,
+        status="met",
+        status_reason="",
+        calibration=None,
+        created_at=datetime(2026, 7, 1, 1, 30, tzinfo=timezone(timedelta(hours=2))),  # of a Postgres elsewhere
+    )
+    report = {"rows": {"positive": 1, "negative": 1}, "curve": [0]}
+    counted = [DayStatistics(date(2026, 7, 1), 0.1, ModelStatistics(rows=5))]
+    assert "applied at 2026-06-30T23:30Z:" in drift_of("mdl_1", report, point, 30, counted).unknown[0]
 
 
 def _project_of(database: Database, model_id: str) -> str:
