@@ -133,12 +133,14 @@ def training_request(body: dict[str, Any], known_kinds: Mapping[str, str]) -> Tr
         What columns are by the data set; the body may say otherwise.
     """
     features = body.get("features") or {}
+    positive = body.get("positive")
     return TrainingRequest(
         algorithm=body["algorithm"],
         params=body["params"],
         objective=body["objective"],
-        positive=body.get("positive"),
-        unlabeled=body["unlabeled"],
+        # A job that waited while the service was updated may have them in another form.
+        positive=None if positive is None else composed(positive),
+        unlabeled=[composed(label) for label in body["unlabeled"]],
         include=features.get("include"),
         exclude=features.get("exclude") or (),
         kinds={**known_kinds, **(features.get("kinds") or {})},
