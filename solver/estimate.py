@@ -216,7 +216,7 @@ def _beside(
         return _Beside(size, f" + {size / 2**20:,.0f} MiB of copies for k-means", seconds)
     if algorithm == "gmm":
         d = min(features, MOST_GAUSSIAN_FEATURES)
-        size = 3 * matrix_bytes + 64 * d * d
+        size = 3 * max(matrix_bytes, 8 * rows * d) + 64 * d * d
         squares = float(rows) * d * (d if params["covariance"] == "tied" else 4 * _EM_ROUNDS * d)
         seconds = _SECONDS_A_BLAS_PRODUCT * 6 * (squares + _EM_ROUNDS * float(d) ** 3)
         return _Beside(size, f" + {size / 2**20:,.0f} MiB of copies and covariances", seconds)

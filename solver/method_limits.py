@@ -13,6 +13,8 @@ MOST_CENTRE_VALUES: Final = 1 << 21
 """Of all centres together: with many features fewer clusters are looked for."""
 MOST_GAUSSIAN_FEATURES: Final = 2048
 """A covariance has a value for each pair of them."""
+SPARSE_FEATURES: Final = 512
+"""Sparse rows of fewer are made dense where a covariance is sought, as features of fewer columns are dense anyway."""
 
 
 def numbers_of_clusters(labelled: int, rows: int, features: int) -> list[int]:

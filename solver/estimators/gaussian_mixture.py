@@ -27,7 +27,7 @@ from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators._tuning import Tune
-from solver.method_limits import MOST_GAUSSIAN_FEATURES
+from solver.method_limits import MOST_GAUSSIAN_FEATURES, SPARSE_FEATURES
 from solver.operating_point import Objective, ThresholdRule
 from solver.parallel import single_threaded_blas
 
@@ -46,7 +46,7 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
     unlabeled_weight : float, default 1.0
         What an unlabelled row counts beside a labelled one.
     ridge : float, default 0.1
-        Added to the diagonal of the covariances, of columns of variance 1.
+        Added to the diagonal of the covariances, of columns of variance 1; at least 1e-9.
     max_rounds : int, default 200
         Most rounds; it ends as soon as the log-likelihood changes by less than a millionth.
     mode : {"method", "safe", "balanced", "bold"}, default "method"
@@ -67,7 +67,8 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
 
     Notes
     -----
-    For dense rows of at most 2,048 features, as covariances have a value for each pair of them.
+    For rows of at most 2,048 features, as covariances have a value for each pair of them; sparse ones of fewer than 512
+    are made dense.
 
     References
     ----------
@@ -80,7 +81,7 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
         **SHARED_CONSTRAINTS,
         "covariance": [StrOptions(set(COVARIANCES))],
         "unlabeled_weight": [Interval(Real, 0.0, None, closed="neither")],
-        "ridge": [Interval(Real, 0.0, None, closed="neither")],
+        "ridge": [Interval(Real, 1e-9, None, closed="left")],
         "max_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -141,10 +142,7 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, unmeasured: ArrayLike | None = None
     ) -> tuple[TrainingRun, NDArray[np.intp]]:
         if sparse.issparse(X):
-            raise ValueError(
-                "gmm takes dense rows only, and these features are sparse, as those of texts are: take another "
-                "algorithm"
-            )
+            X = _dense(X)
         run, extra = super()._start(X, y, sample_weight, unmeasured)
         if run.X.shape[1] > MOST_GAUSSIAN_FEATURES:
             raise ValueError(f"gmm takes at most {MOST_GAUSSIAN_FEATURES} features; these are {run.X.shape[1]}")
@@ -155,9 +153,9 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
         rows = np.concatenate([labelled, run.unlabelled])
         weights = run.cost[rows]
         weights[len(labelled) :] *= self.unlabeled_weight
-        Z = np.asarray(run.X[rows], dtype=np.float64)
+        Z = np.asarray(run.X[rows], dtype=np.float64)  # a copy
         shift = np.average(Z, axis=0, weights=weights)
-        Z = Z - shift
+        Z -= shift
         scale = np.sqrt(np.average(np.square(Z), axis=0, weights=weights))
         # what is left of a constant by rounding is no variance
         scale[scale <= 1e-12 * np.maximum(np.abs(shift), 1e-300)] = 1.0
@@ -195,7 +193,12 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
             return drawn
         return model
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
+
+def _dense(X: Any) -> NDArray[Any]:
+    """Sparse rows as dense ones, if they have few features."""
+    if X.shape[1] >= SPARSE_FEATURES:
+        raise ValueError(
+            f"gmm takes sparse rows of fewer than {SPARSE_FEATURES} features only, and these have {X.shape[1]}, as "
+            "those of texts do: take another algorithm"
+        )
+    return np.asarray(X.toarray())

@@ -13,9 +13,11 @@ from threadpoolctl import threadpool_limits
 from solver.estimators import GaussianMixtureClassifier
 from solver.estimators._gaussians import DiagonalGaussians, FullGaussians, Rows, TiedGaussians, expectation_maximisation
 from solver.export import libsvm_text
+from solver.features import MatrixData
 from solver.method_limits import MOST_GAUSSIAN_FEATURES
-from solver.model_file import Model
+from solver.model_file import Model, read_model, write_model
 from solver.onnx_export import onnx_model
+from solver.training import TrainingRequest, train
 
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
 COVARIANCES = ["tied", "full", "diag", "shrunk"]
@@ -218,9 +220,9 @@ def test_it_can_be_stopped_and_has_a_limit_of_time():
 
 
 def test_what_it_does_not_take():
-    X, y, _, _ = two_classes()
-    with pytest.raises(ValueError, match="dense rows only"):
-        GaussianMixtureClassifier().fit(sparse.csr_array(X), y)
+    _, y, _, _ = two_classes()
+    with pytest.raises(ValueError, match="fewer than 512 features only, and these have 512, as those of texts do"):
+        GaussianMixtureClassifier().fit(sparse.csr_array((len(y), 512)), y)
     with pytest.raises(ValueError, match="at most 2048 features; these are 2049"):
         GaussianMixtureClassifier().fit(np.zeros((len(y), MOST_GAUSSIAN_FEATURES + 1)), y)
 
@@ -244,3 +246,25 @@ def test_exports_decide_as_the_model(covariance):
         values += float(coefficient) * (product if fields["kernel_type"] == "linear" else (product + 1) ** 2)
     assert fields["kernel_type"] == ("linear" if covariance == "tied" else "polynomial")
     np.testing.assert_allclose(values, state.decision_function(X) - state.threshold, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("covariance", ["tied", "full"])
+def test_few_sparse_columns_are_like_dense_ones(covariance):
+    X, y, _, _ = two_classes(6)
+    X[np.abs(X) < 1] = 0.0
+    dense, thin = (GaussianMixtureClassifier(covariance=covariance).fit(rows, y) for rows in (X, sparse.csc_array(X)))
+    np.testing.assert_allclose(thin.decision_function(sparse.csr_array(X)), dense.decision_function(X), rtol=1e-9)
+
+
+def test_a_sparse_upload_of_few_columns_becomes_a_model_that_takes_sparse_rows(tmp_path):
+    X, y, truth, _ = two_classes(7)
+    X[np.abs(X) < 1] = 0.0
+    data = MatrixData(sparse.csr_array(X))
+    labels = np.array(["b" if t else "a" for t in truth], dtype=object)
+    labels[y < 0] = None
+    params = {"covariance": "shrunk", "mode": "method"}
+    trained = train(data, labels, TrainingRequest(algorithm="gmm", params=params, positive="b"))
+    write_model(tmp_path / "model", trained.model)
+    again = read_model(tmp_path / "model").predict(data)
+    np.testing.assert_array_equal(again.scores, trained.model.predict(data).scores)
+    assert np.mean(np.array(again.labels) == np.where(truth, "b", "a")) > 0.6
