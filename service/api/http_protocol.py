@@ -8,6 +8,8 @@ whoever offers to go on in HTTP/2, as Java's own client does with each first req
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sys
 from os import urandom
 from typing import Any
@@ -24,9 +26,10 @@ from service.errors import Problem
 MOST_HEAD_BYTES = 128 << 10
 """Of request line and headers, the lines between the chunks of a body, and what may follow the last chunk: so much may
 come that completes nothing. nginx takes half of it."""
-
-
+KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
+"""A client that is gone without a word is noticed within two minutes; until then it has one of the connections."""
 OFFERING = (b"upgrade", b"http2-settings")
+"""Headers by which a client offers another protocol."""
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -39,6 +42,15 @@ class HttpProtocol(HttpToolsProtocol):
     """Whether the head that is being read offers another protocol than HTTP/1.1, in which nobody is answered here."""
     _again: bytes | None = None
     """Such a request without the offer, as far as it has come."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to serve a connection, and have the kernel ask after it: who is cut off does not say so."""
+        super().connection_made(transport)
+        connection = transport.get_extra_info("socket")
+        if connection is not None and connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in KEEP_ALIVE.items():
+                connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def data_received(self, data: bytes) -> None:
         """Read what has come."""

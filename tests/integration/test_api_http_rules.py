@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import IO, Any
 
 import api_support
@@ -80,6 +82,32 @@ def test_beyond_the_last_connection_there_is_a_problem_and_a_time(
         while client.get("/healthz").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.02)
+
+
+def test_the_kernel_asks_after_clients(settings: Settings) -> None:
+    """Or one that lost its network would have a connection, of which there are few, until the process ends."""
+    with api_client(settings) as client:
+        address = (client.base_url.host, client.base_url.port)
+        with socket.create_connection(address, timeout=10) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            http_answer(connection)
+            with their_end_of(connection) as theirs:
+                assert theirs.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                assert theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+
+
+def their_end_of(connection: socket.socket) -> socket.socket:
+    """Return another handle of a socket of this process, by that which it is connected with."""
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # it is closed by now, or is connected with nothing
+            if path.readlink().name.startswith("socket:"):
+                found = socket.socket(fileno=os.dup(int(path.name)))
+                try:
+                    if found.getpeername() == connection.getsockname():
+                        return found.dup()
+                finally:
+                    found.close()
+    raise AssertionError("the other end is not here")
 
 
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
