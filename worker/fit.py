@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from numba.core.event import install_recorder
+
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.columnar import Layout, read_columnar, read_kinds, read_labels
 from service.ingest.errors import IngestError
@@ -28,14 +30,16 @@ TRAINING_DONE = 0.97
 """Shares of a job that are done when its rows are read, and when its model is trained."""
 
 
-def warm_up() -> None:
-    """Load every algorithm and the compiled solvers."""
-    for spec in ALGORITHMS.values():
-        spec.load()
-    # Without memory for kernel rows: touching it costs half a second, which most jobs do not make up for, and a
-    # process that waits for a job would hold it.
-    smo.warm_up(arena_bytes=0)
-    lowrank.warm_up()
+def warm_up() -> bool:
+    """Load every algorithm and the compiled solvers. Returns whether something was not there and had to be compiled."""
+    with install_recorder("numba:compile") as compilations:
+        for spec in ALGORITHMS.values():
+            spec.load()
+        # Without memory for kernel rows: touching it costs half a second, which most jobs do not make up for, and a
+        # process that waits for a job would hold it.
+        smo.warm_up(arena_bytes=0)
+        lowrank.warm_up()
+    return bool(compilations.buffer)
 
 
 def run(job: Job, reporter: Reporter) -> Result:

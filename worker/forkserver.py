@@ -66,13 +66,20 @@ class ForkServer:
         self._threads = {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
         self._is_warm = False
 
-    def warm_up(self) -> None:
-        """Load what children need, on one thread."""
+    def warm_up(self) -> bool:
+        """Load what children need, on one thread. Returns whether some of it had to be compiled."""
         os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
         runner = importlib.import_module(self._runner)
-        runner.warm_up()
+        compiled = bool(runner.warm_up())
         runner.numerics()  # It is kept, and takes as long as all that a child has left to do.
         self._is_warm = True
+        return compiled
+
+    def start_anew(self, *arguments: str) -> NoReturn:
+        """Become a new process of the same number, without what the compiler has left in memory."""
+        os.environ.update(self._threads)
+        self._control.set_inheritable(True)
+        os.execv(sys.executable, [sys.executable, "-m", "worker.forkserver", *arguments])  # noqa: S606 (no shell)
 
     def serve(self) -> None:
         """Fork children until the worker needs no more."""
@@ -132,21 +139,24 @@ def main(control: int, worker: int, runner: str, network: str, warmth: str) -> N
         ``offline``: leave it, if the kernel allows that; ``online``: the rows are read from there, or it is not known
         whether the devices bear it.
     warmth : str
-        ``warm``; or ``cold``: load nothing, because a GPU that was touched cannot be handed to a child.
+        ``warm``; ``cold``: load nothing, because a GPU that was touched cannot be handed to a child; ``again``: as
+        ``warm``, in a process that has started anew.
     """
-    if network == "offline":
-        leave_network()
+    if warmth != "again":
+        os.nice(NICENESS)
+        if network == "offline":
+            leave_network()
     die_with_parent(worker)  # Afterwards: the kernel forgets it when a process gets rights, if only in a namespace.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.nice(NICENESS)
     # Ctrl-C in a terminal is for the supervisor, which decides what becomes of the job.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Python 3.12 warns of any thread beside the fork. The only one here is the allocator's of Arrow, which knows forks.
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     os.set_inheritable(control, False)
     server = ForkServer(socket.socket(fileno=control), worker, runner)
-    if warmth == "warm":
-        server.warm_up()
+    if warmth != "cold" and server.warm_up() and warmth == "warm":
+        # Compiled code is in files now. The compiler's memory (130 MB) would count as that of each child.
+        server.start_anew(str(control), str(worker), runner, network, "again")
     server.serve()
 
 

@@ -30,6 +30,7 @@ def note(what):
 
 def warm_up():
     note("warm")
+    return "PREFSVM_JOB_RUNNER_COMPILES" in os.environ
 
 def start_threads():
     note("threads")
@@ -89,6 +90,17 @@ def test_what_takes_long_is_done_once(make: Callable[[], Child], note: Path) -> 
         assert psutil.Process(child.pid).ppid() == os.getpid()
         assert os.getpgid(child.pid) == os.getsid(child.pid) == child.pid
     assert server.children() == []
+
+
+def test_who_compiled_starts_anew_once(make: Callable[[], Child], note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFSVM_JOB_RUNNER_COMPILES", "1")
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
+    children = [make(), make()]
+    server = server_of(make)
+    assert note.read_text().splitlines() == [
+        *[f"warm {server.pid} 1"] * 2, *(f"threads {child.pid} 3" for child in children)
+    ]  # fmt: skip
+    assert {process.nice() for process in (server, psutil.Process(children[0].pid))} == {min(19, priority + 10)}
 
 
 def test_where_there_is_a_gpu_each_makes_itself_ready(
