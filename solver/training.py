@@ -359,13 +359,18 @@ def _read_labels(labels: NDArray[Any], unmeasured: NDArray[np.bool_], request: T
         name: int(np.count_nonzero(codes[~unmeasured] == code))
         for name, code in zip(classes, (_NEGATIVE, _POSITIVE), strict=True)
     }
-    if min(few.values()) < FEWEST_OF_A_CLASS:
-        counted = ", ".join(f"{n} of {name!r}" for name, n in few.items())
-        besides = " besides feedback" if unmeasured.any() else ""
-        raise TrainingError(
-            "too_few_labelled", f"need at least {FEWEST_OF_A_CLASS} labelled rows of each class{besides}, got {counted}"
-        )
+    too_few = too_few_labelled(few, " besides feedback" if unmeasured.any() else "")
+    if too_few is not None:
+        raise TrainingError("too_few_labelled", too_few)
     return target
+
+
+def too_few_labelled(counts: Mapping[str, int], besides: str = "") -> str | None:
+    """What to say where a class has too few labelled rows to be learned; `counts` are those of each class."""
+    if min(counts.values()) >= FEWEST_OF_A_CLASS:
+        return None
+    counted = ", ".join(f"{n} of {name!r}" for name, n in counts.items())
+    return f"need at least {FEWEST_OF_A_CLASS} labelled rows of each class{besides}, got {counted}"
 
 
 def _is_blank(label: Any) -> bool:
@@ -399,7 +404,12 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
     codes = {label: _POSITIVE if label == positive else _NEGATIVE for label in found}
     if len(rest) == 1:
         return codes, (rest[0], positive), []
-    return codes, (f"not {positive}", positive), [many_labels(positive, rest)]
+    return codes, (all_but(positive), positive), [many_labels(positive, rest)]
+
+
+def all_but(positive: str) -> str:
+    """Name of the negative class where it has several labels."""
+    return f"not {positive}"
 
 
 def many_labels(positive: str, others: Sequence[str]) -> str:

@@ -16,7 +16,16 @@ from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.estimate import Estimate, estimate_training
 from solver.operating_point import Objective, ObjectiveError, check_rule
-from solver.training import ALGORITHMS, BINARY_LABELS, ParamError, many_labels, validate_params
+from solver.training import (
+    ALGORITHMS,
+    BINARY_LABELS,
+    FEWEST_OF_A_CLASS,
+    ParamError,
+    all_but,
+    many_labels,
+    too_few_labelled,
+    validate_params,
+)
 
 AUTO = "auto"
 DENSE_FEATURES = 512
@@ -75,7 +84,7 @@ def check_training(
     if dataset.format == "mail":
         request["features"]["exclude"] += _excluded_of_mails(body)
     errors = [
-        *_target_errors(body, request, dataset),
+        *_target_errors(body, request, dataset, feedback_rows),
         *_column_errors(body, dataset),
         *_algorithm_errors(body, request),
     ]
@@ -97,7 +106,9 @@ def check_training(
     return CheckedTraining(request, said, _label_warnings(request, dataset))
 
 
-def _target_errors(body: TrainRequest, request: dict[str, Any], dataset: DatasetRow) -> Iterator[FieldError]:
+def _target_errors(
+    body: TrainRequest, request: dict[str, Any], dataset: DatasetRow, feedback_rows: int
+) -> Iterator[FieldError]:
     """Look at target and labels; labels that are numbers get their shortest spelling in `request`."""
     targets = {column["name"]: column for column in dataset.columns if column["kind"] != "features"}
     target = targets.get(body.target)
@@ -129,6 +140,28 @@ def _target_errors(body: TrainRequest, request: dict[str, Any], dataset: Dataset
         labels = _labels(target, request["unlabeled"])
         if labels is not None and len(labels) < 2:
             yield FieldError("body.target", f"needs labels of two classes and has {len(labels)}")
+        elif labels is not None and not feedback_rows:  # which may correct labels of the data set
+            yield from _class_errors(labels, positive)
+
+
+def _class_errors(labels: Mapping[str, int], positive: str | None) -> Iterator[FieldError]:
+    """Say, as the job would, that a class has too few labelled rows."""
+    if positive is None:
+        # Of 0 and 1, or -1 and +1, the negative one comes first.
+        counts = next(
+            ({label: labels[label] for label in plain} for plain in BINARY_LABELS if labels.keys() == plain.keys()),
+            None,
+        )
+        if counts is None:
+            return
+    else:
+        others = [label for label in labels if label != positive]
+        negative = others[0] if len(others) == 1 else all_but(positive)
+        counts = {negative: sum(labels[label] for label in others), positive: labels.get(positive, 0)}
+    too_few = too_few_labelled(counts)
+    if too_few is not None:
+        is_positive = positive is not None and counts[positive] < FEWEST_OF_A_CLASS
+        yield FieldError("body.positive" if is_positive else "body.target", too_few)
 
 
 def _label_warnings(request: dict[str, Any], dataset: DatasetRow) -> list[str]:

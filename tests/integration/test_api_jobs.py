@@ -6,7 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 from api_support import api_client, counts, set_status, store_dataset, store_model, train_body, upload
-from sqlalchemy import text
+from sqlalchemy import select, text
+
+from service.db.tables import DatasetRow
+from service.jobs.checking import check_training
+from service.jobs.schemas import TrainRequest
 
 
 def fields(response, status: int = 422) -> list[str]:
@@ -286,6 +290,28 @@ def test_labels_that_the_profile_knows_are_looked_at_before_a_job_is_made(client
     assert answer(target="number", positive="8.0").status_code == 200
     for unknown in ("9", "spam", "6.5"):
         assert fields(answer(target="number", positive=unknown)) == ["body.positive"]
+
+
+def test_a_class_of_one_row_is_refused_in_the_words_of_the_job(client, database, settings):
+    rows = "".join(f"{i},{('ham', 'tea', 'spam', '?')[min(i, 3)]},{min(i, 1)},{int(i < 1)}\n" for i in range(30))
+    dataset = upload(client, f"x,label,most,few\n{rows}".encode())
+    needed = "need at least 2 labelled rows of each class, got"
+    for changes, field, got in (
+        ({"positive": "spam"}, "body.positive", "29 of 'not spam', 1 of 'spam'"),
+        ({"positive": "spam", "unlabeled": ["?"]}, "body.positive", "2 of 'not spam', 1 of 'spam'"),
+        ({"positive": "?", "unlabeled": ["tea", "spam"]}, "body.target", "1 of 'ham', 27 of '?'"),
+        ({"target": "most", "positive": None}, "body.target", "1 of '0', 29 of '1'"),
+        ({"target": "few", "positive": None}, "body.target", "29 of '0', 1 of '1'"),
+        ({"target": "few", "positive": "1"}, "body.positive", "29 of '0', 1 of '1'"),
+    ):
+        for path in ("/train", "/train?dry_run=true"):
+            answer = client.post(path, json=train_body(dataset) | {"positive": "spam"} | changes)
+            assert fields(answer) == [field]
+            assert answer.json()["errors"][0]["message"] == f"{needed} {got}"
+    assert client.post("/train?dry_run=true", json=train_body(dataset, positive="?")).status_code == 200
+    with database.transaction() as session:
+        stored = session.scalars(select(DatasetRow).where(DatasetRow.id == dataset["id"])).one()
+    check_training(TrainRequest.model_validate(train_body(dataset)), stored, settings, feedback_rows=1)  # may mend it
 
 
 def test_a_label_is_the_same_however_its_accents_are_written(client):
