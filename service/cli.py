@@ -32,6 +32,8 @@ from service.cli_support import (
     Delimiter,
     Missing,
     Url,
+    WithShow,
+    by_suffix,
     fail,
     model_path,
     open_client,
@@ -43,6 +45,7 @@ from service.cli_support import (
 )
 from service.cli_uploads import send_file, uploads_app
 from service.cli_watching import batches_app, metrics, status
+from service.cli_words import called_positive, objective_words, status_words
 
 app = typer.Typer(
     help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target.",
@@ -284,7 +287,7 @@ def train(
         _print_model(client.get(f"/models/{job['model_id']}"))
 
 
-@app.command()
+@app.command(cls=WithShow)
 def jobs(
     job: Annotated[str | None, typer.Argument(help="Id of one job; without it, the newest jobs.")] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel that job.")] = False,
@@ -311,7 +314,7 @@ def jobs(
             print(f"{each['error']['code']}: {each['error']['message']}")
 
 
-@app.command()
+@app.command(cls=WithShow)
 def models(
     model: Annotated[
         str | None, typer.Argument(help="Id (mdl_…) or alias of one model; without it, the newest models.")
@@ -335,8 +338,8 @@ def models(
         (
             m["id"],
             m["algorithm"],
-            _objective_words(m["objective"]),
-            _status_words(m["objective"], m["status"]),
+            objective_words(m["objective"]),
+            status_words(m["objective"], m["status"]),
             m["created_at"][:19],
             ", ".join(m["aliases"]),
         )
@@ -396,14 +399,18 @@ def batch(
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="csv, parquet or jsonl.", show_default="by the name of the file, else csv"),
+        typer.Option(
+            "--format",
+            help="csv, parquet or jsonl.",
+            show_default="by the suffix of the file, csv if it has none",
+        ),
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Predict a whole data set that was uploaded: row, label, score and probability of each row."""
     if form is None:
-        suffix = "" if out is None else out.suffix.lower().removeprefix(".")
-        form = suffix if suffix in ("csv", "parquet", "jsonl") else "csv"
+        forms = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl"}
+        form = by_suffix(out, forms, "csv", "; or say --format")
     with open_client(url) as client:
         made = client.post("/batches", {"model": model, "dataset": dataset, "format": form})
         if out is None:
@@ -449,14 +456,14 @@ def _print_model(model: dict[str, Any]) -> None:
     report, applied = model["report"], model["operating_point"]
     # What decides now; the report always shows what the training chose.
     point = applied or report
-    said = _objective_words(point["objective"])
-    outcome = _status_words(point["objective"], point["status"], (point["calibration"] or {}).get("n"))
+    said = objective_words(point["objective"])
+    outcome = status_words(point["objective"], point["status"], (point["calibration"] or {}).get("n"))
     print(": ".join(filter(None, (f"{report['algorithm']}, objective {said}", outcome))))
     if point["status_reason"]:
         print(point["status_reason"])
     print(f"threshold {point['threshold']:.6g} on the score for {report['classes']['positive']!r}")
     if applied:
-        trained = _objective_words(report["objective"])
+        trained = objective_words(report["objective"])
         print(f"applied {applied['created_at'][:19]}; trained for {trained}, threshold {report['threshold']:.6g}")
 
     def interval(estimate: dict[str, float] | None) -> str:
@@ -473,48 +480,13 @@ def _print_model(model: dict[str, Any]) -> None:
     shown = {"precision": "precision", "recall": "recall", "f1": "F1"}
     if any(measures.get("cost") is not None for _, measures in known):
         shown["cost"] = "cost of a row"
-    rows = [(name, measures["n"], *(interval(measures.get(each)) for each in shown)) for name, measures in known]
-    print_table("", ("rows", "n", *shown.values()), rows)
+    rows = [
+        (name, measures["n"], called_positive(measures), *(interval(measures.get(each)) for each in shown))
+        for name, measures in known
+    ]
+    print_table("", ("rows", "n", "called positive", *shown.values()), rows)
     for note in (*_comparison_notes(report), *report["warnings"]):
         print(f"note: {note}")
-
-
-def _objective_words(objective: dict[str, Any]) -> str:
-    match objective:
-        case {"kind": "precision" | "recall" as kind, "target": target}:
-            confidence = objective.get("confidence")
-            return f"{kind} {target:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
-        case {"kind": "precision_recall", "precision": precision, "recall": recall}:
-            return f"precision {precision:g} and recall {recall:g}"
-        case {"kind": "f1"}:
-            return "best F1"
-        case {"kind": "f_beta", "beta": beta}:
-            return f"best F-beta, beta {beta:g}"
-        case {"kind": "cost", "false_negative": negative, "false_positive": positive}:
-            return f"lowest cost, false negative {negative:g}, false positive {positive:g}"
-    return str(objective.get("kind"))
-
-
-def _status_words(objective: dict[str, Any], status: str, rows: int | None = None) -> str:
-    """Say what came out without promising more than was seen; empty where there was no target to reach."""
-    where = "the calibration rows" if rows is None else f"the {rows:,} calibration rows"
-    confidence = objective.get("confidence")
-    at = "" if confidence is None else f" at confidence {confidence:g}"
-    has_target = objective.get("kind") in ("precision", "recall", "precision_recall")
-    match status:
-        case "met" | "preference_unmet" if not has_target:
-            return ""
-        case "met":
-            return f"certified{at}" if at else f"met on {where}"
-        case "preference_unmet":
-            return f"target not reached on {where}"
-        case "cannot_certify":
-            return f"not certified{at}"
-        case "solver_limit":
-            return "the solver met its limit first"
-        case "stopped":
-            return "stopped early, the best so far"
-    return status
 
 
 def _comparison_notes(report: dict[str, Any]) -> Iterator[str]:

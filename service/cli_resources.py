@@ -14,6 +14,7 @@ from service.cli_improving import alias_shadow
 from service.cli_support import (
     DEFAULT_URL,
     Url,
+    by_suffix,
     download,
     model_path,
     open_client,
@@ -21,6 +22,7 @@ from service.cli_support import (
     short_time,
     short_value,
 )
+from service.cli_words import called_positive, objective_words, status_words
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
@@ -155,7 +157,12 @@ def threshold(
         with open_client(url) as client:
             applied = list(client.items(f"{model_path(model)}/operating-points"))
         points = [
-            (short_time(p["created_at"]), f"{p['threshold']:.6g}", short_value(p["objective"]), p["status"])
+            (
+                short_time(p["created_at"]),
+                f"{p['threshold']:.6g}",
+                objective_words(p["objective"]),
+                status_words(p["objective"], p["status"]),
+            )
             for p in applied
         ]
         print_table("", ("applied", "threshold", "objective", "status"), points)
@@ -166,27 +173,30 @@ def threshold(
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:
         point = client.post(f"{model_path(model)}/operating-points", {"objective": wanted, "apply": apply})
-    print(f"threshold {point['threshold']:.6g}: {point['status']}" + (", in use now" if apply else ""))
+    measured = point["calibration"] or {}
+    outcome = status_words(point["objective"], point["status"], measured.get("n"))
+    said = ": ".join(filter(None, (objective_words(point["objective"]), outcome)))
+    print(f"threshold {point['threshold']:.6g} for {said}" + (", in use now" if apply else ""))
     if point["status_reason"]:
         print(point["status_reason"])
-    measured = point["calibration"] or {}
     named = [(name, measured[name]) for name in ("precision", "recall", "f1") if measured.get(name)]
     rows = [(name, *(f"{m[part]:.3f}" for part in ("value", "low", "high"))) for name, m in named]
     if rows:
-        print_table("on the calibration rows", ("", "value", "from", "to"), rows)
+        title = f"on the calibration rows, {called_positive(measured)} of them called positive"
+        print_table(title, ("", "value", "from", "to"), rows)
 
 
 def curve(
     model: ModelName,
     kind: Annotated[CurveKind, typer.Argument(help="Which curve.")] = CurveKind.PR,
     out: Annotated[
-        Path | None, typer.Option(help="File to write; .svg and .png are pictures.", show_default="JSON")
+        Path | None, typer.Option(help="File to write; .svg and .png are pictures, .json is JSON.", show_default="JSON")
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Take the curve of the calibration rows: points as JSON, or a picture with the point in use."""
-    forms = {".svg": "image/svg+xml", ".png": "image/png"}
-    form = forms.get(out.suffix.lower(), "application/json") if out is not None else "application/json"
+    forms = {".svg": "image/svg+xml", ".png": "image/png", ".json": "application/json"}
+    form = by_suffix(out, forms, "application/json")
     with open_client(url) as client:
         download(client, f"{model_path(model)}/curves/{kind}", out, form)
 
@@ -283,7 +293,7 @@ aliases_app.command("shadow")(alias_shadow)
 
 @aliases_app.command("rollback")
 def aliases_rollback(name: AliasName, url: Url = DEFAULT_URL) -> None:
-    """Point an alias at the model that it pointed at before."""
+    """Point an alias at the model that it pointed at before; doing it again goes further back."""
     with open_client(url) as client:
         _print_aliases([client.post(f"/aliases/{quote(name, safe='')}/rollback")])
 

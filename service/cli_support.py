@@ -6,12 +6,13 @@ Imports are inside: ``prefsvm --help`` must not wait for what it does not need.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from service.client import Client
@@ -32,6 +33,16 @@ QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 """How often somebody who waits for a job looks after it: at first, for how long, and then."""
 AWAY_SECONDS = 60.0
 """For so long a service that does not answer may come back."""
+
+
+class WithShow(TyperCommand):
+    """A command of which ``prefsvm models show X`` is another way to say ``prefsvm models X``, as of the groups."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Drop the word, unless it stands alone: an alias may be called so."""
+        if len(args) > 1 and args[0] == "show" and not args[1].startswith("-"):
+            args = args[1:]
+        return super().parse_args(ctx, args)
 
 
 def fail(message: str) -> NoReturn:
@@ -109,6 +120,16 @@ def open_csv(
     with file.open(encoding="utf-8-sig", newline="") as source:
         kinds = {column["name"]: column["kind"] for column in client.get(model_path(model))["columns"]}
         yield CsvRows(source, CsvStyle(delimiter, missing, decimal), kinds)
+
+
+def by_suffix(out: Path | None, forms: Mapping[str, str], default: str, besides: str = "") -> str:
+    """Return the form of a file to write by its name; refuse a suffix that promises another one."""
+    if out is None or not out.suffix:
+        return default
+    form = forms.get(out.suffix.lower())
+    if form is None:
+        raise typer.BadParameter(f"--out ends in {out.suffix}; what can be written ends in {', '.join(forms)}{besides}")
+    return form
 
 
 def download(client: Client, path: str, out: Path | None, form: str = "*/*") -> None:

@@ -50,7 +50,7 @@ class NoShadow(NotFound):
 
 
 class NothingToRollBack(Problem):
-    """The alias has pointed at no earlier model that still exists."""
+    """The alias pointed at no model before this one that still exists."""
 
     type = "nothing-to-roll-back"
     title = "Nothing to roll back to"

@@ -290,7 +290,7 @@ class AliasService:
                 raise AliasNotFound("no alias has this name")
             target = aliases.before_last_move(name)
             if target is None or not ModelRepository(session, project_id).lock(target.model_id):
-                raise NothingToRollBack("the alias has pointed at no earlier model that still exists")
+                raise NothingToRollBack("the alias pointed at no model before this one that still exists")
             restores = target.restores or target.id
             return Alias.model_validate(aliases.put(name, target.model_id, restores=restores))
 

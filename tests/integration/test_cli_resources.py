@@ -51,6 +51,7 @@ def test_jobs_are_followed_to_their_end_and_tried_again(prefsvm, client, databas
     assert [line.split()[1] for line in said] == ["queued", "round", "finished"]
     assert {"precision=0.666667", "round=3"} <= set(said[1].split())
     assert "parts={tuning: [3.33333e-10, True]}" in said[1]
+    assert prefsvm("jobs", "show", job) == prefsvm("jobs", job)
     again = prefsvm("retry", job).strip()
     assert client.get(f"/jobs/{again}").json()["status"] == "queued"
     assert "no job has this id" in prefsvm("follow", "job_0", code=1)
@@ -70,6 +71,8 @@ def test_models_are_taken_away(prefsvm, client, database, tmp_path):
     assert (tmp_path / "roc.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "cost.svg").read_bytes()
     assert json.loads(prefsvm("curve", model))["kind"] == "pr"
+    refused = prefsvm("curve", model, "--out", tmp_path / "pr.pdf", code=2)
+    assert all(word in refused for word in (".pdf", ".svg", ".png", ".json"))
     assert "no alias this name" in prefsvm("export", "nobody", code=1)
     assert "points at this model" in prefsvm("models", model, "--delete", code=1)
 
@@ -91,10 +94,16 @@ def test_drift(prefsvm, client, database, tmp_path):
 def test_a_threshold_is_chosen_and_applied(prefsvm, client, database, tmp_path):
     model = store_model(database, tmp_path)
     said = prefsvm("threshold", model, "--objective", "recall=1", "--apply")
-    assert re.match(r"threshold \S+: met, in use now", said)
+    assert re.match(r"threshold \S+ for recall 1: met on the \d+ calibration rows, in use now", said)
+    assert re.search(r"on the calibration rows, \d+ of them called positive", said)
     assert re.search(r"recall +1\.000", said)
     assert len(client.get(f"/models/{model}/operating-points").json()["items"]) == 1
-    assert re.search(r"recall", prefsvm("threshold", model))
+    assert re.search(r"recall 1 +met on the calibration rows", prefsvm("threshold", model))
+    said = prefsvm("threshold", model, "--objective", "recall=0.5", "--confidence", "0.9")
+    assert re.match(r"threshold \S+ for recall 0\.5 with confidence 0\.9: not certified at confidence 0\.9", said)
+    shown = prefsvm("models", "show", model)
+    assert shown == prefsvm("models", model)
+    assert re.search(r"called positive", shown)
     prefsvm("threshold", model, "--apply", code=2)
     prefsvm("threshold", model, "--objective", "magic", code=2)
     assert "is deleted" in prefsvm("models", model, "--delete")
@@ -109,7 +118,7 @@ def test_aliases(prefsvm, database, tmp_path):
     assert first in prefsvm("aliases", "list")
     moves = prefsvm("aliases", "show", "spam-filter").splitlines()[-3:]
     assert [(first in line, "rollback" in line) for line in moves] == [(True, True), (False, False), (True, False)]
-    assert "no earlier model" in prefsvm("aliases", "rollback", "spam-filter", code=1)
+    assert "no model before this one" in prefsvm("aliases", "rollback", "spam-filter", code=1)
     assert "is deleted" in prefsvm("aliases", "delete", "spam-filter")
     assert "no alias has this name" in prefsvm("aliases", "show", "spam-filter", code=1)
 
@@ -281,6 +290,8 @@ def test_who_has_waited_enough_is_told_that_the_job_goes_on(prefsvm, client, dat
 
 def test_batches(prefsvm, client, database, tmp_path):
     model, dataset = store_model(database, tmp_path), store_dataset(database)["id"]
+    refused = prefsvm("batch", model, dataset, "--out", tmp_path / "answers.xlsx", code=2)
+    assert all(word in refused for word in (".xlsx", ".csv", ".parquet", ".jsonl", "--format"))
     batch = prefsvm("batch", model, dataset).strip()
     assert re.search(rf"{batch} +queued", prefsvm("batches", "list"))
     assert "only one that succeeded has a result" in prefsvm("batches", "result", batch, code=1)

@@ -260,6 +260,8 @@ def test_a_place_that_cannot_be_written_is_named(prefsvm, stand_in, table, tmp_p
 
 MEASURES = {
     "n": 40,
+    "true_positives": 9,
+    "false_positives": 1,
     "precision": {"value": 0.9, "low": 0.8, "high": 0.95},
     "recall": {"value": 0.7, "low": 0.6, "high": 0.8},
     "f1": None,
@@ -327,6 +329,7 @@ def test_the_point_in_use_is_shown_of_what_an_alias_points_at(prefsvm, stand_in)
         "applied 2026-11-01T12:30:00; trained for recall 0.9, threshold 0.25",
     ]
     assert any(line.startswith("test, as trained") for line in lines)
+    assert any(re.match(r"calibration +41 +10 +0\.900", line) for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""How the commands of ``prefsvm`` say what was asked of a model and what came out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def objective_words(objective: dict[str, Any]) -> str:
+    """Say what was asked for."""
+    match objective:
+        case {"kind": "precision" | "recall" as kind, "target": target}:
+            confidence = objective.get("confidence")
+            return f"{kind} {target:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
+        case {"kind": "precision_recall", "precision": precision, "recall": recall}:
+            return f"precision {precision:g} and recall {recall:g}"
+        case {"kind": "f1"}:
+            return "best F1"
+        case {"kind": "f_beta", "beta": beta}:
+            return f"best F-beta, beta {beta:g}"
+        case {"kind": "cost", "false_negative": negative, "false_positive": positive}:
+            return f"lowest cost, false negative {negative:g}, false positive {positive:g}"
+    return str(objective.get("kind"))
+
+
+def status_words(objective: dict[str, Any], status: str, rows: int | None = None) -> str:
+    """Say what came out without promising more than was seen; empty where there was no target to reach."""
+    where = "the calibration rows" if rows is None else f"the {rows:,} calibration rows"
+    confidence = objective.get("confidence")
+    at = "" if confidence is None else f" at confidence {confidence:g}"
+    has_target = objective.get("kind") in ("precision", "recall", "precision_recall")
+    match status:
+        case "met" | "preference_unmet" if not has_target:
+            return ""
+        case "met":
+            return f"certified{at}" if at else f"met on {where}"
+        case "preference_unmet":
+            return f"target not reached on {where}"
+        case "cannot_certify":
+            return f"not certified{at}"
+        case "solver_limit":
+            return "the solver met its limit first"
+        case "stopped":
+            return "stopped early, the best so far"
+    return status
+
+
+def called_positive(measures: dict[str, Any]) -> int:
+    """How many rows were called positive: a precision is as good as they are many."""
+    return int(measures["true_positives"] + measures["false_positives"])
