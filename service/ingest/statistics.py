@@ -185,6 +185,17 @@ class ColumnStatistics:
 
         return SHORT_YEARS if may_have_short_years(sample) else None
 
+    def looks_left_out(self) -> bool:
+        """Whether these are texts that a training leaves out as an identifier, although most have words in them.
+
+        Known after `profile`, for a column of categories. The numbers are those of `solver.features.table`.
+        """
+        sample: list[str] = self._sample
+        if self._is_number or not (self._distinct == MAX_DISTINCT or self._distinct > max(10, self._rows / 2)):
+            return False
+        words = [len(_WORD.findall(text[:SAMPLED_CHARACTERS])) for text in sample]
+        return sum(words) < PROSE_WORDS * len(sample) and 2 * sum(count >= 2 for count in words) > len(sample)
+
     def _guessed_kind(self) -> Kind:
         sample: list[str] = self._sample
         if not sample:

@@ -230,6 +230,14 @@ class _TableWriter:
             if position not in self._kinds and column.holds_quoted_numbers
         ]
         warnings += [
+            f"column {column.name!r}: nearly all of its short texts differ, so a training leaves it out as an "
+            'identifier; if its words matter, make it a text: PATCH /datasets/{id} with {"columns": '
+            f"{json.dumps({column.name: 'text'}, ensure_ascii=False)}}}, or prefsvm datasets correct --kind "
+            f"{column.name}=text"
+            for position, (column, profile) in enumerate(zip(self._columns, profiles, strict=True))
+            if position not in self._kinds and profile.kind == "category" and column.looks_left_out()
+        ]
+        warnings += [
             f"column {column.name!r} seems to hold dates whose years have two digits"
             + ("; " if profile.kind == "date" else "; if so, say date for it in option columns: ")
             + said

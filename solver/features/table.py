@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Self
 
@@ -16,7 +17,7 @@ from solver.features.errors import BadValue, FeatureError, MissingColumns, State
 from solver.features.missing import MISSING_POLICIES, MissingPolicy
 from solver.features.numbers import NumberColumns
 from solver.features.rows import RowReader, number_text
-from solver.features.texts import TextColumns, TextOptions, looks_like_prose
+from solver.features.texts import TextColumns, TextOptions, consists_of_words, looks_like_prose
 
 MAX_LEVELS: Final = 1000
 """A text column with more different values than this is no category unless the caller says so."""
@@ -198,9 +199,13 @@ class TableFeatures:
             return "text", ""
         if len(levels) <= MAX_LEVELS and len(levels) <= max(10, n_rows / 2):
             return "category", ""
+        hint = ""
+        if consists_of_words(levels):
+            kinds = json.dumps({"kinds": {name: "text"}}, ensure_ascii=False)
+            hint = f"; if its words matter, make it a text: {kinds} in `features`, or --kind {name}=text"
         self.warnings.append(
             f"column {name!r} is left out: {len(levels)} different texts in {n_rows} training rows look like an "
-            "identifier"
+            f"identifier{hint}"
         )
         return None, ""
 

@@ -82,6 +82,12 @@ def looks_like_prose(values: Sequence[str]) -> bool:
     return bool(sample) and sum(len(_LETTERS.findall(text[:1000])) for text in sample) >= 3 * len(sample)
 
 
+def consists_of_words(values: Sequence[str]) -> bool:
+    """Whether most texts have two words or more: they may be free text, if short, where names and codes have one."""
+    sample = values[:: max(1, len(values) // 1000)]
+    return 2 * sum(len(_LETTERS.findall(text[:1000])) >= 2 for text in sample) > len(sample)
+
+
 class TextColumns:
     """The fitted vocabularies of the text columns, and how to apply them.
 

@@ -33,6 +33,21 @@ def test_years_of_two_digits_are_said() -> None:
     assert Read(data.replace(b".11.26", b".11.2026"), "csv").warnings == []
 
 
+def test_short_texts_that_would_be_left_out_are_said() -> None:
+    words = ["prize", "money", "lunch", "paper", "meeting", "minutes", "dinner"]
+
+    def rows(count: int) -> bytes:
+        lines = (f"{i % 7},{words[i % 7]} {words[i // 7 % 7]} {'x' * (i // 49 + 1)},id{i}" for i in range(count))
+        return "\n".join(["n,message,code", *lines]).encode()
+
+    (said,) = Read(rows(78), "csv").warnings
+    assert said.startswith("column 'message': nearly all of its short texts differ")
+    assert '{"columns": {"message": "text"}}' in said
+    assert "--kind message=text" in said
+    assert Read(rows(78), "csv", {"columns": {"message": "text"}}).warnings == []
+    assert Read(rows(9), "csv").warnings == [], "so few are categories in a training"
+
+
 def test_the_range_of_dates_is_said_as_they_are_written() -> None:
     days = [(year, month, day) for day in range(1, 29) for month in range(1, 13) for year in (2024, 2023, 2025)]
     forms = {

@@ -108,6 +108,14 @@ def test_more_than_a_thousand_levels_are_left_out() -> None:
     assert TableFeatures().fit(data).n_features == 1000
 
 
+def test_what_is_left_out_says_how_its_words_would_count() -> None:
+    short = [f"prize {'abcdefghij'[i % 10] * 3}{'klm'[i // 10] * 2}" for i in range(30)]
+    with pytest.raises(FeatureError, match=r'make it a text: {"kinds": {"message": "text"}} .* --kind message=text$'):
+        TableFeatures().fit(table(texts("message", *short)))
+    with pytest.raises(FeatureError, match=r"look like an identifier$"):
+        TableFeatures().fit(table(texts("code", *(f"id{i}" for i in range(30)))))
+
+
 def test_include_and_exclude() -> None:
     data = table(numbers("a", 1, 2), numbers("b", 1, 2), numbers("c", 1, 2))
     assert TableFeatures(include=["a", "b"], exclude=["b"]).fit(data).feature_names == ["a"]
