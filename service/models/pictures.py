@@ -38,6 +38,15 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class Helper:
+    """A broken line: a target, or what guessing gives."""
+
+    start: Point
+    end: Point
+    name: str
+
+
+@dataclass(frozen=True)
 class Plot:
     """What is drawn, in the units of the data."""
 
@@ -47,8 +56,7 @@ class Plot:
     y_end: float
     points: list[Point]
     chosen: Chosen | None
-    helpers: list[tuple[Point, Point]]
-    """Dashed lines: a target, or what guessing gives."""
+    helpers: list[Helper]
 
 
 def draw(curve: AnyCurve, form: PictureForm) -> bytes:
@@ -91,13 +99,15 @@ def _precision_recall(curve: PrecisionRecallCurve) -> Plot:
     return Plot("Precision and recall", "recall", "precision", 1.0, points, chosen, list(_targets(curve)))
 
 
-def _targets(curve: PrecisionRecallCurve) -> Iterator[tuple[Point, Point]]:
+def _targets(curve: PrecisionRecallCurve) -> Iterator[Helper]:
     wanted = {name: curve.objective.get(name) for name in ("precision", "recall")}
     wanted[str(curve.objective.get("kind"))] = curve.objective.get("target")
     if wanted["precision"]:
-        yield (0.0, wanted["precision"]), (1.0, wanted["precision"])
+        yield Helper(
+            (0.0, wanted["precision"]), (1.0, wanted["precision"]), f"target: precision {wanted['precision']:g}"
+        )
     if wanted["recall"]:
-        yield (wanted["recall"], 0.0), (wanted["recall"], 1.0)
+        yield Helper((wanted["recall"], 0.0), (wanted["recall"], 1.0), f"target: recall {wanted['recall']:g}")
 
 
 def _roc(curve: RocCurve) -> Plot:
@@ -112,7 +122,7 @@ def _roc(curve: RocCurve) -> Plot:
         rate = measured.false_positives / _negatives(measured)
         text = f"true positives {measured.recall.value:.3f}, false positives {rate:.3f}"
         chosen = Chosen((rate, measured.recall.value), None, measured.recall, text, measured.confidence)
-    guessing = [((0.0, 0.0), (1.0, 1.0))]
+    guessing = [Helper((0.0, 0.0), (1.0, 1.0), "guessing")]
     return Plot(
         "Receiver operating characteristic",
         "false positive rate",
@@ -162,12 +172,15 @@ def _figure(plot: Plot, subtitle: str) -> Figure:
     axes.set(xlabel=plot.x_name, ylabel=plot.y_name, xlim=(-0.01, 1.01), ylim=(-0.01 * plot.y_end, 1.01 * plot.y_end))
     axes.grid(color="#e4e4e4")
     axes.spines[["top", "right"]].set_visible(False)
-    for start, end in plot.helpers:
-        axes.plot(*zip(start, end, strict=True), color="#888888", linestyle="--", linewidth=1)
+    # Of two targets, each has its own kind of line.
+    for helper, style in zip(plot.helpers, ("--", ":"), strict=False):
+        ends = zip(helper.start, helper.end, strict=True)
+        axes.plot(*ends, color="#888888", linestyle=style, linewidth=1, label=helper.name)
     if plot.points:
         axes.plot(*zip(*plot.points, strict=True), color="#1f5fa8", linewidth=2)
     if plot.chosen is not None:
         _mark(axes, plot.chosen)
+    if plot.chosen is not None or plot.helpers:
         figure.legend(loc="outside lower left", frameon=False)
     return figure
 

@@ -190,7 +190,7 @@ def test_curves_as_pictures(client, database, tmp_path, rng):
     objective = {"kind": "recall", "target": 0.9}
     classes = {"negative": "ham", "positive": '<script>"&\x07 long' + "g" * 300}
     model, _, _ = calibrated(database, tmp_path, rng, objective=objective, classes=classes)
-    for kind in ("pr", "roc", "cost"):
+    for kind, dashed in (("pr", "target: recall 0.9"), ("roc", "guessing"), ("cost", None)):
         path = f"/models/{model}/curves/{kind}"
         picture = client.get(path, headers={"Accept": "image/svg+xml"})
         assert picture.status_code == 200
@@ -201,6 +201,7 @@ def test_curves_as_pictures(client, database, tmp_path, rng):
         assert "script" not in {element.tag.rpartition("}")[2] for element in root.iter()}
         texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
         assert any("in use" in shown for shown in texts)
+        assert dashed is None or dashed in texts
         assert any(shown.startswith("positive: <script>") for shown in texts)
         assert max(map(len, texts)) < 90
         assert len(picture.content) < 60_000
