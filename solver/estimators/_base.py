@@ -494,9 +494,10 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         encoded, only_trained = labels.y[keep], only_trained[keep]
         counts = {int(sign): int(np.count_nonzero(encoded[~only_trained] == sign)) for sign in (-1, 1)}
         if (labels.y < 0).any() and min(counts.values()) < _FEWEST_OF_A_CLASS:
+            negative, positive = labels.classes.tolist()
             raise ValueError(
                 f"need at least {_FEWEST_OF_A_CLASS} labelled of each class, got {counts[1]} of the positive class "
-                f"{labels.classes[1]!r} and {counts[-1]} of the negative class {labels.classes[0]!r}"
+                f"{positive!r} and {counts[-1]} of the negative class {negative!r}"
             )
         self.classes_ = labels.classes
         cost = weight * self._class_factors(encoded)

@@ -67,7 +67,7 @@ def encode_labels(y: ArrayLike, *, unlabeled: Any, positive: Any, supervised: bo
         )
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(f"the labelled rows hold only one class ({classes[0]!r}); need two classes")
+        raise ValueError(f"the labelled rows hold only one class ({classes.tolist()[0]!r}); need two classes")
     if positive is not None:
         chosen = _equals(classes, positive)
         if not chosen.any():

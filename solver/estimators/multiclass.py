@@ -53,12 +53,12 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(codes)}")
         self._counts = np.bincount(codes[codes >= 0], minlength=len(self.classes_))
         if len(self.classes_) < 2:
-            raise ValueError(f"the labelled rows hold only one class ({self.classes_[0]!r}); need two or more")
+            raise ValueError(f"the labelled rows hold only one class ({self.classes_.tolist()[0]!r}); need two or more")
         if self._counts.min() < _FEWEST_OF_A_CLASS:
             fewest = int(np.argmin(self._counts))
             raise ValueError(
                 f"need at least {_FEWEST_OF_A_CLASS} labelled rows of each class, got {self._counts[fewest]} of "
-                f"{self.classes_[fewest]!r}"
+                f"{self.classes_.tolist()[fewest]!r}"
             )
         weight = None
         if sample_weight is not None:

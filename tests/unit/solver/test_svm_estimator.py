@@ -162,7 +162,7 @@ def test_unlabelled_rows_are_ignored(mark):
     ("labels", "message"),
     [
         ([0, 0, 0, 0, 0, 0], "one class"),
-        ([0, 0, 0, 0, 0, 1], "at least 2 labelled of each class"),
+        ([0, 0, 0, 0, 0, 1], "got 1 of the positive class 1 and 5 of the negative class 0"),
         ([0, 1, 2, 0, 1, 2], "Only binary classification"),
         ([0.5, 1.2, 0.3, 2.2, 1.1, 0.9], "continuous"),
         ([None] * 6, "no row is labelled"),
