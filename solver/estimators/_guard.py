@@ -76,5 +76,8 @@ def difference_between(
 
 
 def wins(challenger: PairedDifference) -> bool:
-    """Whether a difference says "better" by more than one standard error."""
-    return challenger.gain > 0 and challenger.gain > challenger.standard_error
+    """Whether a difference says "better": by more than one standard error, or with an interval that is all above 0.
+
+    The one does not follow from the other where samples of few rows make a skew distribution.
+    """
+    return challenger.gain > 0 and (challenger.gain > challenger.standard_error or challenger.low > 0)

@@ -140,7 +140,12 @@ class RocSVM(PositiveUnlabelledClassifier):
             "kept": grown.kept,
             "claimed": claimed,
         }
-        if claimed == 0:
+        if claimed == 0 or (grown.negative.all() and grown.kept == "last"):
             told["warning"] = "All unlabelled rows ended as negatives: too few positive rows for Roc-SVM."
+        elif grown.negative.all():
+            told["warning"] = (
+                "The SVMs of Roc-SVM ended with all unlabelled rows as negatives, so the first one was kept: too few "
+                "positive rows, or C is too low."
+            )
         run.trace.append(told)
         return grown.model

@@ -52,9 +52,11 @@ def test_a_missed_target_counts_against_a_decision():
     assert compare(truth, wide, precise, Objective(), "safe").returned == "no_unlabelled"
 
 
-def test_winning_means_by_more_than_one_standard_error():
+def test_winning_means_by_more_than_one_standard_error_or_all_of_the_interval():
     assert wins(PairedDifference(0.2, 0.1, 0, 0.4))
     assert not wins(PairedDifference(0.1, 0.1, 0, 0.4))
+    assert wins(PairedDifference(-0.401, 0.404, -1.32, -0.143).reversed())
+    assert not wins(PairedDifference(-0.401, 0.404, -1.32, 0.0).reversed())
     assert not wins(PairedDifference(0.0, 0.0, 0, 0))
     assert PairedDifference(0.2, 0.1, -0.1, 0.4).reversed() == PairedDifference(-0.2, 0.1, -0.4, 0.1)
 
