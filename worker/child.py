@@ -66,6 +66,13 @@ def _run(runner: ModuleType, job: Job, reporter: Reporter) -> dict[str, Any]:
     return {"bytes": size, "sha256": digest}
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ended, also for the stack of a thread, of which Python says only that it cannot start."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and str(error) == "can't start new thread"
+    )
+
+
 def _place(error: BaseException) -> str:
     """Name the line that raised, and never what it raised with: that may quote the user's data."""
     last = error.__traceback__
@@ -113,11 +120,12 @@ def main(report: int, runner_name: str, is_warm: bool) -> NoReturn:
         last = _run(runner, job, reporter)
     except JobError as error:
         reporter.send("failed", code=error.code, message=error.message, again=False)
-    except MemoryError:
-        reporter.send("failed", code="out_of_memory", message="out of memory", again=True)
     except Exception as error:  # whatever it was, the supervisor must hear of it
-        message = f"the training process failed with a {_place(error)}"
-        reporter.send("failed", code="internal_error", message=message, again=True)
+        if _is_out_of_memory(error):
+            code, message = "out_of_memory", "out of memory"
+        else:
+            code, message = "internal_error", f"the training process failed with a {_place(error)}"
+        reporter.send("failed", code=code, message=message, again=True)
     else:
         reporter.send("succeeded", **last)
     # No interpreter shutdown: threads of numerical libraries may hang in it, and there is nothing left to save.

@@ -9,6 +9,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -117,6 +118,9 @@ def run(job: Job, reporter: Reporter) -> Result:
             time.sleep(job.request.get("pause", 0))
     elif do == "user error":
         raise JobError("too_few_labels", "3 labelled rows of class 'spam' are needed, 1 was found")
+    elif do == "start a thread":
+        threading.stack_size(1 << 30)  # more than the job may use
+        threading.Thread(target=time.sleep, args=(0,)).start()
     elif do == "bug":
         raise ValueError("secret payload 4711")
     elif do == "babble":
