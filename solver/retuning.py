@@ -39,9 +39,11 @@ class Calibration:
         curve = OperatingCurve.from_dict(report["curve"])
         rows = report["rows"]
         others = rows["labelled"] - curve.positives - curve.negatives
-        # cross-fitted scores are of other models, and the semi-supervised methods choose rounds by calibration scores
+        # Cross-fitted scores are of other models. The semi-supervised methods choose rounds by calibration scores, and
+        # tuning chooses C and gamma on all labelled rows, unless a certificate was asked for.
+        chose_nothing = report["algorithm"] == "svm" and not report.get("tuning")
         kept_apart = report.get("labeled_split") == "part" and (
-            report.get("threshold_rule") == "fixed-sequence" or report["algorithm"] == "svm"
+            report.get("threshold_rule") == "fixed-sequence" or chose_nothing
         )
         enough = min(curve.positives, curve.negatives) >= FEWEST_OF_A_CLASS
         return cls(curve, (rows["positive"] - curve.positives) / others if others > 0 else None, kept_apart and enough)

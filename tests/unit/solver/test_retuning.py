@@ -91,6 +91,7 @@ def test_certificates_only_from_rows_kept_apart():
     for changes in (
         {"labeled_split": "xfit"},
         {"threshold_rule": "f1max"},
+        {"threshold_rule": "f1max", "algorithm": "svm", "tuning": {"C": 1.0}},
         {"rows": {"labelled": len(y), "positive": int(y.sum())}},
     ):
         point = Calibration.from_report(report(curve, **changes)).operating_point(objective)
