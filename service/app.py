@@ -54,7 +54,7 @@ from service.models.service import AliasService, ModelService
 from service.orphans import OrphanSweeper
 from service.predictions.budget import RequestBudget
 from service.predictions.service import PredictionService
-from service.readiness import Readiness
+from service.readiness import Readiness, until_migrated
 from service.retention import Keeper, sweep_forever
 from service.settings import Settings
 from service.telemetry import telemetry
@@ -95,14 +95,19 @@ def create_app(settings: Settings) -> FastAPI:
     spans = telemetry(settings.otlp_endpoint, "prefsvm-api")
     feed = EventFeed(system)
 
+    async def keep_house() -> None:
+        await until_migrated(system)
+        async with create_task_group() as tasks:
+            tasks.start_soon(sweep_forever, Keeper(settings, system, blobs), settings.retention_seconds)
+            tasks.start_soon(sweep_forever, OrphanSweeper(system, blobs, LEFTOVER_SECONDS), DAY)
+            tasks.start_soon(resumable.read_forever)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await to_thread.run_sync(blobs.sweep, LEFTOVER_SECONDS)
         async with create_task_group() as background:
-            background.start_soon(sweep_forever, Keeper(settings, system, blobs), settings.retention_seconds)
+            background.start_soon(keep_house)
             background.start_soon(feed.run)
-            background.start_soon(sweep_forever, OrphanSweeper(system, blobs, LEFTOVER_SECONDS), DAY)
-            background.start_soon(resumable.read_forever)
             background.start_soon(predictions.usage.flush_forever)
             background.start_soon(predictions.shadows.flush_forever)
             yield

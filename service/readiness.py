@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import redis
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, sleep, to_thread
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from sqlalchemy import text
 
 from service.db import revision
-from service.db.session import Database
+from service.db.session import AWAY, Database, trouble_of
 from service.db.tables import DEFAULT_PROJECT
 
+log = logging.getLogger("prefsvm.readiness")
+
 CHECK_SECONDS = 2.0
+MIGRATION_LOOK_SECONDS = 0.5
 LISTENING = "brpop"
 """The broker command by which a worker waits for doorbells, and the last one of a worker that is busy."""
 
@@ -153,6 +157,30 @@ class Readiness:
         """Return how many workers hear doorbells, busy ones among them."""
         with broker_client(broker_url) as client:
             return sum(entry.get("cmd") == LISTENING for entry in client.client_list())
+
+
+async def until_migrated(database: Database) -> None:
+    """Wait until the tables are there: on the first start the API runs before the migration has made them."""
+
+    def is_migrated() -> bool:
+        with database.engine.connect() as connection:
+            return revision.is_new_enough(connection)
+
+    said = ""
+    while True:
+        try:
+            if await to_thread.run_sync(is_migrated, abandon_on_cancel=True):
+                return
+            level, trouble = logging.INFO, "the database is not migrated yet"
+        except AWAY as error:
+            level, trouble = logging.WARNING, trouble_of(error)
+        except Exception:
+            log.exception("whether the database is migrated cannot be told")  # a defect here must not end the API
+            return
+        if trouble != said:
+            log.log(level, "old data and uploads wait: %s", trouble)
+            said = trouble
+        await sleep(MIGRATION_LOOK_SECONDS)
 
 
 def broker_client(url: str) -> redis.Redis:

@@ -30,3 +30,9 @@ def current(connection: Connection) -> str | None:
         return None
     found: str | None = connection.scalar(_CURRENT)
     return found
+
+
+def is_new_enough(connection: Connection) -> bool:
+    """Tell whether a database has what this version of the product needs; one of a later version has it, too."""
+    found = current(connection)
+    return found is not None and found >= head()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import time
+
 import pytest
 from api_support import api_client, blob_files, set_status, store_model, train_body, upload
 from sqlalchemy import text
 
 from service.blobs.store import BlobStore
+from service.db import migrate
 from service.retention import LOCK, Keeper
 
 DAYS = {f"retain_{kind}_days": 7.0 for kind in ("events", "jobs", "models", "datasets")}
@@ -29,6 +33,32 @@ def age(database, table, days, **where):
 @pytest.fixture
 def keeper(settings, database):
     return lambda **changes: Keeper(settings.model_copy(update=changes), database, BlobStore(settings.blob_location))
+
+
+def test_the_first_start_waits_for_the_tables_and_sweeps_then(settings, empty_database_url, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    swept = []
+    sweep = Keeper.sweep
+
+    def noted(keeper):
+        found = sweep(keeper)
+        swept.append(found)
+        return found
+
+    monkeypatch.setattr(Keeper, "sweep", noted)
+
+    def wait_for(happened):
+        until = time.monotonic() + 20
+        while not happened():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+    with api_client(settings, database_url=empty_database_url):
+        wait_for(lambda: "the database is not migrated yet" in caplog.text)
+        assert not swept
+        migrate.upgrade(empty_database_url)
+        wait_for(lambda: swept)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_nothing_is_deleted_unless_a_setting_says_so(settings, database, keeper, tmp_path):
