@@ -213,13 +213,18 @@ def drift(
         ("rows", found["rows"]),
         ("score outside those of the calibration", _percent(found["outside_range_share"])),
         ("predicted positive at the threshold in use", _percent(found["positive_share"])),
-        ("positive by estimate", _percent(found["prior"]["estimate"])),
+        ("positive by estimate", _estimated(found["prior"])),
         ("positive in training", _percent(found["prior"]["training"])),
         *((f"unseen values in {column['column']}", _percent(column["share"])) for column in found["unseen"]),
     ]
     print_table(f"{found['model_id']}, last {days} days", ("", ""), rows)
     for reason in found["unknown"]:
         print(f"note: {reason}")
+
+
+def _estimated(prior: dict[str, float | None]) -> str:
+    estimate = _percent(prior["estimate"])
+    return estimate if prior["low"] is None else f"{estimate} ({_percent(prior['low'])} to {_percent(prior['high'])})"
 
 
 def _percent(share: float | None) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from service.models.repository import DayStatistics, ModelStatistics
 from service.models.schemas import Drift, DriftDay, Measures, OperatingPoint, Prior, UnseenColumn
+
+WIDEST = 0.8
+"""An interval of a share that is wider says nothing."""
+Z_95 = 1.96
 
 
 def drift_of(
@@ -24,8 +30,8 @@ def drift_of(
         for into in sums:
             into.add(counts.rows, counts.outside_range, counts.positive, counts.unseen)
     labelled = report["rows"]["positive"] + report["rows"]["negative"]
-    positive_share = _share(decided.positive, decided.rows)
-    estimate = adjusted_count(positive_share, point.calibration)
+    estimate = adjusted_count(decided.positive, decided.rows, point.calibration)
+    known = estimate if estimate is not None and estimate.high - estimate.low <= WIDEST else None
     return Drift(
         model_id=model_id,
         days=days,
@@ -33,10 +39,12 @@ def drift_of(
         outside_range_share=_share(total.outside_range, total.rows) if report.get("curve") else None,
         threshold=point.threshold,
         rows_at_threshold=decided.rows,
-        positive_share=positive_share,
+        positive_share=_share(decided.positive, decided.rows),
         prior=Prior(
             training=_share(report["rows"]["positive"], labelled),
-            estimate=estimate,
+            estimate=known and known.value,
+            low=known and known.low,
+            high=known and known.high,
         ),
         unseen=[
             UnseenColumn(column=column, rows=rows, share=rows / total.rows)
@@ -50,7 +58,9 @@ def drift_of(
     )
 
 
-def _unknown(rows: int, decided: int, has_scores: bool, point: OperatingPoint, estimate: float | None) -> Iterator[str]:
+def _unknown(
+    rows: int, decided: int, has_scores: bool, point: OperatingPoint, estimate: AdjustedCount | None
+) -> Iterator[str]:
     """Say why figures are missing."""
     if not rows:
         yield "no row was counted in these days; batches are not, and what is predicted now counts within seconds"
@@ -68,6 +78,13 @@ def _unknown(rows: int, decided: int, has_scores: bool, point: OperatingPoint, e
             "the share of positives cannot be estimated: on the calibration rows the threshold in use does not tell "
             "the classes apart, or there were none of one class"
         )
+    elif estimate.high - estimate.low > WIDEST:
+        yield (
+            f"the share of positives cannot be estimated: from {decided:,} rows it could be anything from "
+            f"{estimate.low:.0%} to {estimate.high:.0%}, as on the calibration rows the threshold in use finds "
+            f"{estimate.recall:.0%} of the positives and takes {estimate.false_positive_rate:.0%} of the negatives for "
+            "such; more predictions, or a threshold that finds more, may help"
+        )
 
 
 def _minute(moment: datetime) -> str:
@@ -75,30 +92,69 @@ def _minute(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 
-def adjusted_count(positive_share: float | None, measured: Measures | None) -> float | None:
+@dataclass(frozen=True)
+class AdjustedCount:
+    """Share of positives, from a share of rows predicted positive.
+
+    Attributes
+    ----------
+    value, low, high : float
+        With its interval of 95 %, all in [0, 1].
+    recall, false_positive_rate : float
+        What it rests on.
+    """
+
+    value: float
+    low: float
+    high: float
+    recall: float
+    false_positive_rate: float
+
+
+def adjusted_count(positive: int, rows: int, measured: Measures | None) -> AdjustedCount | None:
     """Return the share of positives that explains how many rows are predicted positive.
 
-    Forman, "Quantifying counts and costs via classification", Data Mining and Knowledge Discovery 17 (2008).
+    Forman, "Quantifying counts and costs via classification", Data Mining and Knowledge Discovery 17 (2008). The
+    interval is of the delta method (Rogan and Gladen 1978), with the variances of shares after one more row of either
+    kind: those of no hit in few rows would be 0.
 
     Parameters
     ----------
-    positive_share : float or None
-        Share of rows predicted positive.
+    positive, rows : int
+        Rows predicted positive, of so many.
     measured : Measures or None
         What the same threshold gave on rows whose class is known.
 
     Returns
     -------
-    float or None
+    AdjustedCount or None
         None where a rate is unknown, or the true positive rate is not above the false one.
     """
-    if positive_share is None or measured is None:
+    if not rows or measured is None:
         return None
-    hits = _share(measured.true_positives, measured.true_positives + measured.false_negatives)
-    alarms = _share(measured.false_positives, measured.false_positives + measured.true_negatives)
+    positives = measured.true_positives + measured.false_negatives
+    negatives = measured.false_positives + measured.true_negatives
+    hits, alarms = _share(measured.true_positives, positives), _share(measured.false_positives, negatives)
     if hits is None or alarms is None or hits <= alarms:
         return None
-    return min(1.0, max(0.0, (positive_share - alarms) / (hits - alarms)))
+    found = (positive / rows - alarms) / (hits - alarms)
+    value = _cut(found)
+    variance = (
+        _variance(positive, rows)
+        + (1 - value) ** 2 * _variance(measured.false_positives, negatives)
+        + value**2 * _variance(measured.true_positives, positives)
+    )
+    half = Z_95 * math.sqrt(variance) / (hits - alarms)
+    return AdjustedCount(value, _cut(found - half), _cut(found + half), hits, alarms)
+
+
+def _cut(share: float) -> float:
+    return min(1.0, max(0.0, share))
+
+
+def _variance(part: int, whole: int) -> float:
+    share = (part + 1) / (whole + 2)
+    return share * (1 - share) / whole
 
 
 def _share(part: int, whole: int) -> float | None:

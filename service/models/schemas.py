@@ -280,8 +280,11 @@ class Prior(Answer):
     estimate: float | None = Field(
         description="Adjusted count (Forman 2008): (share predicted positive − false positive rate) / (true positive "
         "rate − false positive rate), cut to 0 … 1, with the rates of the calibration rows at the threshold in use. "
-        "Null where that is undefined. It supposes that rows of a class are still like those of training."
+        "Null where that is undefined or its interval says nothing; `unknown` tells why. It supposes that rows of a "
+        "class are still like those of training."
     )
+    low: float | None = Field(description="Interval of 95 % of the estimate, by the counts that it rests on.")
+    high: float | None
 
 
 class DriftDay(Answer):
@@ -312,7 +315,7 @@ class Drift(Answer):
                     "threshold": 0.31,
                     "rows_at_threshold": 1000,
                     "positive_share": 0.35,
-                    "prior": {"training": 0.3, "estimate": 0.338},
+                    "prior": {"training": 0.3, "estimate": 0.338, "low": 0.247, "high": 0.429},
                     "unseen": [{"column": "job", "rows": 24, "share": 0.02}],
                     "by_day": [{"day": "2026-11-01", "rows": 1200, "outside_range": 5, "positive": 420}],
                     "unknown": [],

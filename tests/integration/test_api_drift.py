@@ -41,7 +41,7 @@ def test_predictions_are_counted_and_compared_with_the_training(
     with api_client(settings) as client:
         empty = client.get(f"/models/{model_id}/drift").raise_for_status().json()
         assert (empty["rows"], empty["outside_range_share"], empty["positive_share"]) == (0, None, None)
-        assert empty["prior"] == {"training": 0.4, "estimate": None}
+        assert empty["prior"] == {"training": 0.4, "estimate": None, "low": None, "high": None}
         assert [reason.split(";")[0] for reason in empty["unknown"]] == ["no row was counted in these days"]
         client.post("/predict", json={"model": model_id, "rows": ROWS}).raise_for_status()
         for row in ROWS:  # one row is counted on its own way
@@ -62,7 +62,8 @@ def test_predictions_are_counted_and_compared_with_the_training(
         assert told["positive_share"] == positives / rows
         assert told["unseen"] == [{"column": "job", "rows": 10, "share": 10 / rows}]
         estimate = (positives / rows - 1 / 6) / (1 - 1 / 6)
-        assert told["prior"] == {"training": 0.4, "estimate": pytest.approx(estimate)}
+        assert told["prior"]["estimate"] == pytest.approx(estimate)
+        assert told["prior"]["low"] < estimate < told["prior"]["high"]
         assert [(day["rows"], day["outside_range"], day["positive"]) for day in told["by_day"]] == [
             (rows, 2 * outside, positives)
         ]
@@ -135,21 +136,52 @@ def test_counts_wait_for_postgres(database: Database, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "changes", "expected"),
+    ("positive", "changes", "expected"),
     [
-        (0.5, {}, 0.4),
-        (0.05, {}, 0.0),  # fewer than there would be without a single positive
-        (0.99, {}, 1.0),
-        (None, {}, None),
-        (0.5, {"true_positives": 0, "false_negatives": 0}, None),  # no positive among the calibration rows
-        (0.5, {"true_positives": 1, "false_negatives": 9}, None),  # finds no more than it takes for positive wrongly
+        (500, {}, 0.4),
+        (50, {}, 0.0),  # fewer than there would be without a single positive
+        (990, {}, 1.0),
+        (500, {"true_positives": 0, "false_negatives": 0}, None),  # no positive among the calibration rows
+        (500, {"true_positives": 1, "false_negatives": 9}, None),  # finds no more than it takes for positive wrongly
     ],
 )
-def test_adjusted_count(share: float | None, changes: dict[str, int], expected: float | None) -> None:
+def test_adjusted_count(positive: int, changes: dict[str, int], expected: float | None) -> None:
     counts = {"true_positives": 8, "false_negatives": 2, "false_positives": 3, "true_negatives": 7}
     measured = Measures.model_validate(measures() | counts | changes)
-    assert adjusted_count(share, measured) == (None if expected is None else pytest.approx(expected))
-    assert adjusted_count(share, None) is None
+    found = adjusted_count(positive, 1000, measured)
+    assert (found and found.value) == (None if expected is None else pytest.approx(expected))
+    assert found is None or found.low <= found.value <= found.high
+    assert adjusted_count(0, 0, measured) is adjusted_count(positive, 1000, None) is None
+
+
+def test_the_interval_of_an_estimate_holds_the_share() -> None:
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(500):
+        hits, alarms = rng.binomial(100, [0.8, 0.1])
+        counts = {
+            "true_positives": hits, "false_negatives": 100 - hits, "false_positives": alarms,
+            "true_negatives": 100 - alarms,
+        }  # fmt: skip
+        measured = Measures.model_validate(measures() | {name: int(count) for name, count in counts.items()})
+        found = adjusted_count(int(rng.binomial(200, 0.3 * 0.8 + 0.7 * 0.1)), 200, measured)
+        assert found is not None
+        held += found.low <= 0.3 <= found.high
+    assert 0.93 <= held / 500 <= 0.98
+
+
+def test_an_estimate_that_says_nothing_is_not_given() -> None:
+    counts = {"true_positives": 2, "false_negatives": 38, "false_positives": 0, "true_negatives": 60}
+    point = OperatingPoint(
+        objective={"kind": "f1"}, threshold=0.5, status="met", status_reason="",
+        calibration=Measures.model_validate(measures() | counts), created_at=None,
+    )  # fmt: skip
+    report = {"rows": {"positive": 40, "negative": 60}, "curve": [0]}
+    told = drift_of("mdl_1", report, point, 7, [DayStatistics(date(2026, 7, 1), 0.5, ModelStatistics(rows=21))])
+    assert (told.positive_share, told.prior.estimate, told.prior.low, told.prior.high) == (0, None, None, None)
+    (reason,) = told.unknown
+    assert "from 21 rows it could be anything from 0% to 100%" in reason
+    assert "finds 5% of the positives and takes 0% of the negatives" in reason
 
 
 def test_reasons_name_times_in_utc() -> None:
