@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from worker_bench import ROOT, wait_for
+from worker_bench import ROOT, is_over, wait_for
 
 from worker.children import Child, ChildFactory
 
@@ -188,8 +188,5 @@ def test_nothing_outlives_the_worker(note: Path) -> None:
     assert psutil.Process(child).ppid() == worker.pid
     worker.kill()
     worker.communicate()
-
-    def is_over(pid: int) -> bool:
-        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
     wait_for(lambda: is_over(child) and is_over(server), 5)

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 from sqlalchemy import func, select, update
-from worker_bench import Bench, Stack, store_table, wait_for
+from worker_bench import Bench, Stack, is_over, store_table, wait_for
 
 from service.db.session import Database
 from service.db.tables import JobPartRow, JobRow, ModelChunkRow, WorkerRow
@@ -139,7 +139,7 @@ def test_cancelling_the_job_ends_its_parts_elsewhere(open_stack, tmp_path):
     children = {int(line[3]) for line in lines(note, "part") + lines(note, "own")}
     stack.cancel(job_id, keep_best=False)
     stack.wait_for_status(job_id, "cancelled")
-    wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 5)
+    wait_for(lambda: all(is_over(child) for child in children), 5)
     wait_for(lambda: count(stack.database, JobPartRow) == 0)
 
 

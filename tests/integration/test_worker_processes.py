@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from worker_bench import ROOT, Stack, wait_for
+from worker_bench import ROOT, Stack, is_over, wait_for
 
 from service.db.session import Database
 from service.identifiers import new_id
@@ -118,7 +118,7 @@ def test_a_killed_worker_takes_its_child_along_and_its_job_is_run_again(stack: S
     child = pid_in(note)
     killed = time.monotonic()
     stack.kill(parent_of(child, workers))
-    wait_for(lambda: not Path(f"/proc/{child}").exists(), 2)
+    wait_for(lambda: is_over(child), 2)
     job = stack.wait_for_status(job_id, "succeeded")
     assert job.attempt == 2
     restarted = next(event for event in stack.events(job_id) if event.kind == "started" and event.attempt == 2)
@@ -286,7 +286,7 @@ def test_a_frozen_worker_is_fenced_off(stack: Stack, tmp_path: Path) -> None:
     stack.start_worker()
     wait_for(lambda: stack.row(job_id).attempt == 2)
     os.kill(first.pid, signal.SIGCONT)
-    wait_for(lambda: not Path(f"/proc/{frozen_child}").exists())
+    wait_for(lambda: is_over(frozen_child))
     stack.wait_for_status(job_id, "succeeded")
     assert stack.row(job_id).attempt == 2
     assert len(stack.models(job_id)) == 1

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import redis
@@ -193,6 +194,14 @@ class Stack(JobTable):
     def wait_for_status(self, job_id: str, status: str, seconds: float = 20.0) -> JobRow:
         wait_for(lambda: self.row(job_id).status == status, seconds)
         return self.row(job_id)
+
+
+def is_over(pid: int) -> bool:
+    """Whether a process has ended. It may not have been reaped: an orphan is ours where a worker's parts run here."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> None:
