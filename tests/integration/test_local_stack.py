@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -426,7 +427,11 @@ def test_ctrl_c_does_not_wait_for_a_new_postgres(short_dir):
     with serve("--data-dir", short_dir / "data", "--port", 0) as process:
 
         def initdb() -> list[psutil.Process]:
-            return [child for child in family(process.pid) if any("initdb" in word for word in child.cmdline()[:1])]
+            found = []
+            for child in family(process.pid):
+                with suppress(psutil.NoSuchProcess):  # it has just ended, reaped or not
+                    found += [child] if any("initdb" in word for word in child.cmdline()[:1]) else []
+            return found
 
         eventually(lambda: initdb() != [])
         initdb()[0].suspend()
