@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 AUTO: Final = "auto"
-"""Stands for `psvm` where there are unlabelled rows, else for `svm`; takes the parameters that both have."""
+"""Stands for `svm`, whatever rows there are: on average no method with unlabelled rows is better."""
 
 
 class ParamError(ValueError):

@@ -433,9 +433,7 @@ def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dic
     name = request.algorithm
     try:
         params = validate_params(name, request.params)
-        if name == AUTO:
-            name = "psvm" if some_unlabelled else "svm"
-            params = validate_params(name, params)
+        name = "svm" if name == AUTO else name
         objective = Objective.parse(request.objective)
     except ParamError as error:
         raise TrainingError("params", str(error)) from error
@@ -443,7 +441,7 @@ def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dic
         raise TrainingError("objective", str(error)) from error
     spec = ALGORITHMS[name]
     if spec.uses_unlabelled and not some_unlabelled:
-        raise TrainingError("no_unlabelled", f"{name} learns from unlabelled rows, and there are none; use svm or auto")
+        raise TrainingError("no_unlabelled", f"{name} learns from unlabelled rows, and there are none; use svm")
     return spec, params, objective
 
 
@@ -468,7 +466,10 @@ def _plan_warnings(
     warnings = []
     n_unlabelled = target.count(_UNLABELLED)
     if n_unlabelled and not spec.uses_unlabelled:
-        warnings.append(f"{spec.name} does not learn from the {n_unlabelled} unlabelled rows")
+        warnings.append(
+            f"{spec.name} does not learn from the {n_unlabelled} unlabelled rows; psvm and ramp-tsvm, for two, do, and "
+            "return their models only where they are shown to be better"
+        )
     if request.test_fraction > 0:
         warnings += [
             f"too few labelled rows of {name!r}: the test rows hold none"

@@ -292,7 +292,7 @@ def _estimate(request: dict[str, Any], dataset: DatasetRow, memory_bytes: int, f
     labelled = dataset.rows - target.get("missing", 0) if labels is None else sum(labels.values())
     algorithm = request["algorithm"]
     if algorithm == AUTO:
-        algorithm = "psvm" if labelled < dataset.rows else "svm"
+        algorithm = "svm"
     rows = max(1, dataset.rows + feedback_rows)
     features, size = _feature_matrix(request, dataset, rows)
     params = validate_params(algorithm, request["params"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -38,6 +38,23 @@ class _SoftLabels:
         return self.rows.tobytes(), self.y.tobytes()
 
 
+@dataclass
+class _Trajectory:
+    """The method on some labelled rows: its soft labels and its last model.
+
+    Each fold of the cross-fit has one of its own. Soft labels that all rows had a say in would tell a fold's model the
+    labels of the rows that it leaves out. What a fold learns from its left-out rows is one number a round at most: they
+    take part in the models by which the other folds' rows are scored, on which its θ₊ is chosen.
+    """
+
+    labelled: NDArray[np.intp]
+    held_out: NDArray[np.intp]
+    soft: _SoftLabels = field(default_factory=lambda: _SoftLabels(np.zeros(0, dtype=np.intp), np.zeros(0)))
+    model: Expansion | None = None
+    trained_on: tuple[bytes, bytes] | None = None
+    unlabelled_scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+
 class PSVM(ThresholdClassifier):
     """Precision/recall preference semi-supervised SVM.
 
@@ -62,8 +79,8 @@ class PSVM(ThresholdClassifier):
         them.
     labeled_split : {"xfit", "part", "full"}, default "xfit"
         `part`: one half of the labelled rows trains, the other one calibrates. `full`: all rows do both (optimistic).
-        `xfit`: all rows train, and calibrate through 5 models that each leave a fold out. `part` becomes `xfit` when a
-        half would hold fewer than 5 rows of a class.
+        `xfit`: all rows train, and calibrate through 5 models that each leave a fold out, round by round with soft
+        labels of their own. `part` becomes `xfit` when a half would hold fewer than 5 rows of a class.
     soft_labels : {"inc", "rec"}, default "inc"
         Incremental: a soft label stays. Recomputed: every round labels all unlabelled rows anew.
     negative_rule : {"ratio", "meanneg", "npv"}, default "ratio"
@@ -195,15 +212,15 @@ class PSVM(ThresholdClassifier):
         return cls(**{**settings, **parameters})
 
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
-        soft = _SoftLabels(np.zeros(0, dtype=np.intp), np.zeros(0))
-        seen = {soft.key}
-        last: dict[int, Expansion] = {}  # the last model of each fold (-1: the main one)
+        main = _Trajectory(plan.training_rows, np.zeros(0, dtype=np.intp))
+        folds = [_Trajectory(training_rows, held_out) for training_rows, held_out in plan.folds]
+        seen = {main.soft.key}
         rounds: list[dict[str, Any]] = []
         first: tuple[Expansion, NDArray[np.float64]] | None = None
         best: tuple[tuple[float, ...], Expansion, NDArray[np.float64], int] | None = None
         for number in range(1, self.max_rounds + 1):
             started, spent = time.monotonic(), run.iterations
-            model, scores, unlabelled_scores = self._train_round(run, plan, soft, last)
+            model, scores = self._train_round(run, plan, main, folds)
             finished = not run.ended and bool(np.isfinite(scores).all())
             if first is None:
                 first = (model, scores)
@@ -215,16 +232,16 @@ class PSVM(ThresholdClassifier):
                 best = (rank, model, scores, number)
             if not finished:
                 break
-            positive, negative, theta_minus = self._soft_classes(run, plan, point, scores, unlabelled_scores, rule)
-            new = self._next_soft_labels(run, soft, positive, negative, unlabelled_scores)
+            old = main.soft
+            new, theta_minus = self._relabelled(run, plan, main, scores, point, rule)
             rounds.append(
                 {
                     **_round_measures(run.y[plan.rows], scores, point, theta_minus),
                     "round": number,
-                    "positives_added": int(np.count_nonzero(new.y > 0) - np.count_nonzero(soft.y > 0)),
-                    "negatives_added": int(np.count_nonzero(new.y < 0) - np.count_nonzero(soft.y < 0)),
-                    "soft_positives": int(np.count_nonzero(soft.y > 0)),
-                    "soft_negatives": int(np.count_nonzero(soft.y < 0)),
+                    "positives_added": int(np.count_nonzero(new.y > 0) - np.count_nonzero(old.y > 0)),
+                    "negatives_added": int(np.count_nonzero(new.y < 0) - np.count_nonzero(old.y < 0)),
+                    "soft_positives": int(np.count_nonzero(old.y > 0)),
+                    "soft_negatives": int(np.count_nonzero(old.y < 0)),
                     "iterations": run.iterations - spent,
                     "seconds": time.monotonic() - started,
                 }
@@ -233,7 +250,12 @@ class PSVM(ThresholdClassifier):
             if new.key in seen or run.progress(1 - 0.5**number, **rounds[-1]):
                 break
             seen.add(new.key)
-            soft = new
+            main.soft = new
+            for fold in folds:
+                of_others = ~np.isin(plan.rows, fold.held_out)
+                others = replace(plan, training_rows=fold.labelled, rows=plan.rows[of_others])
+                point = self._choose(run, others, scores[of_others], objective, rule)
+                fold.soft, _ = self._relabelled(run, others, fold, scores[of_others], point, rule)
         if first is None or best is None:
             raise AssertionError("max_rounds is at least 1, so a first round was run")
         self.best_round_ = best[3]
@@ -244,38 +266,58 @@ class PSVM(ThresholdClassifier):
         return Learned(best[1], best[2], *first, rounds)
 
     def _train_round(
+        self, run: TrainingRun, plan: CalibrationPlan, main: _Trajectory, folds: list[_Trajectory]
+    ) -> tuple[Expansion, NDArray[np.float64]]:
+        """Train each trajectory on its labelled rows and soft labels; score the calibration and the unlabelled rows.
+
+        All scores are as accurate as the solver. Once the run has ended the latter have none.
+        """
+        model = self._trained(run, main)
+        if not plan.folds:
+            if run.ended:
+                return model, calibration_scores(run, plan, model, lambda *_: model)
+            # at once, so that kernel rows run over all of them from the start
+            model = main.model = run.remember_scores(model, np.concatenate([plan.rows, run.unlabelled]))
+            main.unlabelled_scores = run.approximate_scores(model, run.unlabelled)
+            return model, run.approximate_scores(model, plan.rows)
+
+        scores = calibration_scores(run, plan, model, lambda number, _: self._trained(run, folds[number]))
+        if not run.ended:
+            for trajectory in (main, *folds):
+                if trajectory.model is None:
+                    raise AssertionError("a run that has not ended has trained all of its trajectories")
+                trajectory.model = run.remember_scores(trajectory.model, run.unlabelled)
+                trajectory.unlabelled_scores = run.approximate_scores(trajectory.model, run.unlabelled)
+            model = main.model or model
+        return model, scores
+
+    def _trained(self, run: TrainingRun, trajectory: _Trajectory) -> Expansion:
+        """The SVM on the trajectory's labelled rows and soft labels; its last one where these are the same."""
+        soft, key = trajectory.soft, trajectory.soft.key
+        if trajectory.model is None or trajectory.trained_on != key:
+            rows = np.concatenate([trajectory.labelled, soft.rows])
+            y = np.concatenate([run.y[trajectory.labelled], soft.y])
+            hi = self._labelled_cost * run.cost[rows]
+            hi[len(trajectory.labelled) :] *= self.C_soft
+            trajectory.model = run.train(rows, y, hi, start=trajectory.model)
+            trajectory.trained_on = key
+        return trajectory.model
+
+    def _relabelled(
         self,
         run: TrainingRun,
         plan: CalibrationPlan,
-        soft: _SoftLabels,
-        last: dict[int, Expansion],
-    ) -> tuple[Expansion, NDArray[np.float64], NDArray[np.float64]]:
-        """Train on the labelled rows and the soft labels; score the calibration rows and the unlabelled ones.
-
-        Both to the solver's accuracy. Once the run has ended there are no scores of the latter.
-        """
-
-        def train(fold: int, labelled_rows: NDArray[np.intp]) -> Expansion:
-            rows = np.concatenate([labelled_rows, soft.rows])
-            y = np.concatenate([run.y[labelled_rows], soft.y])
-            hi = self._labelled_cost * run.cost[rows]
-            hi[len(labelled_rows) :] *= self.C_soft
-            last[fold] = run.train(rows, y, hi, start=last.get(fold))
-            return last[fold]
-
-        model = train(-1, plan.training_rows)
-        scored = run.unlabelled
-        if plan.folds or run.ended:
-            scores = calibration_scores(run, plan, model, train)
-            if run.ended:
-                return model, scores, np.zeros(0)
-        else:
-            # at once, so that kernel rows run over all of them from the start
-            scored = np.concatenate([plan.rows, scored])
-        model = last[-1] = run.remember_scores(model, scored)
-        if not plan.folds:
-            scores = run.approximate_scores(model, plan.rows)
-        return model, scores, run.approximate_scores(model, run.unlabelled)
+        trajectory: _Trajectory,
+        scores: NDArray[np.float64],
+        point: OperatingPoint,
+        rule: ThresholdRule,
+    ) -> tuple[_SoftLabels, float]:
+        """The soft labels of the trajectory's next round, and θ₋."""
+        positive, negative, theta_minus = self._soft_classes(
+            run, plan, point, scores, trajectory.unlabelled_scores, rule
+        )
+        soft = self._next_soft_labels(run, trajectory.soft, positive, negative, trajectory.unlabelled_scores)
+        return soft, theta_minus
 
     def _settled(
         self,
