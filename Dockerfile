@@ -14,7 +14,8 @@ WORKDIR /build
 COPY requirements/build.lock ./
 RUN python3 -m venv venv \
     && venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r build.lock
-COPY pyproject.toml README.md ./
+COPY pyproject.toml hatch_build.py README.md ./
+COPY prefsvm prefsvm
 COPY service service
 COPY worker worker
 COPY solver solver
@@ -23,9 +24,9 @@ RUN venv/bin/pip wheel --disable-pip-version-check --no-deps --no-build-isolatio
 
 FROM python:3.11-slim-bookworm AS python-cpu
 WORKDIR /build
-COPY requirements/base.lock ./
+COPY requirements/server.lock ./
 RUN python3 -m venv /opt/prefsvm \
-    && /opt/prefsvm/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r base.lock
+    && /opt/prefsvm/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r server.lock
 COPY --from=wheel /build/dist dist
 # Nothing is installed into a running container: pip goes once it has done its work.
 RUN /opt/prefsvm/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index dist/*.whl \
@@ -64,7 +65,7 @@ EXPOSE 8000
 # That of the default command; docker-compose.yml replaces it for the other processes.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['PREFSVM_PORT'] + '/healthz', timeout=4)"]
-CMD ["python", "-m", "service.app"]
+CMD ["python", "-m", "prefsvm.service.app"]
 
 FROM runtime AS cuda
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility

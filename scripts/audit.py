@@ -66,7 +66,7 @@ def audit(lock: Path) -> int:
 def main() -> None:
     """Write the bill, then audit."""
     parser = argparse.ArgumentParser(description="Write the SBOM of a lock file and audit it.")
-    parser.add_argument("--lock", type=Path, default=ROOT / "requirements" / "base.lock")
+    parser.add_argument("--lock", type=Path, default=ROOT / "requirements" / "server.lock")
     parser.add_argument("--sbom", type=Path, default=ROOT / "build" / "sbom.cdx.json")
     chosen = parser.parse_args()
     components = write_sbom(chosen.lock, chosen.sbom)

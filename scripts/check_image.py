@@ -21,9 +21,9 @@ from typing import Any
 
 COMMANDS = {
     "migrate": ["prefsvm", "migrate"],
-    "api": ["python", "-m", "service.app"],
-    "dispatcher": ["python", "-m", "service.dispatcher"],
-    "worker": ["python", "-m", "worker.main"],
+    "api": ["python", "-m", "prefsvm.service.app"],
+    "dispatcher": ["python", "-m", "prefsvm.service.dispatcher"],
+    "worker": ["python", "-m", "prefsvm.worker.main"],
 }
 """Those of docker-compose.yml; tests/unit/service/test_deploy_files.py compares them."""
 
@@ -47,7 +47,7 @@ assert os.getuid() == 10001 and "CapEff:\\t0000000000000000" in status and "NoNe
 MAIN_JOB = """
 import os, sys, time
 import httpx
-from solver.examples import breast_tumours
+from prefsvm.solver.examples import breast_tumours
 tumours = breast_tumours(0)
 url = "http://127.0.0.1:8000"
 assert httpx.get(url + "/models").status_code == 401
@@ -187,7 +187,7 @@ def check(image: Image, servers: Path, logs: Path) -> None:
         healthcheck = image.command(image.config["healthcheck"])
         seconds = wait("health check of the API", 60, lambda: succeeds(healthcheck, image.config["environment"]))
         print(f"ok  API healthy after {seconds:.1f} s")
-        dispatcher = image.command(["python", "-m", "service.healthcheck"])
+        dispatcher = image.command(["python", "-m", "prefsvm.service.healthcheck"])
         wait(
             "health check of the dispatcher",
             60,

@@ -9,10 +9,10 @@ compile() {
     --no-emit-index-url --no-emit-find-links --custom-compile-command scripts/lock.sh --quiet
 }
 lock() { compile pyproject.toml --output-file "requirements/$1.lock" "${@:2}"; }
-lock base
+lock server --extra server
 lock local --extra local
-lock gpu-cuda12 --extra gpu-cuda12
-lock gpu-cuda13 --extra gpu-cuda13
+lock gpu-cuda12 --extra server --extra gpu-cuda12
+lock gpu-cuda13 --extra server --extra gpu-cuda13
 lock dev --extra local --extra otel --extra dev
 # what builds the wheel of the project itself (Dockerfile)
 "${PYTHON:-python3}" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' |

@@ -512,7 +512,12 @@ def _comparison_notes(report: dict[str, Any]) -> Iterator[str]:
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        # The base installation is the estimators, the client and these commands.
+        print(f"prefsvm: {error.name} is not installed: pip install 'prefsvm[local]'", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

@@ -267,9 +267,10 @@ class Supervisor:
     def _start(self, folder: DataFolder, host: str, port: int) -> None:
         environment = dict(os.environ)
         # Where the product runs from its source folder without being installed, its processes find it all the same.
-        source = Path(service.__file__).parents[1]
+        folders = Path(service.__file__).parents[1]
+        source = folders.parents[service.__name__.count(".") - 1] if "." in service.__name__ else folders
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(source)]))
-        if not os.access(source / "solver", os.W_OK):
+        if not os.access(folders / "solver", os.W_OK):
             # Numba keeps compiled code beside the source; where it cannot, and has no home folder, it refuses to work.
             environment.setdefault("NUMBA_CACHE_DIR", str(folder.path / "cache"))
         environment |= {

@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-import solver.operating_point
 from service.db.session import Database
 from service.db.tables import OperatingPointRow
 from service.errors import InvalidRequest
@@ -48,6 +47,7 @@ from service.models.schemas import (
 from service.models.shadows import BETWEEN, ShadowRepository
 from service.paging import NOT_OURS, Cursor, next_cursor
 from service.schemas import Page, is_alias
+from solver import operating_point
 from solver.evaluation import measures
 from solver.retuning import Calibration
 
@@ -333,7 +333,7 @@ def _chosen(report: dict[str, Any], wanted: Objective) -> OperatingPoint:
     calibration = Calibration.from_report(report)
     if calibration is None:
         raise NoCurve("this model was stored without the curve that a threshold is chosen from")
-    objective = solver.operating_point.Objective.parse(wanted.model_dump())
+    objective = operating_point.Objective.parse(wanted.model_dump())
     point = calibration.operating_point(objective)
     return OperatingPoint(
         objective=objective.to_dict(),

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-LOCK = ROOT / "requirements" / "base.lock"
+LOCK = ROOT / "requirements" / "server.lock"
 
 
 @pytest.fixture(scope="module")
