@@ -12,6 +12,7 @@ from pydantic.config import JsonDict
 from service.predictions.errors import TensorsDoNotFit
 from service.predictions.schemas import MAX_NAME
 from service.predictions.service import Decisions
+from service.schemas import Received
 from solver.model_file import Model
 
 INTEGERS = {f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
@@ -28,7 +29,7 @@ EXAMPLE_INFER: JsonDict = {
 }
 
 
-class Lenient(BaseModel):
+class Lenient(Received):
     """Of the protocol, which may be extended: what is not known is ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
@@ -40,7 +41,7 @@ class InputTensor(Lenient):
     name: str = Field(max_length=1000)
     shape: list[int] = Field(max_length=8)
     datatype: str = Field(max_length=20)
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default={})
     data: list[Any] = Field(description="Row by row, nested or flat; null is a missing value.")
 
 
@@ -48,7 +49,7 @@ class RequestedOutput(Lenient):
     """One of `label`, `score` and `probability`."""
 
     name: str = Field(max_length=MAX_NAME)
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default={})
 
 
 class InferRequest(Lenient):
@@ -57,7 +58,7 @@ class InferRequest(Lenient):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_INFER]})
 
     id: str | None = Field(default=None, max_length=1000)
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default={})
     inputs: list[InputTensor] = Field(min_length=1, max_length=10_000)
     outputs: list[RequestedOutput] | None = Field(default=None, max_length=10, description="Default: all there are.")
 
