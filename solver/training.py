@@ -9,7 +9,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +49,7 @@ __all__ = [
     "TrainedModel",
     "TrainingError",
     "TrainingRequest",
+    "identifier_warning",
     "many_labels",
     "train",
     "validate_params",
@@ -131,6 +132,9 @@ class TrainingRequest:
         What becomes of missing values.
     text : mapping of str to int
         How texts become terms, see `TextOptions`; missing entries take their default.
+    identifiers : mapping of str to str
+        Columns that number or name the rows, each with what shows it (the end of a sentence). They are left out,
+        unless `include` or `kinds` names them.
     target : str, optional
         The column that the labels came from; it never becomes a feature.
     test_fraction : float, default 0
@@ -151,6 +155,7 @@ class TrainingRequest:
     kinds: Mapping[str, str] = field(default_factory=dict)
     missing: MissingPolicy = "indicate"
     text: Mapping[str, int] = field(default_factory=dict)
+    identifiers: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     test_fraction: float = 0.0
     seed: int = 0
@@ -208,6 +213,8 @@ def train(
     watch = _Stopwatch(progress)
     if len(labels) != data.n_rows:
         raise ValueError(f"{data.n_rows} rows but {len(labels)} labels")
+    left_out = _left_out(request)
+    request = replace(request, exclude=[*request.exclude, *left_out])
     corrected = _correct(data, labels, request, corrections)
     n_rows = corrected.data.n_rows
     complete, dropped = _complete(corrected.data, request)
@@ -286,10 +293,12 @@ def train(
         },
         "features": features.n_features,
         "columns": model.columns,
+        "excluded": [{"name": name, "reason": reason} for name, reason in left_out.items()],
         "timings": watch.seconds,
         "peak_memory_bytes": _peak_memory_bytes(),
         "warnings": [
             *dropped,
+            *(identifier_warning(name, reason) for name, reason in left_out.items()),
             *_refused(corrected.report),
             *target.warnings,
             *_plan_warnings(target, spec, test_rows, request),
@@ -322,6 +331,20 @@ def _correct(
         missing=request.missing,
     )
     return apply_corrections(data, labels, corrections, rules)
+
+
+def _left_out(request: TrainingRequest) -> dict[str, str]:
+    """The identifiers that nobody has spoken of."""
+    spoken_of = {request.target, *(request.include or ()), *request.exclude, *request.kinds}
+    return {name: reason for name, reason in request.identifiers.items() if name not in spoken_of}
+
+
+def identifier_warning(name: str, reason: str) -> str:
+    """What to say of a column that is left out because it numbers or names the rows."""
+    return (
+        f"column {name!r} is left out: it {reason}; if it measures something, name it in `include` or `kinds` of "
+        "`features`"
+    )
 
 
 def _refused(report: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from numba.core.event import install_recorder
 
 from service.blobs.store import BlobNotFoundError, BlobStore
-from service.ingest.columnar import Layout, read_columnar, read_kinds, read_labels
+from service.ingest.columnar import Layout, read_columnar, read_identifiers, read_kinds, read_labels
 from service.ingest.errors import IngestError
 from service.ingest.labels import composed
 from solver import lowrank, smo
@@ -95,12 +95,13 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
             data = read_columnar(path, layout)
             labels = read_labels(path, layout, job.request["target"])
             kinds = read_kinds(path, layout)
+            identifiers = read_identifiers(path, layout)
         corrections = read_corrections(Path(job.scratch, FEEDBACK_FILE))
     except IngestError as error:
         raise JobError(error.code, error.message) from error
     except BlobNotFoundError as error:
         raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
-    request = training_request(job.request, kinds)
+    request = training_request(job.request, kinds, identifiers)
     reading = time.monotonic() - started
 
     def progress(news: Progress) -> bool:
@@ -127,7 +128,9 @@ def read_corrections(path: Path) -> Corrections | None:
     return Corrections(rows, labels) if rows else None
 
 
-def training_request(body: dict[str, Any], known_kinds: Mapping[str, str]) -> TrainingRequest:
+def training_request(
+    body: dict[str, Any], known_kinds: Mapping[str, str], identifiers: Mapping[str, str]
+) -> TrainingRequest:
     """Return the solver's request for the body of a ``POST /train``, as it is kept with the job.
 
     Parameters
@@ -135,6 +138,8 @@ def training_request(body: dict[str, Any], known_kinds: Mapping[str, str]) -> Tr
     body : dict
     known_kinds : mapping of str to str
         What columns are by the data set; the body may say otherwise.
+    identifiers : mapping of str to str
+        What of them number or name the rows, see `service.ingest.columnar.read_identifiers`.
     """
     features = body.get("features") or {}
     positive = body.get("positive")
@@ -150,6 +155,7 @@ def training_request(body: dict[str, Any], known_kinds: Mapping[str, str]) -> Tr
         kinds={**known_kinds, **(features.get("kinds") or {})},
         missing=features.get("missing", "indicate"),
         text=features.get("text") or {},
+        identifiers=identifiers,
         target=body["target"],
         test_fraction=body["test_fraction"],
         seed=body["seed"],

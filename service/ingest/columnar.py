@@ -17,11 +17,12 @@ from safetensors import safe_open
 from scipy import sparse
 
 from service.ingest.errors import IngestError
+from service.ingest.identifiers import identifier
 from service.ingest.labels import composed, fault
 from service.ingest.matrix import FORMAT
 from service.ingest.options import Kind
 from service.ingest.statistics import number_text
-from service.ingest.table import KINDS_KEY
+from service.ingest.table import IDENTIFIERS_KEY, KINDS_KEY
 from solver.features import Column, MatrixData, Table
 
 Layout = Literal["table", "matrix"]
@@ -111,6 +112,24 @@ def read_kinds(path: Path, layout: Layout) -> dict[str, Kind]:
         stored = (file.metadata.metadata or {}).get(KINDS_KEY.encode(), b"{}")
     kinds: dict[str, Kind] = json.loads(stored)
     return kinds
+
+
+def read_identifiers(path: Path, layout: Layout) -> dict[str, str]:
+    """Return the columns that number or name the rows, each with what shows it, see `service.ingest.identifiers`."""
+    if layout == "matrix":
+        return {}
+    with pq.ParquetFile(path, memory_map=True) as file:
+        stored = (file.metadata.metadata or {}).get(IDENTIFIERS_KEY.encode())
+        if stored is None:  # read before such columns were looked for
+            known = read_kinds(path, layout)
+            found = {
+                name: identifier(name, pa.concat_arrays(_read_column(file, name).chunks))
+                for name in file.schema_arrow.names
+                if name not in known
+            }
+            return {name: reason for name, reason in found.items() if reason is not None}
+    identifiers: dict[str, str] = json.loads(stored)
+    return identifiers
 
 
 def _read_table(path: Path) -> Table:

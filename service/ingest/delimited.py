@@ -16,6 +16,7 @@ import pyarrow.csv as pa_csv
 
 from service.ingest.delimiter import OTHER_DELIMITERS, START_LENGTH, FoundDelimiter, find_delimiter, shown
 from service.ingest.errors import IngestError
+from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
 from service.ingest.numbers import PLAIN_NUMBER, any_numbers, are_plain, plain_numbers, written_otherwise
 from service.ingest.options import DelimitedOptions
@@ -60,6 +61,7 @@ class _Reader:
         found = self._find_delimiter()
         self._delimiter, self._guessed = found.character, found.guessed
         self._skipped = found.skipped.encode()
+        self._indexes: dict[int, IndexKind] = {}
         self._names = self._read_names()
         # The cost of a block grows with the number of its columns, so that of many columns is worth more rows.
         self._block_bytes = max(self._block_bytes, BLOCK_BYTES_A_COLUMN * len(self._names))
@@ -77,6 +79,7 @@ class _Reader:
             self._limits,
             self._warnings,
             self._forced,
+            self._indexes,
         )
 
     # -- bytes and records --------------------------------------------------------------------------------------------
@@ -134,6 +137,8 @@ class _Reader:
                 f"the header is a single column whose name holds {shown(found[0])}; if that separates columns, upload "
                 "again with option delimiter"
             )
+        if not header.values[0].strip():
+            self._indexes[0] = "unnamed"
         with_numbers = any(_PLAIN_NUMBER.match(name.strip()) for name in header.values)
         advice = "if the first line is no header, upload again with option header false"
         try:

@@ -36,6 +36,8 @@ class ColumnProfile:
         One value in all rows ("missing" counts as a value).
     leading_zeros : bool
         Text of digits only that begins with a zero occurs, so the column would not survive as numbers.
+    identifier : str, optional
+        Why it is taken for an index, a counter, an id or a key, see `service.ingest.identifiers`.
     plus_minus_one : bool, optional
         True for text of which each value is ``-1`` or ``+1``: labels that need no word on what is positive.
     count, nonzeros : int, optional
@@ -54,6 +56,7 @@ class ColumnProfile:
     latest: str | None = None
     constant: bool | None = None
     leading_zeros: bool | None = None
+    identifier: str | None = None
     plus_minus_one: bool | None = None
     count: int | None = None
     nonzeros: int | None = None

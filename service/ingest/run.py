@@ -50,6 +50,7 @@ class _Column(_Strict):
     earliest: Listed | None = None
     latest: Listed | None = None
     leading_zeros: bool | None = None
+    identifier: Listed | None = None
     plus_minus_one: bool | None = None
     count: Count | None = None
     nonzeros: Count | None = None

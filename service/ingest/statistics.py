@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from service.ingest.identifiers import IdentifierSample, IndexKind
 from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
 from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
 from service.ingest.numbers import has_leading_zeros, has_outer_blanks, plain_numbers
@@ -20,7 +21,6 @@ from service.ingest.profile import ColumnProfile
 PROSE_WORDS = 3
 """Texts of so many words on average are free text, if there are many of them, as `solver.features` sees it."""
 PROSE_VALUES = 20
-MIN_NUMBERED_ROWS = 20
 MOST_CLASSES = 2
 """Texts that are so many different numbers are labels."""
 SAMPLED_CHARACTERS = 1000
@@ -36,9 +36,16 @@ _MINUS_ONE = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(np.array([
 
 
 class ColumnStatistics:
-    """Profile of a column while its batches pass by."""
+    """Profile of a column while its batches pass by.
 
-    def __init__(self, name: str) -> None:
+    Parameters
+    ----------
+    name : str
+    index : {"pandas", "unnamed"}, optional
+        Whether the file says, or shows, that it is an index of the rows.
+    """
+
+    def __init__(self, name: str, index: IndexKind | None = None) -> None:
         self.name = name
         self.outer_blanks = False
         self._is_number = True
@@ -53,8 +60,7 @@ class ColumnStatistics:
         self._leading_zeros = False
         self._text_bounds: list[str] | None = None
         """First and last text in the order of the alphabet, which is that of ISO dates; empty where they are none."""
-        self._next_row: float | None = None
-        self._numbers_rows = True
+        self._identifier = IdentifierSample(name, index)
 
     def add(self, array: pa.Array) -> None:
         """Take a batch of float64 or string into account."""
@@ -75,12 +81,7 @@ class ColumnStatistics:
             bounds = pc.min_max(array).as_py()
             self._min = min(self._min, bounds["min"])
             self._max = max(self._max, bounds["max"])
-        self._numbers_rows = self._numbers_rows and self._is_number and self._goes_on(array)
-
-    @property
-    def numbers_rows(self) -> bool:
-        """Whether the column counts the rows, from 0 or 1 on: the index of a table that somebody wrote along."""
-        return self._numbers_rows and self._rows >= MIN_NUMBERED_ROWS
+        self._identifier.add(array, self._distinct)
 
     @property
     def holds_quoted_numbers(self) -> bool:
@@ -88,18 +89,6 @@ class ColumnStatistics:
         sample = self._counts if self._counts is not None else self._sample
         many = not self._is_number and MOST_CLASSES < len(sample) < MAX_DISTINCT
         return many and plain_numbers(pa.array(list(sample), pa.string())) is not None
-
-    def _goes_on(self, array: pa.Array) -> bool:
-        if array.null_count or not len(array):
-            return not array.null_count
-        values = _items(array, np.float64)
-        begin = self._next_row
-        if begin is None:
-            begin = values[0] if values[0] in (0, 1) else -1.0
-        self._next_row = begin + len(values)
-        if begin < 0 or values[0] != begin or values[-1] != self._next_row - 1:
-            return False
-        return bool((np.diff(values) == 1).all())
 
     def mixes_booleans(self) -> bool:
         """Tell whether all texts are ``true`` or ``false``, one of them in several spellings."""
@@ -140,8 +129,10 @@ class ColumnStatistics:
         Parameters
         ----------
         kind : str, optional
-            Of a column of texts, if it is known. Default: a guess.
+            What the column is, if it is known. Default: a guess. A column of which somebody has said what it is, is no
+            identifier.
         """
+        is_known = kind is not None
         if self._counts is not None:
             self._sample = list(self._counts)
         elif self._values is not None:
@@ -162,6 +153,7 @@ class ColumnStatistics:
             latest=latest,
             constant=self._distinct + (self._missing > 0) <= 1,
             leading_zeros=None if self._is_number else self._leading_zeros,
+            identifier=None if is_known or kind == "date" else self._identifier.reason(),
             plus_minus_one=True if not self._is_number and set(self._sample) == {"-1", "+1"} else None,
         )
 

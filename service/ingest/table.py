@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from service.ingest.errors import IngestError
+from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
 from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind
@@ -23,6 +24,8 @@ Storage = Literal["number", "text"]
 ARROW_TYPES: dict[Storage, pa.DataType] = {"number": pa.float64(), "text": pa.string()}
 KINDS_KEY = "prefsvm.kinds"
 """Metadata of the Parquet file: kinds that are known, not guessed, as a JSON object."""
+IDENTIFIERS_KEY = "prefsvm.identifiers"
+"""The same: columns that number or name the rows, each with what shows it, as a JSON object."""
 Batches = Callable[[], Iterator[list[pa.Array]]]
 Convert = Callable[[int, pa.Array, int], pa.Array | None]
 
@@ -65,6 +68,7 @@ def store_table(
     limits: Limits,
     warnings: list[str],
     kinds: Mapping[int, Kind],
+    indexes: Mapping[int, IndexKind] | None = None,
 ) -> Columnar:
     """Write a table of which only reading shows what its columns are.
 
@@ -87,10 +91,12 @@ def store_table(
         Gets what the person who sent the file should know.
     kinds : mapping of int to str
         Kinds that are known, by position. The others are guessed.
+    indexes : mapping of int to {"pandas", "unnamed"}, optional
+        Columns that are or seem to be an index, by position, see `service.ingest.identifiers`.
     """
     lowered: set[int] = set()
     while True:
-        writer = _TableWriter(output, names, kinds)
+        writer = _TableWriter(output, names, kinds, indexes or {})
         rows = 0
         valid = True
         for batch in batches():
@@ -168,11 +174,13 @@ def forced_numbers(name: str, texts: pa.StringArray, first_row: int) -> pa.Doubl
 class _TableWriter:
     """The Parquet file and the profile of one pass."""
 
-    def __init__(self, path: Path, names: list[str], kinds: Mapping[int, Kind]) -> None:
+    def __init__(
+        self, path: Path, names: list[str], kinds: Mapping[int, Kind], indexes: Mapping[int, IndexKind]
+    ) -> None:
         self._path = path
         self._kinds = kinds
         self._file: pq.ParquetWriter | None = None
-        self._columns = [ColumnStatistics(name) for name in names]
+        self._columns = [ColumnStatistics(name, indexes.get(position)) for position, name in enumerate(names)]
         self._comparison = RowComparison()
 
     def write(self, storage: list[Storage], columns: list[pa.Array]) -> None:
@@ -204,9 +212,12 @@ class _TableWriter:
         """Finish the file; `warnings` gets what is odd about the columns."""
         assert self._file is not None  # noqa: S101 (there are rows)
         known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
-        self._file.add_key_value_metadata({KINDS_KEY: json.dumps(known)})
-        self._file.close()
         profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
+        identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}
+        self._file.add_key_value_metadata(
+            {KINDS_KEY: json.dumps(known), IDENTIFIERS_KEY: json.dumps(identifiers)},
+        )
+        self._file.close()
         warnings += [
             f"column {column.name!r}: texts begin or end with blanks, which count as part of them; csv and tsv have an "
             "option trim"
@@ -219,9 +230,8 @@ class _TableWriter:
             if profile.kind == "category" and profile.values and _differ_in_case_only(profile.values)
         ]
         warnings += [
-            f"column {column.name!r} counts the rows; leave it out of the features unless it measures something"
-            for column in self._columns
-            if column.numbers_rows
+            f"column {name!r} {reason}: a training leaves it out, unless its `features` name it in include or kinds"
+            for name, reason in identifiers.items()
         ]
         warnings += [
             f"column {column.name!r} is text, and all of its texts are numbers; if it measures something, say number "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.ingest.errors import IngestError
+from service.ingest.identifiers import IndexKind
 from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, Limits
 from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import Columnar, checked_names
@@ -59,6 +61,7 @@ class TypedColumns:
         self._storage = [_storage(field.type, name) for field, name in zip(schema, self._names, strict=True)]
         self._forced = forced_kinds(options.columns, self._names)
         self._dates: dict[int, Kind] = {j: "date" for j, field in enumerate(schema) if _is_date(field.type)}
+        self._indexes = _pandas_indexes(schema)
         self._max_text_bytes = min(limits.max_bytes, max(FREE_TEXT_BYTES, MAX_EXPANSION * file_bytes))
         self.text_names = [field.name for field in schema if _is_text(field.type)]
         self.batch_rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(self._names)))
@@ -68,7 +71,16 @@ class TypedColumns:
         kinds = self._dates | self._forced
         storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
         return store_table(
-            output, self._names, storage, batches, self._number, self._text, self._limits, self._warnings, kinds
+            output,
+            self._names,
+            storage,
+            batches,
+            self._number,
+            self._text,
+            self._limits,
+            self._warnings,
+            kinds,
+            self._indexes,
         )
 
     def bounded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
@@ -165,6 +177,17 @@ class TypedColumns:
         if nul >= 0:
             raise self._bad_value(position, first_row + nul, "a NUL character")
         return _without_empty(texts)
+
+
+def _pandas_indexes(schema: pa.Schema) -> dict[int, IndexKind]:
+    """Return which columns pandas wrote as the index of its table, as the metadata of the file say."""
+    try:
+        indexes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    # An index that only counts is no column: an object says where it begins and ends.
+    names = {name for name in indexes if isinstance(name, str)} if isinstance(indexes, list) else set()
+    return {j: "pandas" for j, name in enumerate(schema.names) if name in names}
 
 
 def _is_utf8(texts: pa.StringArray) -> bool:

@@ -22,6 +22,7 @@ from solver.training import (
     FEWEST_OF_A_CLASS,
     ParamError,
     all_but,
+    identifier_warning,
     many_labels,
     too_few_labelled,
     validate_params,
@@ -81,11 +82,12 @@ def check_training(
     if dataset is None:
         raise InvalidRequest.of("body.dataset", "there is no such data set")
     request = body.model_dump()
+    identifiers = _identifiers(body, dataset)
     if dataset.format == "mail":
         request["features"]["exclude"] += _excluded_of_mails(body)
     errors = [
         *_target_errors(body, request, dataset, feedback_rows),
-        *_column_errors(body, dataset),
+        *_column_errors(body, dataset, identifiers),
         *_algorithm_errors(body, request),
     ]
     limit = settings.job_max_seconds
@@ -94,7 +96,7 @@ def check_training(
     request["max_seconds"] = body.max_seconds if body.max_seconds is not None else limit
     if errors:
         raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
-    estimate = _estimate(request, dataset, settings.job_memory_bytes, feedback_rows)
+    estimate = _estimate(request, dataset, identifiers, settings.job_memory_bytes, feedback_rows)
     if estimate.least_bytes > settings.job_memory_bytes:
         message = (
             f"the training would need at least {estimate.least_bytes / 2**20:,.0f} MiB, and a job may use "
@@ -103,7 +105,18 @@ def check_training(
         raise InvalidRequest.of(f"body.{estimate.largest}", message)
     needed = min(estimate.bytes, settings.job_memory_bytes)  # the cache takes what there is
     said = {"bytes": needed, "seconds": round(estimate.seconds, 1), "how": estimate.how}
-    return CheckedTraining(request, said, _label_warnings(request, dataset))
+    warnings = [identifier_warning(name, reason) for name, reason in identifiers.items()]
+    if len(warnings) > MOST_LISTED:
+        warnings[MOST_LISTED:] = [f"and {len(warnings) - MOST_LISTED} more columns are left out for the same reasons"]
+    return CheckedTraining(request, said, [*warnings, *_label_warnings(request, dataset)])
+
+
+def _identifiers(body: TrainRequest, dataset: DatasetRow) -> dict[str, str]:
+    """Return the columns that number or name the rows and that the request does not speak of, as the job will."""
+    features = body.features
+    spoken_of = {body.target, *(features.include or ()), *features.exclude, *features.kinds}
+    found = {column["name"]: column.get("identifier") for column in dataset.columns}
+    return {name: reason for name, reason in found.items() if reason is not None and name not in spoken_of}
 
 
 def _target_errors(
@@ -220,7 +233,7 @@ def _may_occur(label: str, target: Mapping[str, Any]) -> bool:
         return False
 
 
-def _column_errors(body: TrainRequest, dataset: DatasetRow) -> list[FieldError]:
+def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping[str, str]) -> list[FieldError]:
     errors = []
     names = {column["name"] for column in dataset.columns}
     numbered = dataset.layout == "matrix"  # its columns have numbers, which are not listed
@@ -235,8 +248,12 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow) -> list[FieldError]:
     ]
     if body.target in (body.features.include or []):
         errors.append(FieldError("body.features.include", "the target cannot be a feature"))
-    if not numbered and not errors and not set(body.features.include or names) - {*body.features.exclude, body.target}:
-        errors.append(FieldError("body.features", "leave no column to learn from"))
+    kept = set(body.features.include or names) - {*body.features.exclude, body.target}
+    if not numbered and not errors and not kept - identifiers.keys():
+        message = "leave no column to learn from"
+        if kept:
+            message += "; " + "; ".join(identifier_warning(name, identifiers[name]) for name in sorted(kept)[:3])
+        errors.append(FieldError("body.features", message))
     return errors
 
 
@@ -286,7 +303,9 @@ def _number_label(label: str) -> str:
     return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
 
 
-def _estimate(request: dict[str, Any], dataset: DatasetRow, memory_bytes: int, feedback_rows: int) -> Estimate:
+def _estimate(
+    request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str], memory_bytes: int, feedback_rows: int
+) -> Estimate:
     target = next(column for column in dataset.columns if column["name"] == request["target"])
     labels = _labels(target, request["unlabeled"])
     labelled = dataset.rows - target.get("missing", 0) if labels is None else sum(labels.values())
@@ -294,10 +313,10 @@ def _estimate(request: dict[str, Any], dataset: DatasetRow, memory_bytes: int, f
     if algorithm == AUTO:
         algorithm = "svm"
     rows = max(1, dataset.rows + feedback_rows)
-    features, size = _feature_matrix(request, dataset, rows)
+    features, size = _feature_matrix(request, dataset, identifiers, rows)
     params = validate_params(algorithm, request["params"])
     if params["kernel"] == AUTO:
-        params["kernel"] = "linear" if _has_text(request, dataset) else "rbf"
+        params["kernel"] = "linear" if _has_text(request, dataset, identifiers) else "rbf"
     return estimate_training(
         rows=rows,
         labelled=labelled + feedback_rows,
@@ -310,21 +329,24 @@ def _estimate(request: dict[str, Any], dataset: DatasetRow, memory_bytes: int, f
     )
 
 
-def _has_text(request: dict[str, Any], dataset: DatasetRow) -> bool:
+def _has_text(request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str]) -> bool:
     """Tell whether free text is among the features, as far as the profile says."""
     features = request["features"]
     kinds = {column["name"]: column["kind"] for column in dataset.columns} | features["kinds"]
     chosen = set(kinds if features["include"] is None else features["include"]) - {
         *features["exclude"],
+        *identifiers,
         request["target"],
     }
     return any(kinds.get(name) == "text" for name in chosen)
 
 
-def _feature_matrix(request: dict[str, Any], dataset: DatasetRow, rows: int) -> tuple[int, int]:
+def _feature_matrix(
+    request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str], rows: int
+) -> tuple[int, int]:
     """Return columns and bytes of the feature matrix of so many rows like those of the data set, about."""
     chosen = request["features"]["include"]
-    excluded = {*request["features"]["exclude"], request["target"]}
+    excluded = {*request["features"]["exclude"], *identifiers, request["target"]}
     width = entries_a_row = entries = 0
     for column in dataset.columns:
         if column["kind"] == "features":  # the sparse matrix of a `matrix` layout

@@ -69,6 +69,13 @@ class FeedbackReport(Answer):
     refused: list[RefusedFeedback]
 
 
+class ExcludedColumn(Answer):
+    """A column that was left out, and why."""
+
+    name: str
+    reason: str = Field(examples=["counts the rows"])
+
+
 class Report(Answer):
     """What was asked, what was reached, how, and what it cost."""
 
@@ -96,6 +103,9 @@ class Report(Answer):
     solver: dict[str, Any] = Field(default_factory=dict)
     timings: dict[str, float] = Field(default={}, description="Seconds of each phase.")
     peak_memory_bytes: int | None = None
+    excluded: list[ExcludedColumn] = Field(
+        default_factory=list, description="Columns that were left out because they number or name the rows."
+    )
     parts: dict[str, dict[str, int]] = Field(
         default={},
         description="By stage of the training that several workers shared: `parts`, and how many of them `elsewhere`.",

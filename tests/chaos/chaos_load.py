@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from chaos_stack import ChaosStack
 
-ROWS = "age,job,label\n" + "".join(f"{20 + i},{'ab'[i % 2]},{('spam', 'ham', '')[i % 3]}\n" for i in range(60))
+ROWS = "age,job,label\n" + "".join(f"{20 + i % 40},{'ab'[i % 2]},{('spam', 'ham', '')[i % 3]}\n" for i in range(60))
 RETRY_SECONDS = 0.3
 UPLOAD_EVERY = 20
 TWICE_EVERY = 10

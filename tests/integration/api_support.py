@@ -30,7 +30,7 @@ from solver.features import Column, Table, TableFeatures
 from solver.model_file import Model, write_model
 
 CSV = b"age,job,label\n" + b"".join(
-    f"{20 + i},{('clerk', 'cook')[i % 2]},{('spam', 'ham', '')[i % 3]}\n".encode() for i in range(60)
+    f"{20 + i % 40},{('clerk', 'cook')[i % 2]},{('spam', 'ham', '')[i % 3]}\n".encode() for i in range(60)
 )
 
 

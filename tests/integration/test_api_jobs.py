@@ -113,7 +113,7 @@ def test_positive_is_known_where_labels_are_0_and_1_or_minus_1_and_1(client):
         ("1", "2", False),
         ("a", "b", False),
     ):
-        rows = "".join(f"{i},{(low, high)[i % 2]}\n" for i in range(20))
+        rows = "".join(f"{i % 9},{(low, high)[i % 2]}\n" for i in range(20))
         dataset = upload(client, f"x,label\n{rows}".encode())
         body = {name: value for name, value in train_body(dataset).items() if name != "positive"}
         response = client.post("/train", json=body)
@@ -278,7 +278,7 @@ def test_numbers_in_positive_and_unlabeled_may_be_spelt_as_in_the_file(client):
 
 
 def test_labels_that_the_profile_knows_are_looked_at_before_a_job_is_made(client):
-    rows = "".join(f"{i},{('spam', 'ham', '?')[i % 3]},{i % 2},{7 + i % 2}\n" for i in range(30))
+    rows = "".join(f"{i % 9},{('spam', 'ham', '?')[i % 3]},{i % 2},{7 + i % 2}\n" for i in range(30))
     dataset = upload(client, f"x,label,bit,number\n{rows}".encode())
 
     def answer(**changes):
@@ -293,7 +293,7 @@ def test_labels_that_the_profile_knows_are_looked_at_before_a_job_is_made(client
 
 
 def test_a_class_of_one_row_is_refused_in_the_words_of_the_job(client, database, settings):
-    rows = "".join(f"{i},{('ham', 'tea', 'spam', '?')[min(i, 3)]},{min(i, 1)},{int(i < 1)}\n" for i in range(30))
+    rows = "".join(f"{i % 9},{('ham', 'tea', 'spam', '?')[min(i, 3)]},{min(i, 1)},{int(i < 1)}\n" for i in range(30))
     dataset = upload(client, f"x,label,most,few\n{rows}".encode())
     needed = "need at least 2 labelled rows of each class, got"
     for changes, field, got in (
@@ -316,7 +316,7 @@ def test_a_class_of_one_row_is_refused_in_the_words_of_the_job(client, database,
 
 def test_a_label_is_the_same_however_its_accents_are_written(client):
     composed, decomposed = "caf\u00e9", "cafe\u0301"
-    rows = "".join(f"{i},{(composed, decomposed, 'tea')[i % 3]}\n" for i in range(30))
+    rows = "".join(f"{i % 9},{(composed, decomposed, 'tea')[i % 3]}\n" for i in range(30))
     dataset = upload(client, f"x,label\n{rows}".encode())
     for positive in (composed, decomposed):
         answer = client.post("/train?dry_run=true", json=train_body(dataset, positive=positive))
@@ -329,7 +329,9 @@ def test_a_label_is_the_same_however_its_accents_are_written(client):
 
 def test_what_cannot_be_a_label_is_refused_before_a_job_is_made(client, database):
     quoted = {"control": '"a\nb"', "long": "é" * 257, "words": "spam"}
-    rows = "".join(f"{i}" + "".join(f",{(text, 'ham')[i % 2]}" for text in quoted.values()) + "\n" for i in range(30))
+    rows = "".join(
+        f"{i % 9}" + "".join(f",{(text, 'ham')[i % 2]}" for text in quoted.values()) + "\n" for i in range(30)
+    )
     dataset = upload(client, f"x,{','.join(quoted)}\n{rows}".encode())
     for positive, said in (("spam\x07", "control characters"), ("\u0958" * 200, "over 256 characters")):
         for path in ("/train", "/train?dry_run=true"):
@@ -403,3 +405,20 @@ def test_retry(client, database):
     assert fields(gone) == ["body.dataset"]
     assert f"{dataset['id']}, the data set of that training, was deleted" in gone.json()["detail"]
     assert counts(database, "jobs") == [3]
+
+
+def test_columns_that_number_the_rows_are_left_out_and_said(client):
+    rows = "".join(f"{3 * i + 7},{i % 9},{('spam', 'ham', '')[i % 3]}\n" for i in range(60))
+    dataset = upload(client, f",x,label\n{rows}".encode())
+    for path, status in (("/train?dry_run=true", 200), ("/train", 202)):
+        answer = client.post(path, json=train_body(dataset))
+        assert answer.status_code == status, answer.text
+        (warning,) = answer.json()["warnings"]
+        assert warning.startswith("column 'column1' is left out: it ")
+    for features in ({"include": ["column1", "x"]}, {"kinds": {"column1": "number"}}, {"exclude": ["column1"]}):
+        answer = client.post("/train?dry_run=true", json=train_body(dataset, features=features))
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["warnings"] == []
+    refused = client.post("/train", json=train_body(dataset, features={"exclude": ["x"]}))
+    assert refused.status_code == 422
+    assert "leave no column to learn from; column 'column1' is left out" in refused.json()["errors"][0]["message"]

@@ -180,7 +180,7 @@ def test_a_column_may_turn_out_to_be_text_late() -> None:
     assert (read.columns["a"]["distinct"], read.columns["a"]["distinct_capped"]) == (1001, True)
     assert read.columns["c"]["distinct"] == 3
     assert read.columns["c"]["values"] == {"k0": n // 3 + 1, "k1": n // 3, "k2": n // 3}
-    (warning,) = read.warnings
+    warning = read.warnings[0]
     assert f"row {n + 1} " in warning
     assert "last" not in warning
 
@@ -459,5 +459,7 @@ def test_a_column_that_counts_the_rows_is_remarked_on() -> None:
     for first in (0, 1):
         (warning,) = read([*range(first, 300_000 + first)])  # several batches
         assert "column 'n' counts the rows" in warning
-    for values in ([*range(19)], [*range(2, 60)], [*range(40), 41], [*range(59, -1, -1)]):
+    for values in ([*range(2, 60)], [*range(40), 41], [*range(59, -1, -1)]):
+        assert "column 'n' holds whole numbers that" in read(values)[0]
+    for values in ([*range(19)], [*range(40), 39]):
         assert read(values) == []

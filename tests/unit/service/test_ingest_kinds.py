@@ -37,7 +37,7 @@ def test_short_texts_that_would_be_left_out_are_said() -> None:
     words = ["prize", "money", "lunch", "paper", "meeting", "minutes", "dinner"]
 
     def rows(count: int) -> bytes:
-        lines = (f"{i % 7},{words[i % 7]} {words[i // 7 % 7]} {'x' * (i // 49 + 1)},id{i}" for i in range(count))
+        lines = (f"{i % 7},{words[i % 7]} {words[i // 7 % 7]} {'x' * (i // 49 + 1)},id {i}" for i in range(count))
         return "\n".join(["n,message,code", *lines]).encode()
 
     (said,) = Read(rows(78), "csv").warnings

@@ -59,7 +59,7 @@ def test_integers_that_float64_cannot_hold_become_text() -> None:
     read = Read(packed({"id": values, "small": [2**53] * (n + 1)}), "parquet")
     assert read.kinds == {"id": "category", "small": "number"}
     assert read.table["id"] == [str(value) for value in values]
-    assert len(read.warnings) == 1
+    assert "beyond 2**53" in read.warnings[0]
     assert Read(packed({"id": pa.array([2**64 - 1], pa.uint64())}), "parquet").table["id"] == [str(2**64 - 1)]
 
 
