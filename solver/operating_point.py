@@ -215,6 +215,7 @@ def choose_threshold(
     *,
     reference_scores: ArrayLike | None = None,
     positive_share: float | None = None,
+    resolution: float = 0.0,
 ) -> OperatingPoint:
     """Choose the threshold that serves an objective on calibration rows.
 
@@ -236,6 +237,9 @@ def choose_threshold(
     positive_share : float, optional
         For `fixed-sequence`: share of positives, known from rows other than the calibration rows; sets the start of
         the grid. Required there.
+    resolution : float, default 0
+        How accurate the scores are: those that lie together within so much are never parted. See
+        `OperatingCurve.from_scores`.
 
     Returns
     -------
@@ -252,7 +256,7 @@ def choose_threshold(
     `fixed-sequence` is valid as it stands.
     """
     check_rule(rule, objective)
-    curve = OperatingCurve.from_scores(scores, y)
+    curve = OperatingCurve.from_scores(scores, y, resolution)
     values = np.asarray(scores, dtype=np.float64)
     if rule == "zero":
         return _point(0.0, confusion(y, values > 0), objective)
@@ -262,7 +266,9 @@ def choose_threshold(
         if positive_share is None:
             raise ValueError("fixed-sequence needs positive_share, the share of positives known from other rows")
         reference = values if reference_scores is None else np.asarray(reference_scores, dtype=np.float64)
-        return _fixed_sequence(values, np.asarray(y), curve, objective, reference, positive_share)
+        return _fixed_sequence(
+            values, np.asarray(y), curve, objective, _grid(reference, positive_share, objective.kind, resolution)
+        )
     return choose_from_curve(curve, objective, rule)
 
 
@@ -291,12 +297,7 @@ def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_sha
         Share of positives, known from other rows.
     """
     check_rule("fixed-sequence", objective)
-    admitted = curve.predicted_positives
-    wanted = np.ceil(_shares(positive_share, int(admitted[-1])) * admitted[-1])
-    # the last candidate that admits no more rows than that: tied scores stay out, as in `_grid`
-    positions = np.unique(np.searchsorted(admitted, wanted, side="right") - 1)
-    if objective.kind == "recall":
-        positions = positions[::-1]
+    positions, admitted = _positions_to_test(curve, positive_share, objective.kind), curve.predicted_positives
     return _test_in_order(
         curve.thresholds[positions], curve.true_positives[positions], admitted[positions], curve, objective
     )
@@ -451,15 +452,13 @@ def _fixed_sequence(
     y: NDArray[Any],
     curve: OperatingCurve,
     objective: Objective,
-    reference: NDArray[np.float64],
-    positive_share: float,
+    grid: NDArray[np.float64],
 ) -> OperatingPoint:
     """Fixed-sequence testing: the family-wise error is at most 1 - confidence without any correction.
 
     The tests are `true measure < target`, one for each threshold of a grid; grid, order and start use no label of these
     rows, and the first test that fails ends the sequence (Angelopoulos et al. 2021, "Learn then test", section 2.3).
     """
-    grid = _grid(objective.kind, np.sort(reference), positive_share)
     truth = y > 0
     admits = scores[None, :] > grid[:, None]
     hits = (admits & truth[None, :]).sum(axis=1, dtype=np.int64)
@@ -498,17 +497,22 @@ def _counts(curve: OperatingCurve, hits: int, admitted: int) -> ConfusionCounts:
     return ConfusionCounts(hits, alarms, curve.negatives - alarms, curve.positives - hits)
 
 
-def _grid(kind: str, reference: NDArray[np.float64], positive_share: float) -> NDArray[np.float64]:
-    """Thresholds in the order of testing, as quantiles of `reference` (sorted upwards).
+def _grid(reference: NDArray[np.float64], positive_share: float, kind: str, resolution: float) -> NDArray[np.float64]:
+    """Thresholds in the order of testing, from scores without labels."""
+    curve = OperatingCurve.from_scores(reference, np.zeros(len(reference)), resolution)
+    return curve.thresholds[_positions_to_test(curve, positive_share, kind)]
+
+
+def _positions_to_test(curve: OperatingCurve, positive_share: float, kind: str) -> NDArray[np.intp]:
+    """Candidates in the order of testing.
 
     Precision: from a quarter of the positives' share predicted positive up to all rows. Recall: from all rows down.
     """
-    shares = _shares(positive_share, len(reference))
-    # predicting the share s positive means: the threshold stands on the score below the largest s * n scores
-    ranks = len(reference) - np.ceil(shares * len(reference)).astype(np.int64) - 1
-    below = reference[0] - 1e-6 * max(1.0, abs(float(reference[0])))
-    thresholds = np.unique(np.where(ranks >= 0, reference[np.maximum(ranks, 0)], below))
-    return thresholds[::-1] if kind == "precision" else thresholds
+    admitted = curve.predicted_positives
+    wanted = np.ceil(_shares(positive_share, int(admitted[-1])) * admitted[-1])
+    # the last candidate that admits no more rows than that: tied scores stay out
+    positions = np.unique(np.searchsorted(admitted, wanted, side="right") - 1)
+    return positions[::-1] if kind == "recall" else positions
 
 
 def _shares(positive_share: float, n: int) -> NDArray[np.float64]:

@@ -337,6 +337,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 "fixed-sequence",
                 reference_scores=run.approximate_scores(candidate, run.unlabelled) if use_reference else None,
                 positive_share=positive_share,
+                resolution=self.tol,
             )
             return scores, point
 
@@ -572,7 +573,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         truth = run.y[plan.rows][scored]
         if not (truth > 0).any():
             return OperatingPoint(0.0, confusion(truth, scores[scored] > 0), "preference_unmet", "")
-        return choose_threshold(scores[scored], truth, objective, rule)
+        return choose_threshold(scores[scored], truth, objective, rule, resolution=self.tol)
 
     def _plain_svm(self, run: TrainingRun, plan: CalibrationPlan, learned: Learned) -> Control | None:
         """The SVM on all labelled rows with threshold 0, measured on rows it did not see; None when time is up."""
@@ -674,7 +675,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             "tuning": None if self._tuning is None else self._tuning.to_dict(),
             "comparison": None if fitted.comparison is None else fitted.comparison.to_dict(),
             "rounds": fitted.learned.rounds,
-            "curve": OperatingCurve.from_scores(scores, truth).thinned(_CURVE_POINTS).to_dict()
+            "curve": OperatingCurve.from_scores(scores, truth, self.tol).thinned(_CURVE_POINTS).to_dict()
             if len(scores)
             else None,
             "probability": None

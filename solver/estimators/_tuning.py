@@ -86,7 +86,8 @@ def tune(
         for value, scores_of_cell in zip(C_GRID, scores, strict=True):
             utility = None
             if np.isfinite(scores_of_cell).all():
-                utility = objective.utility(choose_threshold(scores_of_cell, truth, objective).counts)
+                point = choose_threshold(scores_of_cell, truth, objective, resolution=run.limits.tol)
+                utility = objective.utility(point.counts)
                 if utility > best[0]:
                     best = (utility, value, gamma)
             cells.append({"C": value, "gamma": gamma, "utility": utility})

@@ -12,6 +12,8 @@ from solver.evaluation.counts import ConfusionCounts
 
 # relative step to the outermost thresholds, which have a score on one side only
 _MARGIN = 1e-6
+# parts of the resolution within which scores are looked at for ties
+_FINER = 10.0 ** -np.arange(5)
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class OperatingCurve:
 
     Thresholds fall strictly from "nothing is positive" (above the largest score) to "everything is positive" (below
     the smallest). Between them stand the midpoints of neighbouring distinct scores, so tied scores move together and no
-    threshold stands on a score that it could confuse.
+    threshold stands on a score that it could confuse. Scores that lie together within their resolution are tied too.
 
     Attributes
     ----------
@@ -37,7 +39,7 @@ class OperatingCurve:
     negatives: int
 
     @classmethod
-    def from_scores(cls, scores: ArrayLike, y: ArrayLike) -> OperatingCurve:
+    def from_scores(cls, scores: ArrayLike, y: ArrayLike, resolution: float = 0.0) -> OperatingCurve:
         """Build the curve of scored rows.
 
         Parameters
@@ -45,6 +47,11 @@ class OperatingCurve:
         scores : float array of shape (n,), n >= 1, finite
         y : array of shape (n,)
             Positive where > 0.
+        resolution : float, default 0
+            How accurate the scores are, such as the tolerance of the solver that gave them: equal rows that different
+            models of a cross-fit have scored may differ by so much. A group of scores that no gap wider than this
+            divides is a tie if all of it fits into so much; so are narrower groups in a denser neighbourhood, by a
+            tenth of it, and so on. What fills more than that is a continuum, and may be parted anywhere.
         """
         values = np.asarray(scores, dtype=np.float64)
         truth = np.asarray(y) > 0
@@ -56,13 +63,14 @@ class OperatingCurve:
             raise ValueError("scores must be finite")
         order = np.argsort(-values, kind="stable")
         ordered = values[order]
-        last_of_tie = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-        distinct = ordered[last_of_tie]
-        above = distinct[0] + _MARGIN * max(1.0, abs(distinct[0]))
-        below = distinct[-1] - _MARGIN * max(1.0, abs(distinct[-1]))
+        last_of_tie = np.flatnonzero(np.append(_is_parted(ordered, resolution), True))
+        above = ordered[0] + max(resolution, _MARGIN * max(1.0, abs(ordered[0])))
+        below = ordered[-1] - max(resolution, _MARGIN * max(1.0, abs(ordered[-1])))
         hits = np.cumsum(truth[order], dtype=np.int64)[last_of_tie]
         return cls(
-            thresholds=np.concatenate([[above], _midpoints(distinct), [below]]),
+            thresholds=np.concatenate(
+                [[above], _midpoints(ordered[last_of_tie[:-1]], ordered[last_of_tie[:-1] + 1]), [below]]
+            ),
             true_positives=np.concatenate([[0], hits]).astype(np.int64),
             false_positives=np.concatenate([[0], last_of_tie + 1 - hits]).astype(np.int64),
             positives=int(np.count_nonzero(truth)),
@@ -178,8 +186,21 @@ class OperatingCurve:
         return curve
 
 
-def _midpoints(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Midpoints of strictly decreasing scores; the lower score itself where the midpoint rounds onto a score."""
-    upper, lower = distinct[:-1], distinct[1:]
+def _is_parted(ordered: NDArray[np.float64], resolution: float) -> NDArray[np.bool_]:
+    """Whether a threshold may stand between neighbours of falling scores, shape (n - 1,)."""
+    gaps = ordered[:-1] - ordered[1:]
+    parted = gaps > 0
+    for width in resolution * _FINER:
+        # groups without a gap wider than this; those that are no wider as a whole are one score
+        ends = np.flatnonzero(np.append(gaps > width, True))
+        starts = np.append(0, ends[:-1] + 1)
+        tied = ordered[starts] - ordered[ends] <= width
+        group = np.repeat(np.arange(len(ends)), ends - starts + 1)
+        parted &= ~(tied[group[:-1]] & (group[:-1] == group[1:]))
+    return parted
+
+
+def _midpoints(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Midpoints of scores; the lower score itself where the midpoint rounds onto a score."""
     middle = upper / 2 + lower / 2  # halves first: the sum of two large scores overflows
     return np.where((lower <= middle) & (middle < upper), middle, lower)

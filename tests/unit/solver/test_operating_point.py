@@ -240,7 +240,7 @@ def test_fixed_sequence_grid_ignores_the_labels_it_tests():
     objective = Objective.parse({"kind": "recall", "target": 0.8, "confidence": 0.9})
     point = choose_threshold(scores, y, objective, "fixed-sequence", reference_scores=reference, positive_share=0.5)
     assert point.status == "met"
-    assert point.threshold in reference
+    assert point.threshold in OperatingCurve.from_scores(reference, np.zeros(1000)).thresholds
     assert beta_distribution.ppf(0.1, point.counts.true_positives, point.counts.false_negatives + 1) >= 0.8
     with pytest.raises(ValueError, match="positive_share"):
         choose_threshold(scores, y, objective, "fixed-sequence")
@@ -256,6 +256,26 @@ def test_rules_that_do_not_go_with_the_objective_are_refused():
         choose_threshold(scores, y, cost, "best")
     with pytest.raises(ValueError, match="needs the scores"):
         choose_from_curve(OperatingCurve.from_scores(scores, y), Objective(), "paper")
+
+
+@given(scored_rows(), st.randoms(use_true_random=False))
+def test_scores_within_their_resolution_are_never_parted(rows, random):
+    scores, y = rows
+    blurred = scores + np.array([random.uniform(-4e-4, 4e-4) for _ in scores])
+    exact, curve = OperatingCurve.from_scores(scores, y), OperatingCurve.from_scores(blurred, y, 1e-3)
+    assert curve.true_positives.tolist() == exact.true_positives.tolist()
+    assert curve.false_positives.tolist() == exact.false_positives.tolist()
+    np.testing.assert_allclose(curve.thresholds, exact.thresholds, atol=1.5e-3)
+    for position, threshold in enumerate(curve.thresholds):  # whatever of its resolution a score is off by
+        assert confusion(y, scores > threshold) == curve.counts(position)
+
+
+def test_a_continuum_is_parted_though_its_gaps_are_small():
+    scores = np.repeat(np.linspace(0, 1, 5000), 2)
+    scores[1::2] += 1e-8
+    curve = OperatingCurve.from_scores(scores, scores > 0.5, 1e-3)
+    assert len(curve) == 5001
+    assert set(np.diff(curve.predicted_positives)) == {2}  # equal rows are not parted there either
 
 
 @pytest.mark.parametrize("bad", [[np.nan, 1.0], [np.inf, 1.0], []])

@@ -297,3 +297,16 @@ def test_works_inside_scikit_learn(tumours):
     assert (piped.predict(frame) == y).mean() > 0.95
     named = SVM(random_state=0).fit(frame, y)
     assert named.feature_names_in_.tolist() == list(frame.columns)
+
+
+@pytest.mark.parametrize("target", [0.65, 0.7])
+def test_equal_rows_are_on_one_side_of_the_threshold(target):
+    """One category of two values: 40 of 60 and 10 of 60 are positive, so no threshold reaches more than two thirds."""
+    X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 60, axis=0)
+    y = np.r_[np.arange(60) < 40, np.arange(60) < 10].astype(int)
+    svm = SVM(objective={"kind": "precision", "target": target}, random_state=0).fit(X, y)
+    assert svm.status_ == ("met" if target < 2 / 3 else "preference_unmet")
+    found = svm.predict(X)
+    calibration = svm.report_["calibration"]
+    assert (calibration["true_positives"], calibration["false_positives"]) == (40, 20)
+    assert (np.sum(found[y == 1]), np.sum(found[y == 0])) == (40, 20)
