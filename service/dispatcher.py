@@ -12,8 +12,9 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from types import FrameType
 from typing import Any, LiteralString
 
@@ -39,6 +40,7 @@ log = logging.getLogger("prefsvm.dispatcher")
 
 DATABASE_ERRORS = (DBAPIError, PoolTimeoutError, psycopg.Error)
 WAITING: LiteralString = f"SELECT ({OPEN_WORK}), ({DUE_MESSAGES})"
+"""Needs to know the longest honest ``lease``, as an interval."""
 SENDER_SECONDS = 10.0
 """How often the sender looks for messages by itself; it is woken when there are any."""
 
@@ -164,7 +166,7 @@ class Listener:
             self.close()
             raise
 
-    def ask(self, query: LiteralString) -> tuple[Any, ...]:
+    def ask(self, query: LiteralString, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the row that answers a question; asked here it costs one round trip and no transaction.
 
         Raises
@@ -174,7 +176,7 @@ class Listener:
         """
         assert self._connection is not None  # noqa: S101 (`wait` has opened it)
         try:
-            row = self._connection.execute(query).fetchone()
+            row = self._connection.execute(query, parameters).fetchone()
         except psycopg.Error:
             self.close()
             raise
@@ -225,6 +227,7 @@ class Dispatcher:
         self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
         self._parts = PartLifecycle(settings.lease_seconds, settings.redispatch_seconds)
         self._listener = Listener(database)
+        self._lease = timedelta(seconds=settings.lease_seconds)
         self._stopping = threading.Event()
         self._next_reconcile = 0.0
         self._next_sweep = 0.0
@@ -242,7 +245,7 @@ class Dispatcher:
             trouble = ""
             try:
                 self._listener.wait(self._settings.dispatch_seconds)
-                work, messages = self._listener.ask(WAITING)
+                work, messages = self._listener.ask(WAITING, {"lease": self._lease})
                 if messages:
                     self._wake_sender()
                 if work:

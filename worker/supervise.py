@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -63,7 +63,7 @@ class _Ending:
     """How an attempt ended, and the transition that writes it."""
 
     what: str
-    write: Callable[[Session], bool] | None
+    write: Callable[[Session], Literal["cancelled"] | bool] | None
     """None: the job is not ours any more, nothing may be written."""
 
 
@@ -175,7 +175,7 @@ class Supervisor:
                 with self._database.transaction() as session:
                     written = write(session)
                 fault("after_finish")
-                return what if written else "lost"
+                return written if isinstance(written, str) else what if written else "lost"
             except (DataError, IntegrityError, ProgrammingError, NotSupportedError, CorruptModelFileError) as error:
                 # To try again would not help. Without the details, which may quote the user's data.
                 log.error("%s: the result cannot be stored (%s)", claim.job_id, type(error).__name__)
@@ -414,14 +414,14 @@ class _Attempt:
             return self._crashed({"code": "storage_error", "message": message})
         result = {"blob_key": key, "bytes": size, "sha256": sha256, **report}
 
-        def write(session: Session) -> bool:
+        def write(session: Session) -> Literal["cancelled"] | bool:
             def count_shadow() -> None:
                 if compared is not None:
                     who, counts = shadow_counts(self._claim, compared)
                     ShadowRepository(session, self._claim.project_id).add(who, counts)
 
             written = self._jobs.finish_batch(session, self._claim, result, count_shadow)
-            if not written:
+            if written is not True:
                 blobs.delete(key)
             return written
 

@@ -37,5 +37,8 @@ class Transitions(Protocol):
     def attempt_crashed(self, session: Session, claim: Any, error: dict[str, Any]) -> bool:
         """Record that this attempt died."""
 
+    def postpone(self, session: Session, claim: Any, error: dict[str, Any]) -> bool:
+        """Hand the work back because a disk is full, to be tried again in a while."""
+
     def release(self, session: Session, claim: Any, reason: str) -> bool:
         """Hand the work back."""

@@ -261,7 +261,7 @@ class ResumableUploads:
 
     def _claim(self) -> UploadRow | None:
         with self._system.transaction() as session:
-            row = UploadQueue(session).next_received()
+            row = UploadQueue(session).next_received(LEASE)
             if row is not None:
                 UploadRepository(session, row.project_id).renew(row.id, LEASE)
             return row

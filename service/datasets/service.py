@@ -261,7 +261,10 @@ class DatasetService:
                 raise DatasetNotFound("no data set has this id")
             job = JobRepository(session, project_id).open_for_dataset(dataset_id)
             if job is not None:
-                raise DatasetInUse(f"the job {job} has not ended; wait for it or cancel it")
+                raise DatasetInUse(
+                    f"{job} has not ended and reads it: wait, or cancel it (POST /jobs/{job}/cancel; of a batch "
+                    f"POST /batches/{job}/cancel), and then delete the data set again"
+                )
             datasets.delete(row)
         self._discard(row.blob_key, row.columnar_key)
 

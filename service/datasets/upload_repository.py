@@ -121,8 +121,14 @@ class UploadQueue:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def next_received(self) -> UploadRow | None:
-        """Lock and return an upload that is complete and that no living process reads."""
+    def next_received(self, lease: timedelta) -> UploadRow | None:
+        """Lock and return an upload that is complete and that no living process reads.
+
+        A claim for longer than `lease`, which they are made for, is of a clock that has gone back. It is cut to that.
+        """
+        ahead = (UploadRow.status == "received", UploadRow.claimed_until > func.now() + lease)
+        cut = update(UploadRow).where(*ahead).values(claimed_until=func.now() + lease)
+        self._session.execute(cut.execution_options(synchronize_session=False))
         return self._session.scalar(
             select(UploadRow)
             .where(

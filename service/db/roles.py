@@ -61,6 +61,9 @@ RIGHTS: dict[str, dict[str, str]] = {
 }
 """Table to role to rights. What is deleted along with a row, by a foreign key, needs none."""
 
+DRAW = {"alias_requests": (API,)}
+"""Sequence to the roles that draw numbers from it."""
+
 
 def make(superuser: psycopg.Connection, owner: str) -> None:
     """Make the roles that are missing, and leave nobody but the owner of a database the right to make tables in it.
@@ -121,5 +124,8 @@ def grant(owner: Connection) -> None:
             statements.append(f"DROP POLICY IF EXISTS all_projects ON {table}")
             if see_all:
                 statements.append(f"CREATE POLICY all_projects ON {table} TO {', '.join(see_all)} USING (true)")
+    for sequence, drawing in DRAW.items():
+        if owner.exec_driver_sql("SELECT to_regclass(%s)", (sequence,)).scalar() is not None:
+            statements += [f"GRANT USAGE ON SEQUENCE {sequence} TO {role}" for role in drawing if role in roles]
     owner.exec_driver_sql(";\n".join(statements))
     owner.commit()

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     MetaData,
+    Sequence,
     Text,
     UniqueConstraint,
     func,
@@ -44,6 +45,8 @@ class Base(DeclarativeBase):
     }
 
 
+ALIAS_REQUESTS = Sequence("alias_requests", metadata=Base.metadata)
+"""Numbers the requests that want an alias moved, as they come: trainings that name it, and those made by hand."""
 DEFAULT_PROJECT = "prj_" + 32 * "0"
 """The project that is there from the start. Without keys everything is in it; its admins run the installation."""
 
@@ -213,6 +216,10 @@ class JobRow(Base):
     """What the job was thought to need when it was accepted."""
     warnings: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     """Texts for people: what they should know of the request before it has run."""
+    alias_request: Mapped[int | None] = mapped_column(BigInteger)
+    """Number of the request for its alias; a job that repeats another has the number of that one."""
+    wait_until: Mapped[datetime | None]
+    """Not to be run again before: a disk was full."""
     feedback_until: Mapped[int | None] = mapped_column(BigInteger)
     """Feedback of its alias up to this ``seq`` is used, in each attempt; None: none is."""
     result: Mapped[dict[str, Any] | None]
@@ -230,8 +237,11 @@ class JobRow(Base):
         Index(None, "project_id", "created_at", "id"),
         Index("ix_jobs_open", "status", "created_at", postgresql_where=text("status IN ('queued', 'running')")),
         Index(
-            "ix_jobs_open_of_project", "project_id", "status", postgresql_where=text("status IN ('queued', 'running')")
+            "ix_jobs_open_of_project",
+            *("project_id", "status", "created_at", "id"),
+            postgresql_where=text("status IN ('queued', 'running')"),
         ),
+        Index(None, "project_id", "started_at"),
     )
 
 
@@ -440,6 +450,8 @@ class AliasRow(Base):
     model_id: Mapped[str]
     shadow_id: Mapped[str | None]
     """A model that scores the same rows without a say in the answers."""
+    request: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Number of the request that moved it last: a job that was asked for before that does not move it."""
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (

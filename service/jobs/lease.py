@@ -8,7 +8,7 @@
       │  │ (the API)               │ │ └─────────────────────────► failed
       │  └──────────► cancelled ◄──┘ │
       └──────────────────────────────┘
-        release · attempt_crashed · expired lease, while attempts are left
+        release · postpone · attempt_crashed · expired lease, while attempts are left
 
 Enqueueing and cancel requests are the API's, in ``repository.py``; everything else is here.
 
@@ -17,11 +17,15 @@ Rules, all of them enforced by the WHERE clauses below:
 * ``attempt`` grows by one with each claim and never falls. It is the fencing token: each write of a worker says
   ``attempt = mine AND status = 'running'``; no row changed means that the job belongs to somebody else, or to nobody,
   and the worker must stop at once and write nothing.
-* Only the clock of the database counts.
+* Only the clock of the database counts. It may go back: a lease that ends later than one can that was taken now, or a
+  bell that was rung in the future, says so, and is put right.
+* A doorbell names a job, and lets a worker run one. If a job of another project has more right to run, that one runs,
+  and the other is rung for again: see `_fairest`.
 * ``succeeded``, ``failed`` and ``cancelled`` are never left.
 * A model is written in the transaction that makes its job ``succeeded``; so there is at most one.
-* A worker that shuts down hands its job back (`JobLifecycle.release`); this raises ``max_attempts`` by one, because the
-  job did nothing wrong. A crash of the job and a lost worker do count.
+* A worker that shuts down hands its job back (`JobLifecycle.release`), and so does one whose disk is full
+  (`JobLifecycle.postpone`); this raises ``max_attempts`` by one, because the job did nothing wrong. A crash of the job
+  and a lost worker do count.
 
 All functions take a session with an open transaction and do not commit, so that a caller can retry the whole
 transaction. When the answer to a COMMIT is lost, calling the same function again tells what really happened.
@@ -33,12 +37,12 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, LiteralString, cast
+from typing import Any, Literal, LiteralString, cast
 
-from sqlalchemy import CursorResult, Update, and_, extract, func, insert, not_, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import CursorResult, Update, and_, case, extract, func, insert, not_, null, or_, select, true, update
+from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql.elements import ColumnElement
 
 from service.access.repository import QuotaRepository, may_run
@@ -54,9 +58,15 @@ UNHEARD_SECONDS = 1.0
 RECONCILE_ROWS = 100
 """Rows that one pass of the reconciler touches at most; the next pass goes on."""
 
+POSTPONED_SECONDS = 60.0
+"""How long a job waits for room on a disk before it is tried again."""
+BELL_GIVEN_AWAY = datetime(1970, 1, 1, tzinfo=UTC)
+"""``dispatched_at`` of a job whose bell let another one run: it is due at once, and before those rung for since."""
+
 OPEN_WORK: LiteralString = """
     SELECT EXISTS (SELECT FROM jobs WHERE status = 'queued')
-        OR EXISTS (SELECT FROM jobs WHERE status = 'running' AND lease_until < now())
+        OR EXISTS (SELECT FROM jobs
+                    WHERE status = 'running' AND (lease_until < now() OR lease_until > now() + %(lease)s))
         OR EXISTS (SELECT FROM job_parts)
 """
 """Whether the dispatcher may have something to do: never false if it has, and much cheaper than to look for what."""
@@ -92,6 +102,8 @@ class Claim:
     project_id: str
     feedback_until: int | None
     """`JobRow.feedback_until`."""
+    alias_request: int
+    """`JobRow.alias_request`; 0 for one that is older than such numbers."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,8 @@ class Doorbell:
         It was rung for a moment ago and nobody has claimed it. Due only if the bell is not in the broker any more: then
         whoever took it out was killed before the claim.
     first : bool, default=False
-        It ran before and was handed back or lost: it goes before those that were rung for meanwhile.
+        It ran before and was handed back or lost, or its bell let another job run: it goes before those that were rung
+        for meanwhile.
     """
 
     job_id: str
@@ -206,6 +219,17 @@ class JobLifecycle:
         # No session has loaded the row: to look for it there would cost as much as to send the statement.
         return held.execution_options(synchronize_session=False)
 
+    @classmethod
+    def _wanted(cls, claim: Claim) -> Update:
+        """As `_held`, unless somebody has been told that the job is cancelled and nothing of it kept."""
+        return cls._held(claim).where(or_(JobRow.cancel_requested_at.is_(None), JobRow.cancel_keep_best))
+
+    def _not_succeeded(self, session: Session, claim: Claim) -> Literal["cancelled"] | bool:
+        """Say what became of a job that was to end well: an earlier try got through, a cancel came, or it is lost."""
+        if self._ended(session, claim, "succeeded"):
+            return True
+        return "cancelled" if self._finish(session, claim, "cancelled", None) else False
+
     # ------------------------------------------------------------------------------------------- for the worker
 
     def claim(self, session: Session, job_id: str) -> Claim | None:
@@ -214,19 +238,99 @@ class JobLifecycle:
         Returns
         -------
         Claim or None
-            None if the job is not to be had: unknown, finished, cancelled, or held by somebody else; or if as many jobs
-            of its project run as may. Then the dispatcher rings again when one of them has ended.
+            Of the job, or of one of another project that has more right to run now. None if the job is not to be had:
+            unknown, finished, cancelled, or held by somebody else; or if as many jobs of its project run as may. Then
+            the dispatcher rings again when one of them has ended.
         """
-        found = session.execute(
-            select(ProjectRow.id, ProjectRow.limits, DatasetRow.id, DatasetRow.layout, DatasetRow.columnar_key)
+        found = self._look(session, job_id, case((JobRow.status == "queued", self._fairest(JobRow.project_id))))
+        if found is None:
+            return None
+        if found.fairest is not None:
+            fairer = self._look(session, found.fairest, null())
+            claim = None if fairer is None else self._take(session, found.fairest, fairer)
+            if claim is not None:
+                given = update(JobRow).where(JobRow.id == job_id, JobRow.status == "queued")
+                session.execute(
+                    given.values(dispatched_at=BELL_GIVEN_AWAY).execution_options(synchronize_session=False)
+                )
+                session.execute(select(func.pg_notify(CHANNEL, "")))
+                return claim
+        return self._take(session, job_id, found)
+
+    @staticmethod
+    def _look(session: Session, job_id: str, fairest: Any) -> Any:
+        """Return what must be known of a job to take it, and which one should be taken before it."""
+        return session.execute(
+            select(
+                ProjectRow.id,
+                ProjectRow.limits,
+                fairest.label("fairest"),
+                DatasetRow.id,
+                DatasetRow.layout,
+                DatasetRow.columnar_key,
+            )
             .select_from(JobRow)
             .join(ProjectRow, ProjectRow.id == JobRow.project_id)
             .outerjoin(DatasetRow, DatasetRow.id == JobRow.dataset_id)
             .where(JobRow.id == job_id)
         ).one_or_none()
-        if found is None:
-            return None
-        project_id, limits, *dataset = found
+
+    def _fairest(self, mine: Any) -> ColumnElement[str]:
+        """Return a subquery of the job that should run before one of the project `mine`, or null if none should.
+
+        Projects that run fewest come first; of those, the one that has not started any for longest, and has one to run.
+        Of each its oldest job is meant. What is asked of a project is the first entry of an index, so that a long queue
+        costs no more than a short one.
+        """
+        job, other = aliased(JobRow), aliased(JobRow)
+        oldest = (
+            select(job.id, job.created_at)
+            .where(
+                job.project_id == ProjectRow.id,
+                job.status == "queued",
+                job.cancel_requested_at.is_(None),
+                job.attempt < job.max_attempts,
+                self._has_waited(job),
+                # One that has crashed waits for its next bell.
+                or_(job.started_at.is_(None), job.dispatched_at.is_(None), job.started_at < job.dispatched_at),
+            )
+            .order_by(job.created_at, job.id)
+            .limit(1)
+            .correlate(ProjectRow)
+            .lateral()
+        )
+        running = (
+            select(func.count().label("jobs"))
+            .where(other.project_id == ProjectRow.id, other.status == "running")
+            .correlate(ProjectRow)
+            .lateral()
+        )
+        last = (
+            select(func.max(other.started_at).label("start"))
+            .where(other.project_id == ProjectRow.id, other.started_at <= self.now)
+            .correlate(ProjectRow)
+            .lateral()
+        )
+        statement = (
+            select(case((ProjectRow.id != mine, oldest.c.id)))
+            .select_from(ProjectRow)
+            .join(oldest, true())
+            .join(running, true())
+            .join(last, true())
+            .where(may_run())
+            .order_by(running.c.jobs, last.c.start.nulls_first(), oldest.c.created_at)
+            .limit(1)
+        )
+        # The query that this stands in has a project, too.
+        return statement.correlate(JobRow).scalar_subquery()
+
+    def _has_waited(self, job: type[JobRow]) -> ColumnElement[bool]:
+        """Tell whether a job need not wait for room on a disk any more."""
+        longest = self.now + timedelta(seconds=POSTPONED_SECONDS)
+        return or_(job.wait_until.is_(None), job.wait_until <= self.now, job.wait_until > longest)
+
+    def _take(self, session: Session, job_id: str, found: Any) -> Claim | None:
+        project_id, limits, _, *dataset = found
         if not QuotaRepository(session, project_id, limits).make_room_to_run():
             unrung = update(JobRow).where(JobRow.id == job_id, JobRow.status == "queued").values(dispatched_at=None)
             session.execute(unrung)
@@ -244,6 +348,7 @@ class JobLifecycle:
                 attempt=JobRow.attempt + 1,
                 lease_until=self._lease_end,
                 started_at=self.now,
+                wait_until=None,
                 phase=None,
                 progress=0.0,
             )
@@ -253,6 +358,7 @@ class JobLifecycle:
                 JobRow.max_seconds,
                 JobRow.kind,
                 JobRow.feedback_until,
+                func.coalesce(JobRow.alias_request, 0).label("alias_request"),
                 extract("epoch", self.now - JobRow.created_at).label("queue_seconds"),
             )
         ).one_or_none()
@@ -269,6 +375,7 @@ class JobLifecycle:
             kind=row.kind,
             project_id=project_id,
             feedback_until=row.feedback_until,
+            alias_request=row.alias_request,
         )
 
     def heartbeat(self, session: Session, claim: Claim) -> Signals | None:
@@ -316,15 +423,17 @@ class JobLifecycle:
             session.execute(insert(JobEventRow).values(rows))
         return Signals(row.cancel_requested_at is not None, row.cancel_keep_best)
 
-    def finish_succeeded(self, session: Session, claim: Claim, model: FinishedModel) -> bool:
+    def finish_succeeded(self, session: Session, claim: Claim, model: FinishedModel) -> Literal["cancelled"] | bool:
         """End the job with a model: row, chunks, alias and event in this one transaction.
 
-        ``report["timings"]["storing"]`` grows by the seconds that the upload took.
+        ``report["timings"]["storing"]`` grows by the seconds that the upload took. An alias that was moved by a later
+        request than this job's stays where it is; an event and the report say so.
 
         Returns
         -------
-        bool
-            Whether the job has succeeded by this attempt; False means it was lost and nothing was written.
+        bool or str
+            Whether the job has succeeded by this attempt; False means it was lost and nothing was written,
+            ``"cancelled"`` that somebody had asked for that in time, and the job has ended so.
 
         Raises
         ------
@@ -333,12 +442,12 @@ class JobLifecycle:
         """
         started = time.monotonic()
         row = session.execute(
-            self._held(claim)
+            self._wanted(claim)
             .values(status="succeeded", finished_at=self.now, lease_until=None, progress=1.0)
             .returning(JobRow.project_id, JobRow.dataset_id)
         ).one_or_none()
         if row is None:
-            return self._ended(session, claim, "succeeded")
+            return self._not_succeeded(session, claim)
         fault("finish_after_update")
         session.execute(
             insert(ModelRow).values(
@@ -366,12 +475,22 @@ class JobLifecycle:
         fault("finish_after_chunks")
         timings = dict(model.report.get("timings") or {})
         timings["storing"] = timings.get("storing", 0.0) + time.monotonic() - started
-        session.execute(
-            update(ModelRow).where(ModelRow.id == model.id).values(report={**model.report, "timings": timings})
-        )
+        report = {**model.report, "timings": timings}
         alias = claim.request.get("alias")
-        if alias is not None:
-            AliasRepository(session, row.project_id).put(alias, model.id)
+        aliases = AliasRepository(session, row.project_id)
+        if alias is not None and not aliases.follow(alias, model.id, claim.alias_request):
+            there = aliases.get(alias)
+            message = (
+                f"alias not moved: {alias} was pointed at {'another model' if there is None else there.model_id} by a "
+                f"later request than this job's; to use this model, PUT /aliases/{alias} or: "
+                f"prefsvm aliases set {alias} {model.id}"
+            )
+            _add_event(
+                session, claim.job_id, claim.attempt, "warning",
+                {"code": "alias_not_moved", "alias": alias, "message": message},
+            )  # fmt: skip
+            report["warnings"] = [*(report.get("warnings") or []), message]
+        session.execute(update(ModelRow).where(ModelRow.id == model.id).values(report=report))
         _add_event(
             session, claim.job_id, claim.attempt, "finished", {"status": "succeeded", "model_id": model.id}, wake=True
         )
@@ -380,7 +499,7 @@ class JobLifecycle:
 
     def finish_batch(
         self, session: Session, claim: Claim, result: dict[str, Any], once: Callable[[], None] = lambda: None
-    ) -> bool:
+    ) -> Literal["cancelled"] | bool:
         """End a batch with its result.
 
         Parameters
@@ -393,14 +512,14 @@ class JobLifecycle:
 
         Returns
         -------
-        bool
-            Whether the batch has succeeded by this attempt; False means it was lost and nothing was written.
+        bool or str
+            As `finish_succeeded` answers.
         """
-        ended = self._held(claim).values(
+        ended = self._wanted(claim).values(
             status="succeeded", finished_at=self.now, lease_until=None, progress=1.0, result=result
         )
         if not _changed(session, ended):
-            return self._ended(session, claim, "succeeded")
+            return self._not_succeeded(session, claim)
         once()
         _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded"}, wake=True)
         fault("finish_batch_before_commit")
@@ -466,9 +585,7 @@ class JobLifecycle:
         bool
             False if the job was not held any more and nothing was written.
         """
-        cancelled = self._held(claim).where(JobRow.cancel_requested_at.is_not(None))
-        if _changed(session, cancelled.values(status="cancelled", finished_at=self.now, lease_until=None)):
-            _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "cancelled"})
+        if self._release_cancelled(session, claim):
             return True
         released = self._held(claim).values(
             status="queued",
@@ -482,6 +599,38 @@ class JobLifecycle:
             return False
         reason_data = {"code": "released", "message": reason}
         _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": reason_data}, wake=True)
+        return True
+
+    def postpone(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
+        """Hand the job back because a disk is full, to be tried again in a while; the attempt is not counted.
+
+        Returns
+        -------
+        bool
+            False if the job was not held any more and nothing was written.
+        """
+        if self._release_cancelled(session, claim):
+            return True
+        waits = self._held(claim).values(
+            status="queued",
+            lease_until=None,
+            phase="waiting_for_disk",
+            progress=0.0,
+            wait_until=self.now + timedelta(seconds=POSTPONED_SECONDS),
+            dispatched_at=None,
+            max_attempts=JobRow.max_attempts + 1,
+        )
+        if not _changed(session, waits):
+            return False
+        _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error})
+        return True
+
+    def _release_cancelled(self, session: Session, claim: Claim) -> bool:
+        """End a job that is handed back and that somebody has cancelled meanwhile."""
+        cancelled = self._held(claim).where(JobRow.cancel_requested_at.is_not(None))
+        if not _changed(session, cancelled.values(status="cancelled", finished_at=self.now, lease_until=None)):
+            return False
+        _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "cancelled"})
         return True
 
     def _finish(self, session: Session, claim: Claim, status: str, error: dict[str, Any] | None) -> bool:
@@ -511,7 +660,18 @@ class JobLifecycle:
 
         A lease that ran out: back into the queue while attempts are left, else failed. Rows that are locked, such as
         one whose model is being stored right now, are left for the next pass.
+
+        A lease that ends later than any that was taken by now: the clock has gone back, and the lease ends when one
+        would that is taken now. Whoever lives renews it long before.
         """
+        ahead = and_(JobRow.status == "running", JobRow.lease_until > self._lease_end)
+        skipping = select(JobRow.id).where(ahead).with_for_update(skip_locked=True)
+        session.execute(
+            update(JobRow)
+            .where(JobRow.id.in_(skipping), ahead)
+            .values(lease_until=self._lease_end)
+            .execution_options(synchronize_session=False)
+        )
         lost = and_(JobRow.status == "running", JobRow.lease_until < self.now)
         unanswered = and_(JobRow.cancel_requested_at.is_not(None), or_(JobRow.status == "queued", lost))
 
@@ -558,7 +718,11 @@ class JobLifecycle:
     def due_for_dispatch(self, session: Session, limit: int) -> list[Doorbell]:
         """Return at most `limit` queued jobs that may run and were not rung for lately or not heard, oldest first."""
         never_rung = JobRow.dispatched_at.is_(None)
-        quiet = JobRow.dispatched_at <= self.now - timedelta(seconds=self.redispatch_seconds)
+        # Of a bell that was rung in the future only the clock can be to blame.
+        quiet = or_(
+            JobRow.dispatched_at <= self.now - timedelta(seconds=self.redispatch_seconds),
+            JobRow.dispatched_at > self.now,
+        )
         # A job that was claimed after its last bell, and is back because it crashed, was heard: it waits its time.
         unheard = and_(
             JobRow.dispatched_at <= self.now - timedelta(seconds=UNHEARD_SECONDS),
@@ -570,10 +734,12 @@ class JobLifecycle:
                 JobRow.id,
                 JobRow.attempt,
                 not_(due).label("unheard"),
-                and_(never_rung, JobRow.attempt > 0).label("first"),
+                or_(
+                    and_(never_rung, JobRow.attempt > 0), JobRow.dispatched_at.is_not_distinct_from(BELL_GIVEN_AWAY)
+                ).label("first"),
             )
             .join(ProjectRow, ProjectRow.id == JobRow.project_id)
-            .where(JobRow.status == "queued", or_(due, unheard), may_run())
+            .where(JobRow.status == "queued", self._has_waited(JobRow), or_(due, unheard), may_run())
             .order_by(JobRow.created_at, JobRow.id)
             .limit(limit)
         )
@@ -581,7 +747,7 @@ class JobLifecycle:
 
     def rung_and_waiting(self, session: Session, limit: int = 10) -> list[str]:
         """Return the ids of the oldest queued jobs that were rung for lately."""
-        lately = JobRow.dispatched_at > self.now - timedelta(seconds=2 * self.redispatch_seconds)
+        lately = JobRow.dispatched_at.between(self.now - timedelta(seconds=2 * self.redispatch_seconds), self.now)
         rows = session.scalars(
             select(JobRow.id)
             .where(JobRow.status == "queued", lately)

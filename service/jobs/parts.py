@@ -122,7 +122,8 @@ class PartLifecycle:
 
     @property
     def _lives(self) -> ColumnElement[bool]:
-        return WorkerRow.seen_at > func.now() - timedelta(seconds=self.lease_seconds)
+        # Nobody has been seen in the future: there the clock has gone back, and whoever lives says so again soon.
+        return WorkerRow.seen_at.between(func.now() - timedelta(seconds=self.lease_seconds), func.now())
 
     # ---------------------------------------------------------------------------------------------- who is there
 
@@ -131,7 +132,8 @@ class PartLifecycle:
         values = vars(worker) | {"seen_at": func.now()}
         session.execute(upsert(WorkerRow).values(**values).on_conflict_do_update(index_elements=["id"], set_=values))
         long_ago = func.now() - timedelta(seconds=FORGET_LEASES * self.lease_seconds)
-        session.execute(delete(WorkerRow).where(WorkerRow.seen_at < long_ago))
+        forgotten = or_(WorkerRow.seen_at < long_ago, WorkerRow.seen_at > self._lease_end)
+        session.execute(delete(WorkerRow).where(forgotten))
 
     def say_gone(self, session: Session, worker_id: str) -> None:
         """Note that a worker shuts down."""
@@ -299,6 +301,7 @@ class PartLifecycle:
             kind="part",
             project_id=job.project_id,
             feedback_until=job.feedback_until,
+            alias_request=0,
             part_id=part_id,
             stage=part.stage,
             number=part.number,
@@ -371,6 +374,10 @@ class PartLifecycle:
         """Leave a part for somebody else."""
         return self.attempt_crashed(session, claim, {})
 
+    def postpone(self, session: Session, claim: PartClaim, error: dict[str, Any]) -> bool:
+        """Leave a part for somebody else, whose disk may not be full."""
+        return self.attempt_crashed(session, claim, error)
+
     def release(self, session: Session, claim: PartClaim, reason: str) -> bool:
         """Hand a part back because the worker shuts down."""
         del reason
@@ -384,7 +391,10 @@ class PartLifecycle:
 
     def due_for_dispatch(self, session: Session) -> list[str]:
         """Return ids of parts to ring for: as many as there are idle slots, and none while a job waits for one."""
-        quiet = JobPartRow.dispatched_at <= func.now() - timedelta(seconds=self.redispatch_seconds)
+        quiet = or_(
+            JobPartRow.dispatched_at <= func.now() - timedelta(seconds=self.redispatch_seconds),
+            JobPartRow.dispatched_at > func.now(),  # the clock has gone back
+        )
         parts = session.scalars(
             select(JobPartRow.id)
             .where(
@@ -420,7 +430,16 @@ class PartLifecycle:
         session.execute(update(JobPartRow).where(JobPartRow.id.in_(part_ids)).values(dispatched_at=func.now()))
 
     def sweep(self, session: Session) -> int:
-        """Delete parts of attempts that have ended. Returns how many."""
+        """Delete parts of attempts that have ended, and end leases of a clock that went back. Returns how many of those
+        parts there were.
+        """
+        ahead = and_(JobPartRow.status == "running", JobPartRow.lease_until > self._lease_end)
+        session.execute(
+            update(JobPartRow)
+            .where(ahead)
+            .values(lease_until=self._lease_end)
+            .execution_options(synchronize_session=False)
+        )
         running = exists().where(
             JobRow.id == JobPartRow.job_id, JobRow.attempt == JobPartRow.job_attempt, JobRow.status == "running"
         )

@@ -157,7 +157,10 @@ class TrainRequest(Body):
         default=0.2, description="Share of the labelled rows that is held out to test on."
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    alias: AliasName | None = Field(default=None, description="Points at the new model once the job has succeeded.")
+    alias: AliasName | None = Field(
+        default=None,
+        description="Points at the new model once the job has succeeded, unless a later request has moved it.",
+    )
     feedback: bool = Field(default=True, description="Learn from what was sent with `POST /feedback` for `alias`, too.")
     max_seconds: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="Longest time an attempt may take; the best model so far is then kept."
@@ -230,7 +233,8 @@ class Job(Answer):
     status: JobStatus
     phase: str | None = Field(
         description="`preparing` (a process is made ready, which compiles the solver the first time on a machine), "
-        "`reading`, `features`, `training`, `evaluating`, `storing`; null in a queue."
+        "`reading`, `features`, `training`, `evaluating`, `storing`; null in a queue, or `waiting_for_disk` where "
+        "there is no room: the job is tried again each minute, which costs no attempt."
     )
     progress: float = Field(ge=0, le=1, description="Share of the running attempt that is done.")
     attempt: int = Field(description="How often a worker has started on it.")

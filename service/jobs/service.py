@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
-from service.db.tables import DatasetRow, JobRow
+from service.db.tables import ALIAS_REQUESTS, DatasetRow, JobRow
 from service.errors import IdempotencyConflict, InvalidRequest
 from service.feedback.repository import FeedbackRepository
 from service.identifiers import is_id, new_id
@@ -79,8 +79,11 @@ class JobService:
         job_id: str,
         training: CheckedTraining,
         feedback_until: int | None,
-        retry_of: str | None = None,
+        repeats: JobRow | None = None,
     ) -> Job:
+        wants_alias = training.request.get("alias") is not None
+        # To repeat a job is not to ask for the alias anew: somebody may have moved it on since.
+        alias_request = ALIAS_REQUESTS.next_value() if repeats is None else repeats.alias_request
         job = put_in_queue(
             session,
             JobRow(
@@ -93,13 +96,16 @@ class JobService:
                 estimate=training.estimate,
                 warnings=training.warnings,
                 feedback_until=feedback_until,
-                retry_of=retry_of,
+                alias_request=alias_request if wants_alias else None,
+                retry_of=None if repeats is None else repeats.id,
             ),
         )
         return _job(job, None)
 
     def retry(self, project_id: str, job_id: str, idempotency_key: str | None) -> Job:
         """Make a new job of the request of one that has ended, however it ended.
+
+        It does not take an alias from whoever has moved that since the job was asked for.
 
         Raises
         ------
@@ -129,7 +135,7 @@ class JobService:
             # The same rows: what was sent meanwhile is not for this one.
             until = found[0].feedback_until
             training = check_training(body, dataset, self._settings, _feedback_rows(session, project_id, body, until))
-            return self._enqueue(session, project_id, new, training, until, job_id)
+            return self._enqueue(session, project_id, new, training, until, found[0])
 
     def retrain(self, project_id: str, alias: str, idempotency_key: str | None) -> Job:
         """Make a new job of the request that made the model of an alias, with all feedback until now.

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.orm import Session
 
 from service.db.tables import (
+    ALIAS_REQUESTS,
     AliasChangeRow,
     AliasRow,
     DatasetRow,
@@ -342,17 +343,36 @@ class AliasRepository:
         self._project_id = project_id
 
     def put(self, name: str, model_id: str, *, restores: int | None = None) -> AliasRow:
+        """Point an alias at a model because somebody asks for it now."""
+        row = self._move(name, model_id, ALIAS_REQUESTS.next_value(), restores, always=True)
+        assert row is not None  # noqa: S101 (for the type checker)
+        return row
+
+    def follow(self, name: str, model_id: str, request: int) -> bool:
+        """Point an alias at a model that was asked for by this request, unless a later one has moved it meanwhile.
+
+        Asked of the row itself, which is locked: of two jobs that end at once, the one that was asked for later wins.
+        """
+        return self._move(name, model_id, request, None, always=False) is not None
+
+    def _move(self, name: str, model_id: str, request: Any, restores: int | None, *, always: bool) -> AliasRow | None:
         """Point an alias at a model and note the move. A shadow that takes over is no shadow any more."""
-        statement = insert(AliasRow).values(project_id=self._project_id, name=name, model_id=model_id)
+        statement = insert(AliasRow).values(project_id=self._project_id, name=name, model_id=model_id, request=request)
         moved = statement.on_conflict_do_update(
             index_elements=[AliasRow.project_id, AliasRow.name],
             set_={
                 "model_id": model_id,
                 "shadow_id": func.nullif(AliasRow.shadow_id, model_id),
+                "request": func.greatest(AliasRow.request, statement.excluded.request),
                 "updated_at": func.now(),
             },
+            where=None if always else AliasRow.request <= statement.excluded.request,
         )
-        row = self._session.scalars(moved.returning(AliasRow), execution_options={"populate_existing": True}).one()
+        row = self._session.scalars(
+            moved.returning(AliasRow), execution_options={"populate_existing": True}
+        ).one_or_none()
+        if row is None:
+            return None
         self._session.add(AliasChangeRow(project_id=self._project_id, name=name, model_id=model_id, restores=restores))
         self._session.flush()
         return row

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 import redis
@@ -188,7 +189,7 @@ def test_lost_workers_are_noticed(run: Callable[..., Dispatcher], table: JobTabl
 
 
 def waits(listener: Listener) -> bool:
-    work, messages = listener.ask(WAITING)
+    work, messages = listener.ask(WAITING, {"lease": timedelta(seconds=30)})
     assert not messages
     return bool(work)
 

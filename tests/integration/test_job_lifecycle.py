@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select, text, update
+from sqlalchemy import event, func, select, text, update
 from worker_bench import dataset_row
 
 from service.db.session import Database
 from service.db.tables import (
+    ALIAS_REQUESTS,
     DEFAULT_PROJECT,
     AliasChangeRow,
     AliasRow,
@@ -23,6 +24,7 @@ from service.db.tables import (
     JobRow,
     ModelChunkRow,
     ModelRow,
+    ProjectRow,
 )
 from service.identifiers import new_id
 from service.jobs.lease import (
@@ -37,6 +39,7 @@ from service.jobs.lease import (
 )
 from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
+from service.models.repository import AliasRepository
 
 JOBS = JobLifecycle(lease_seconds=30, redispatch_seconds=15)
 
@@ -385,3 +388,225 @@ def test_a_job_takes_few_statements(enqueue: Callable[..., str], database: Datab
         assert statements == ["UPDATE"]
     finally:
         event.remove(database.engine, "before_cursor_execute", note)
+
+
+def alias_of(database: Database, name: str) -> str:
+    with database.transaction() as session:
+        return session.get_one(AliasRow, (DEFAULT_PROJECT, name)).model_id
+
+
+def asked_for(database: Database) -> int:
+    with database.transaction() as session:
+        return int(session.scalar(select(ALIAS_REQUESTS.next_value())) or 0)
+
+
+def finish(database: Database, held: Claim, folder: Path) -> str:
+    model = model_file(folder, 10)
+    with database.transaction() as session:
+        assert JOBS.finish_succeeded(session, held, model) is True
+    return model.id
+
+
+def was_not_moved(database: Database, job_id: str, model_id: str) -> bool:
+    """Whether event and report say that, and how to move it by hand."""
+    with database.transaction() as session:
+        found = session.scalars(
+            select(JobEventRow.data).where(JobEventRow.job_id == job_id, JobEventRow.kind == "warning")
+        ).all()
+        (report,) = session.scalars(select(ModelRow.report).where(ModelRow.id == model_id))
+    assert [data["message"] for data in found] == report.get("warnings", [])
+    for data in found:
+        assert (data["code"], data["alias"]) == ("alias_not_moved", "a")
+        assert f"prefsvm aliases set a {model_id}" in data["message"]
+    return bool(found)
+
+
+def test_of_two_trainings_the_one_that_was_asked_for_later_has_the_alias(
+    database: Database, enqueue: Callable[..., str], tmp_path: Path
+) -> None:
+    older = enqueue({"alias": "a"}, alias_request=asked_for(database))
+    newer = enqueue({"alias": "a"}, alias_request=asked_for(database))
+    slow, quick = claim(database, older), claim(database, newer)
+    wanted = finish(database, quick, tmp_path)
+    late = finish(database, slow, tmp_path)
+    assert alias_of(database, "a") == wanted
+    assert not was_not_moved(database, newer, wanted)
+    assert was_not_moved(database, older, late)
+    repeated = enqueue({"alias": "a"}, alias_request=row(database, older).alias_request)
+    again = finish(database, claim(database, repeated), tmp_path)
+    assert alias_of(database, "a") == wanted
+    assert was_not_moved(database, repeated, again)
+
+
+def test_an_alias_that_was_moved_by_hand_meanwhile_stays(
+    database: Database, enqueue: Callable[..., str], tmp_path: Path
+) -> None:
+    first = enqueue({"alias": "a"}, alias_request=asked_for(database))
+    chosen = finish(database, claim(database, first), tmp_path)
+    older = enqueue({"alias": "a"}, alias_request=asked_for(database))
+    held = claim(database, older)
+    with database.transaction() as session:
+        AliasRepository(session, DEFAULT_PROJECT).put("a", chosen)
+    late = finish(database, held, tmp_path)
+    assert alias_of(database, "a") == chosen
+    assert was_not_moved(database, older, late)
+    # What was asked for since moves it, and so may it be repeated.
+    newer = asked_for(database)
+    for _ in range(2):
+        model_id = finish(database, claim(database, enqueue({"alias": "a"}, alias_request=newer)), tmp_path)
+        assert alias_of(database, "a") == model_id
+
+
+@pytest.mark.parametrize("kind", ["train", "batch"])
+def test_a_cancel_that_was_accepted_is_kept(
+    database: Database, enqueue: Callable[..., str], tmp_path: Path, kind: str
+) -> None:
+    def end(held: Claim) -> object:
+        with database.transaction() as session:
+            if kind == "batch":
+                return JOBS.finish_batch(session, held, {"rows": 1})
+            return JOBS.finish_succeeded(session, held, model_file(tmp_path, 10))
+
+    for keep_best, expected in ((False, "cancelled"), (True, "succeeded")):
+        job_id = enqueue({"alias": f"keep-{keep_best}".lower()}, kind=kind)
+        held = claim(database, job_id)
+        with database.transaction() as session:
+            assert JobRepository(session, DEFAULT_PROJECT).ask_running_to_cancel(job_id, keep_best)
+        said = True if keep_best else "cancelled"
+        assert end(held) == said
+        assert end(held) == said  # the answer to a COMMIT may be lost
+        assert row(database, job_id).status == expected
+        assert kinds(database, job_id) == ["queued", "started", "cancelling", "finished"]
+    with database.transaction() as session:
+        names = session.scalars(select(AliasRow.name)).all()
+    assert names == (["keep-true"] if kind == "train" else [])
+
+
+def test_a_clock_that_goes_back_costs_no_more_than_a_lease(database: Database, enqueue: Callable[..., str]) -> None:
+    """An hour back: what was taken and rung for before looks as if it were of the next hour."""
+    running, rung = enqueue(), enqueue()
+    held = claim(database, running)
+    with database.transaction() as session:
+        JOBS.mark_dispatched(session, [Doorbell(rung, 0)])
+        later = text("now() + interval '1 hour'")
+        session.execute(update(JobRow).where(JobRow.id == rung).values(dispatched_at=later))
+        session.execute(update(JobRow).where(JobRow.id == running).values(lease_until=later))
+    with database.transaction() as session:
+        assert [bell.job_id for bell in JOBS.due_for_dispatch(session, 10)] == [rung]
+        assert JOBS.rung_and_waiting(session) == []  # nobody is deaf for that
+        assert vars(JOBS.requeue_expired(session)) == {"requeued": [], "failed": [], "cancelled": []}
+    with database.transaction() as session:
+        left = session.scalar(select(JobRow.lease_until - func.now()).where(JobRow.id == running))
+        assert left is not None
+        assert 29 < left.total_seconds() <= 30
+        assert JOBS.heartbeat(session, held) is not None  # whoever lives goes on
+
+
+def test_a_full_disk_is_waited_for(database: Database, enqueue: Callable[..., str]) -> None:
+    job_id = enqueue(max_attempts=1)
+    error = {"code": "disk_full", "message": "no room"}
+    for tries in range(1, 4):
+        held = claim(database, job_id)
+        with database.transaction() as session:
+            assert JOBS.postpone(session, held, error)
+            assert JOBS.due_for_dispatch(session, 10) == []
+        found = row(database, job_id)
+        assert (found.status, found.phase, found.attempt) == ("queued", "waiting_for_disk", tries)
+        with database.transaction() as session:
+            session.execute(update(JobRow).values(wait_until=text("now()")))
+            assert JOBS.due_for_dispatch(session, 10) == [Doorbell(job_id, tries, first=True)]
+            # After a clock that went back nobody waits for an hour.
+            session.execute(update(JobRow).values(wait_until=text("now() + interval '1 hour'")))
+            assert JOBS.due_for_dispatch(session, 10) == [Doorbell(job_id, tries, first=True)]
+    with database.transaction() as session:
+        reasons = session.scalars(select(JobEventRow.data).where(JobEventRow.kind == "requeued")).all()
+    assert reasons == 3 * [{"reason": error}]
+
+
+OTHER = "prj_" + 31 * "0" + "2"
+
+
+@pytest.fixture
+def other_project(database: Database) -> str:
+    with database.transaction() as session:
+        session.add(ProjectRow(id=OTHER, name="other"))
+    return OTHER
+
+
+def fill_queue(database: Database, jobs: int) -> None:
+    with database.transaction() as session:
+        session.execute(
+            text(
+                "INSERT INTO jobs (id, project_id, request, max_attempts, max_seconds, created_at) "
+                "SELECT 'job_' || n, :project, '{}', 3, 60, now() - interval '1 hour' + n * interval '1 ms' "
+                "FROM generate_series(1, :jobs) n"
+            ),
+            {"project": DEFAULT_PROJECT, "jobs": jobs},
+        )
+
+
+def put_in(database: Database, project_id: str, **columns: Any) -> str:
+    with database.transaction() as session:
+        job = JobRow(id=new_id("job"), project_id=project_id, max_attempts=3, max_seconds=60.0, request={}, **columns)
+        return JobRepository(session, project_id).enqueue(job).id
+
+
+@pytest.mark.parametrize("kind", ["train", "batch"])
+def test_a_project_that_runs_little_goes_first(database: Database, other_project: str, kind: str) -> None:
+    """150 jobs wait, some of them rung for already, when another project asks for one."""
+    fill_queue(database, 150)
+    with database.transaction() as session:
+        rung = JOBS.due_for_dispatch(session, 8)
+        JOBS.mark_dispatched(session, rung)
+    bells = [bell.job_id for bell in rung]
+    first = claim(database, bells.pop(0))
+    assert first.job_id == "job_1"
+    theirs = put_in(database, other_project, kind=kind)
+    # The slot is free again, and the next bell that anybody rang for was one for the first project.
+    with database.transaction() as session:
+        assert JOBS.finish_failed(session, first, {"code": "c", "message": "m"})
+    assert claim(database, bells.pop(0)).job_id == theirs
+    # Its bell was given away: it is rung for again, before those that were rung for since.
+    with database.transaction() as session:
+        assert JOBS.due_for_dispatch(session, 1) == [Doorbell("job_2", 0, first=True)]
+    # Now both run one, and the other project waits for nothing.
+    assert claim(database, bells.pop(0)).job_id == "job_3"
+
+
+def test_projects_take_turns(database: Database, other_project: str) -> None:
+    fill_queue(database, 20)
+    for _ in range(3):
+        put_in(database, other_project)
+    order = []
+    for number in range(1, 9):
+        held = claim(database, f"job_{number}" if row(database, f"job_{number}").status == "queued" else "job_20")
+        order.append(held.project_id == other_project)
+        with database.transaction() as session:
+            assert JOBS.finish_failed(session, held, {"code": "c", "message": "m"})
+    assert sum(order[:6]) == 3, order
+    assert order[:2] != [False, False]
+
+
+def test_a_fair_choice_costs_little_however_many_wait(database: Database, other_project: str) -> None:
+    """Measured in pages that the server looks at, which do not depend on who else is at work."""
+    fill_queue(database, 10_000)
+    assert claim(database, "job_1").job_id == "job_1"
+    theirs = put_in(database, other_project)
+    with database.transaction() as session:
+        session.execute(text("ANALYZE jobs"))
+    looked_at = []
+
+    def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_: object) -> None:
+        if not looked_at and "LATERAL" in statement:
+            looked_at.append(0)
+            with database.engine.connect() as other:
+                plan = other.exec_driver_sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement, parameters)
+                top = plan.scalar_one()[0]["Plan"]
+                looked_at[0] = top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+    event.listen(database.engine, "before_cursor_execute", explain)
+    try:
+        assert claim(database, "job_7").job_id == theirs
+    finally:
+        event.remove(database.engine, "before_cursor_execute", explain)
+    assert 0 < looked_at[0] < 100, looked_at
