@@ -113,13 +113,13 @@ def test_the_commands_run(installed: Path, tmp_path: Path) -> None:
 def test_a_command_that_needs_the_server_says_what_to_install(installed: Path, tmp_path: Path) -> None:
     code = """
 import contextlib, io, sys
-sys.modules["psycopg"] = None
+sys.modules["pydantic"] = None
 sys.argv = ["prefsvm", "serve"]
 from prefsvm.__main__ import main
 told = io.StringIO()
 with contextlib.redirect_stderr(told), contextlib.suppress(SystemExit):
     main()
-assert told.getvalue() == "prefsvm: psycopg is not installed: pip install 'prefsvm[local]'\\n", told.getvalue()
+assert told.getvalue() == "prefsvm: pydantic is not installed: pip install 'prefsvm[local]'\\n", told.getvalue()
 """
     run(installed, "-c", code, folder=tmp_path)
 
