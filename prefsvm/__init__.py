@@ -1,7 +1,7 @@
 """Classifiers from few labelled and many unlabelled rows, to a requirement.
 
-``prefsvm.PSVM`` and its siblings have scikit-learn's interface and need no server. They are imported when they are
-first asked for, since they take SciPy and Numba along.
+``prefsvm.PSVM`` and its siblings have scikit-learn's interface and need no server; `prefsvm.Client` talks to one. Each
+is imported when it is first asked for: the estimators take SciPy and Numba along, the client takes neither.
 """
 
 from __future__ import annotations
@@ -10,6 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prefsvm.client import Client, Dataset, Job, JobFailedError, Model, Prediction, ServiceWarning
+    from service.client import (
+        AccessError,
+        BusyError,
+        ClientError,
+        ConflictError,
+        NotFoundError,
+        RefusedError,
+        UnreachableError,
+    )
     from solver.estimators import (
         CS4VM,
         PSVM,
@@ -36,7 +46,15 @@ _ESTIMATORS = (
     *("IterativeBayesianSets", "LaplacianSVM", "MeanS3VM", "OneVsOne", "OneVsRest", "PSVM", "RampTSVM", "RocSVM"),
     *("SVM", "SelfTraining", "SpyBayesianSets", "SpyEM", "TSVM"),
 )
-_MODULES = dict.fromkeys(_ESTIMATORS, "solver.estimators")
+_CLIENT = ("Client", "Dataset", "Job", "JobFailedError", "Model", "Prediction", "ServiceWarning")
+_ERRORS = (
+    *("AccessError", "BusyError", "ClientError", "ConflictError", "NotFoundError", "RefusedError", "UnreachableError"),
+)
+_MODULES = (
+    dict.fromkeys(_ESTIMATORS, "solver.estimators")
+    | dict.fromkeys(_CLIENT, "prefsvm.client")
+    | dict.fromkeys(_ERRORS, "service.client")
+)
 """Where each name comes from."""
 
 __all__ = [
@@ -44,20 +62,34 @@ __all__ = [
     "PSVM",
     "SVM",
     "TSVM",
+    "AccessError",
     "AugmentedClassifier",
     "BayesianSets",
+    "BusyError",
+    "Client",
+    "ClientError",
     "ClusterSVM",
+    "ConflictError",
+    "Dataset",
     "GaussianMixtureClassifier",
     "IterativeBayesianSets",
+    "Job",
+    "JobFailedError",
     "LaplacianSVM",
     "MeanS3VM",
+    "Model",
+    "NotFoundError",
     "OneVsOne",
     "OneVsRest",
+    "Prediction",
     "RampTSVM",
+    "RefusedError",
     "RocSVM",
     "SelfTraining",
+    "ServiceWarning",
     "SpyBayesianSets",
     "SpyEM",
+    "UnreachableError",
 ]
 
 

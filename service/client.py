@@ -1,4 +1,4 @@
-"""A small HTTP client of the API, for the command line."""
+"""A small HTTP client of the API: what the command line and `prefsvm.Client` speak through."""
 
 from __future__ import annotations
 
@@ -20,7 +20,22 @@ PATIENCE_SECONDS = 60.0
 
 
 class ClientError(Exception):
-    """The service was not reached, or refused; the message has its own words."""
+    """The service was not reached, or refused; the message has its own words.
+
+    Attributes
+    ----------
+    status : int or None
+        Status of HTTP, where there was an answer.
+    problem : mapping or None
+        The problem document, where there was one: ``type``, ``title``, ``detail``, and what else it has.
+    """
+
+    status: int | None = None
+    problem: Mapping[str, Any] | None = None
+
+    def __init__(self, message: str, *, problem: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem
 
     @classmethod
     def of(cls, problem: Mapping[str, Any]) -> Self:
@@ -30,7 +45,7 @@ class ClientError(Exception):
         said = said or [problem["detail"]]
         if problem.get("line") is not None and f"line {problem['line']}" not in said[0]:
             said[0] = f"line {problem['line']}: {said[0]}"
-        return cls(f"{problem['title']}: " + "\n  ".join(said))
+        return cls(f"{problem['title']}: " + "\n  ".join(said), problem=problem)
 
 
 class UnreachableError(ClientError):
@@ -41,12 +56,33 @@ class NotFoundError(ClientError):
     """There is nothing of that id or name."""
 
 
+class ConflictError(ClientError):
+    """Something is in the way, such as an alias that points at a model to delete."""
+
+
+class AccessError(ClientError):
+    """The service asks for a key, or for one with more rights."""
+
+
+class RefusedError(ClientError):
+    """The request cannot be done as it is; the message names the field, column or line."""
+
+
 class BusyError(ClientError):
     """The service asks to come again in some seconds."""
 
     seconds = 0.0
     looked_at = True
     """Whether the call may have been begun; one too many in a second is turned away unseen."""
+
+
+ERRORS: dict[int, type[ClientError]] = {
+    401: AccessError,
+    403: AccessError,
+    404: NotFoundError,
+    409: ConflictError,
+}
+"""By status; another one of the four hundreds is a `RefusedError`."""
 
 
 class Client:
@@ -79,6 +115,10 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._http.close()
 
     def get(self, path: str) -> Any:
@@ -205,10 +245,12 @@ class Client:
         """
         answer = self._request(method, path, **content)
         if answer.status_code == httpx.codes.UNAUTHORIZED:
-            raise ClientError(
+            refused = AccessError(
                 f"{self._http.base_url} asks for an API key; set PREFSVM_API_KEY to one that is neither revoked nor "
                 "expired"
             )
+            refused.status = answer.status_code
+            raise refused
         if answer.is_error:
             raise _problem(answer)
         return answer
@@ -247,16 +289,17 @@ class Client:
 
 def _problem(answer: httpx.Response) -> ClientError:
     """Return the error that an answer stands for."""
+    kind = ERRORS.get(answer.status_code, RefusedError if 400 <= answer.status_code < 500 else ClientError)
     try:
-        error = ClientError.of(answer.json())
+        error = kind.of(answer.json())
     except (ValueError, KeyError, TypeError, AttributeError):
-        error = ClientError(f"{answer.request.method} {answer.request.url.path}: HTTP status {answer.status_code}")
-    if answer.status_code == httpx.codes.NOT_FOUND:
-        return NotFoundError(*error.args)
+        error = kind(f"{answer.request.method} {answer.request.url.path}: HTTP status {answer.status_code}")
+    error.status = answer.status_code
     seconds = answer.headers.get("Retry-After", "")
     if answer.status_code not in (429, 503) or not (seconds.isascii() and seconds.isdigit()):
         return error
-    busy = BusyError(f"{error} (try again in {seconds} s)")
+    busy = BusyError(f"{error} (try again in {seconds} s)", problem=error.problem)
+    busy.status = answer.status_code
     busy.seconds = float(seconds)
     busy.looked_at = not answer.json()["type"].endswith(":too-many-requests")
     return busy

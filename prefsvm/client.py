@@ -1,0 +1,457 @@
+"""A typed client of a running service: upload, train, wait, predict; rows as dictionaries or as frames of pandas."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import islice
+from numbers import Integral, Real
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast, overload
+from urllib.parse import quote
+
+from service.client import Client as Connection
+from service.client import ClientError, UnreachableError, parse_objective
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+PREDICT_ROWS = 1000
+"""Rows of one request to ``POST /predict``."""
+QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
+AWAY_SECONDS = 60.0
+"""For so long a service that does not answer may come back while a job is waited for."""
+
+Row = Mapping[str, Any]
+
+
+class ServiceWarning(UserWarning):
+    """Something that the service noticed about a file, a training or rows."""
+
+
+class JobFailedError(ClientError):
+    """A training has failed or was cancelled; `job` is its last state."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set; `document` is all that the service says of it (``GET /datasets/{id}``)."""
+
+    id: str
+    name: str
+    rows: int
+    columns: tuple[str, ...]
+    warnings: tuple[str, ...]
+    document: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training; `progress` goes from 0 to 1, `document` is ``GET /jobs/{id}``."""
+
+    id: str
+    status: str
+    phase: str | None
+    progress: float
+    model_id: str | None
+    warnings: tuple[str, ...]
+    document: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model; `status` says whether the objective was reached, `document` is ``GET /models/{id}``."""
+
+    id: str
+    algorithm: str
+    status: str
+    threshold: float
+    positive: str
+    document: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """What the training measured."""
+        return cast("Mapping[str, Any]", self.document["report"])
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model decides on a row: `score` > threshold is the positive class."""
+
+    label: str
+    score: float
+    probability: float | None
+
+
+class Client:
+    """A connection to a running service; a context manager.
+
+    Parameters
+    ----------
+    url : str or None, default=None
+        Address; None: ``PREFSVM_URL``, else ``http://127.0.0.1:8000``.
+    key : str or None, default=None
+        API key, where the service asks for one; None: ``PREFSVM_API_KEY``, if it is set.
+
+    Notes
+    -----
+    What goes wrong is a `ClientError`: `UnreachableError`, `AccessError` (the key), `NotFoundError`, `ConflictError`,
+    `BusyError` (too many calls), `RefusedError` (the request), `JobFailedError`. `status` is that of HTTP and `problem`
+    the problem document, where there was one. What the service notices is a `ServiceWarning`.
+    """
+
+    def __init__(self, url: str | None = None, key: str | None = None) -> None:
+        url = os.environ.get("PREFSVM_URL", DEFAULT_URL) if url is None else url
+        self._connection = Connection(url, os.environ.get("PREFSVM_API_KEY") if key is None else key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def upload(
+        self,
+        data: str | os.PathLike[str] | pd.DataFrame | Iterable[Row],
+        *,
+        name: str | None = None,
+        format: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Dataset:
+        """Upload a file, a frame, or rows, and return the data set.
+
+        Parameters
+        ----------
+        data : path, pandas.DataFrame, or iterable of dict
+            Frames and rows are sent as JSON Lines, as `predict` sends them: the same value means the same at both. The
+            index of a frame is not a column. NaN, NaT, None and NA are missing.
+        name : str or None, default=None
+            Name of the data set; None: of the file, or ``rows``.
+        format : str or None, default=None
+            Format of the file; None: by the file.
+        options : mapping or None, default=None
+            Of the format, such as ``{"delimiter": ";"}``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A value of a frame or row that JSON does not have; the message names column and row.
+        RefusedError
+            The service cannot read it; the message names the line.
+        """
+        from service.client_uploads import RESUMABLE_BYTES, upload_in_parts
+
+        with _as_file(data) as (file, is_ours):
+            name, format = (name or "rows", "jsonl") if is_ours else (name, format)
+            if file.stat().st_size < RESUMABLE_BYTES:
+                document = self._connection.upload(file, name=name, format=format, options=options)
+            else:
+                document = upload_in_parts(
+                    self._connection, file, name=name, format=format, options=options, progress=_say_nothing
+                )
+        return _dataset(document)
+
+    def train(
+        self,
+        dataset: Dataset | str,
+        *,
+        target: str,
+        objective: str | Mapping[str, Any],
+        positive: str | None = None,
+        algorithm: str = "auto",
+        alias: str | None = None,
+        **options: Any,
+    ) -> Job:
+        """Begin a training, and return the job.
+
+        Parameters
+        ----------
+        dataset : Dataset or str
+            What `upload` returned, or its id.
+        target : str
+            Column with the labels; rows without one are the unlabelled ones.
+        objective : str or mapping
+            As the command line says it (``"recall=0.95"``, ``"f1"``, ``"cost=5:1"``) or as ``POST /train`` does.
+        positive : str or None, default=None
+            The class that the objective speaks of; may be left out where labels are 0/1 or -1/+1.
+        algorithm : str, default="auto"
+        alias : str or None, default=None
+            Name that shall point at the model.
+        **options
+            The other fields of ``POST /train``: ``params``, ``features``, ``unlabeled``, ``test_fraction``, ``seed`` …
+        """
+        asked = parse_objective(objective) if isinstance(objective, str) else dict(objective)
+        body = {"dataset": _id(dataset), "target": target, "objective": asked, "algorithm": algorithm} | options
+        body |= {key: value for key, value in {"positive": positive, "alias": alias}.items() if value is not None}
+        return _job(self._connection.post("/train", body))
+
+    def job(self, job: Job | str) -> Job:
+        """Return how far a job is."""
+        return _job(self._connection.get(f"/jobs/{quote(_id(job), safe='')}"), warn=False)
+
+    def cancel(self, job: Job | str, *, keep_best: bool = False) -> Job:
+        """Cancel a job; with `keep_best` it succeeds with the best model so far."""
+        path = f"/jobs/{quote(_id(job), safe='')}/cancel"
+        return _job(self._connection.post(path, {"keep_best": keep_best}), warn=False)
+
+    def wait(
+        self,
+        job: Job | str,
+        *,
+        progress: bool | Callable[[Job], object] = False,
+        timeout: float | None = None,
+    ) -> Model:
+        """Wait for the end of a job and return its model.
+
+        Parameters
+        ----------
+        job : Job or str
+        progress : bool or callable, default=False
+            True shows a bar; a function is called with each state of the job that is seen.
+        timeout : float or None, default=None
+            Seconds; the job goes on when they are over.
+
+        Raises
+        ------
+        JobFailedError
+            It failed, or was cancelled.
+        TimeoutError
+        """
+        with _shown(progress) as show:
+            done = self._wait(self.job(job), show, timeout)
+        if done.status != "succeeded" or done.model_id is None:
+            told = done.document.get("error")
+            failed = JobFailedError(
+                f"{done.id} ended as {done.status}" + (f": {told['message']}" if told else ""), problem=told
+            )
+            failed.job = done
+            raise failed
+        return self.model(done.model_id)
+
+    def _wait(self, job: Job, show: Callable[[Job], object], timeout: float | None) -> Job:
+        begun = answered = time.monotonic()
+        show(job)
+        while job.status in ("queued", "running"):
+            now = time.monotonic()
+            if timeout is not None and now - begun > timeout:
+                raise TimeoutError(f"{job.id} is {job.status} after {timeout:g} s, and goes on")
+            time.sleep(QUICK_LOOK_SECONDS if now - begun < QUICK_SECONDS else LOOK_SECONDS)
+            try:
+                job = self.job(job)
+            except UnreachableError:  # the job goes on without the API, which may come back
+                if time.monotonic() - answered > AWAY_SECONDS:
+                    raise
+                continue
+            answered = time.monotonic()
+            show(job)
+        return job
+
+    def model(self, model: Model | str) -> Model:
+        """Return a model by its id or an alias."""
+        return _model(self._connection.get(f"/models/{quote(_id(model), safe='')}"))
+
+    @overload
+    def predict(self, model: Model | str, rows: pd.DataFrame) -> pd.DataFrame: ...
+    @overload
+    def predict(self, model: Model | str, rows: Iterable[Row]) -> list[Prediction]: ...
+    def predict(self, model: Model | str, rows: pd.DataFrame | Iterable[Row]) -> pd.DataFrame | list[Prediction]:
+        """Decide on rows, a thousand at a time.
+
+        Parameters
+        ----------
+        model : Model or str
+            Model, id or alias.
+        rows : pandas.DataFrame or iterable of dict
+
+        Returns
+        -------
+        pandas.DataFrame or list of Prediction
+            Of a frame: a frame with its index and the columns ``label``, ``score`` and, where the model gives it,
+            ``probability``. Else one `Prediction` a row.
+        """
+        predicted: list[Prediction] = []
+        told: dict[str, None] = {}
+        sent = _clean_rows(rows)
+        while piece := list(islice(sent, PREDICT_ROWS)):
+            answer = self._connection.post("/predict", {"model": _id(model), "rows": piece})
+            told |= dict.fromkeys(answer["warnings"])
+            predicted += [Prediction(p["label"], p["score"], p.get("probability")) for p in answer["predictions"]]
+        _warn(told)
+        if not _is_frame(rows):
+            return predicted
+        import pandas as pd
+
+        columns: dict[str, list[Any]] = {
+            "label": [each.label for each in predicted],
+            "score": [each.score for each in predicted],
+        }
+        if any(each.probability is not None for each in predicted):
+            columns["probability"] = [each.probability for each in predicted]
+        return pd.DataFrame(columns, index=cast("pd.DataFrame", rows).index)
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _say_nothing(*_: object) -> None:
+    pass
+
+
+def _id(named: Dataset | Job | Model | str) -> str:
+    return named if isinstance(named, str) else named.id
+
+
+def _warn(told: Iterable[str]) -> None:
+    for each in told:
+        warnings.warn(each, ServiceWarning, stacklevel=4)
+
+
+def _dataset(document: Mapping[str, Any]) -> Dataset:
+    _warn(document["warnings"])
+    columns = tuple(column["name"] for column in document["columns"])
+    told = tuple(document["warnings"])
+    return Dataset(document["id"], document["name"], document["rows"], columns, told, document)
+
+
+def _job(document: Mapping[str, Any], *, warn: bool = True) -> Job:
+    if warn:
+        _warn(document["warnings"])
+    return Job(
+        document["id"],
+        document["status"],
+        document["phase"],
+        document["progress"],
+        document["model_id"],
+        tuple(document["warnings"]),
+        document,
+    )
+
+
+def _model(document: Mapping[str, Any]) -> Model:
+    report = document["report"]
+    point = document["operating_point"] or report
+    return Model(
+        document["id"],
+        report["algorithm"],
+        point["status"],
+        point["threshold"],
+        report["classes"]["positive"],
+        document,
+    )
+
+
+@contextmanager
+def _shown(progress: bool | Callable[[Job], object]) -> Iterator[Callable[[Job], object]]:
+    """Open what is called with each state of a job."""
+    if callable(progress):
+        yield progress
+        return
+    if not progress:
+        yield _say_nothing
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<12}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*columns, TimeElapsedColumn()) as bar:
+        task = bar.add_task("queued", total=1.0)
+
+        def show(job: Job) -> None:
+            done = 1.0 if job.status == "succeeded" else job.progress
+            bar.update(task, completed=done, description=job.phase or job.status)
+
+        yield show
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _is_frame(data: object) -> bool:
+    """Tell whether something is a frame of pandas, without importing pandas."""
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc") and hasattr(data, "columns")
+
+
+@contextmanager
+def _as_file(data: Any) -> Iterator[tuple[Path, bool]]:
+    """Give a file, and whether it was written here, as JSON Lines."""
+    if isinstance(data, str | os.PathLike):
+        yield Path(data), False
+        return
+    with tempfile.TemporaryDirectory(prefix="prefsvm-") as folder:
+        file = Path(folder) / "rows.jsonl"
+        with file.open("w", encoding="utf-8") as sink:
+            for row in _clean_rows(data):
+                sink.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        yield file, True
+
+
+def _clean_rows(rows: pd.DataFrame | Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Yield rows as the service takes them."""
+    for number, row in enumerate(_records(rows)):
+        yield {str(name): _clean(value, str(name), number) for name, value in row.items()}
+
+
+def _records(rows: Any) -> Iterator[Row]:
+    if not _is_frame(rows):
+        if isinstance(rows, Mapping | str | bytes):
+            raise TypeError("rows are a frame, or a list of dictionaries, one a row")
+        yield from rows
+        return
+    names = [str(name) for name in rows.columns]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise ValueError(f"two columns have the same name {twice!r}; expected each name once")
+    for start in range(0, len(rows), PREDICT_ROWS):
+        yield from rows.iloc[start : start + PREDICT_ROWS].to_dict("records")
+
+
+def _clean(value: Any, name: str, row: int) -> str | int | float | bool | None:
+    """Return a value as JSON has it; nothing is rounded or turned into text in silence."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, str | bool):
+        return value
+    if type(value).__name__ in ("bool", "bool_"):  # NumPy's
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Decimal) and not value.is_nan():
+        if Decimal(repr(float(value))) == value:
+            return float(value)
+        raise ValueError(f"row {row}, column {name!r}: {value} has more digits than a number of JSON keeps")
+    if isinstance(value, Real | Decimal):
+        number = float(value)
+        if math.isinf(number):
+            raise ValueError(
+                f"row {row}, column {name!r}: infinite; expected a finite number, or NaN where it is missing"
+            )
+        return None if math.isnan(number) else number
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    raise TypeError(
+        f"row {row}, column {name!r}: {type(value).__name__}; expected text, a number, a truth value, a date, or None"
+    )
+
+
+__all__: Sequence[str] = (
+    *("Client", "ClientError", "Dataset", "Job", "JobFailedError", "Model", "Prediction", "ServiceWarning"),
+)
