@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import resource
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -64,6 +65,8 @@ from solver.parallel import single_threaded_blas
 CONNECTIONS = 600
 """That one process has at a time. uvicorn has no time limit for slow senders: this bounds what they can hold, in file
 descriptors above all (1,024 is a usual limit). A proxy ends them: docs/production.md."""
+OTHER_FILES = 128
+"""Descriptors for everything else: connections to Postgres, blobs, files of readers, libraries."""
 DAY = 24 * 3600.0
 LEFTOVER_SECONDS = DAY
 """Older unfinished uploads in the blob store, and older blobs without a row, belong to processes that were killed."""
@@ -179,13 +182,23 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
+def most_connections() -> int:
+    """Return how many connections this process may have: `CONNECTIONS`, or as many as its descriptors allow."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (
+        CONNECTIONS if descriptors == resource.RLIM_INFINITY else max(16, min(CONNECTIONS, descriptors - OTHER_FILES))
+    )
+
+
 def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
     """Return how the application is served, wherever: ``host`` and ``port``, or ``uds``; and behind whom."""
     return uvicorn.Config(
         app,
         **address,
         http=HttpProtocol,
-        limit_concurrency=CONNECTIONS,
+        # Else uvicorn would answer handshakes of WebSockets itself, before the gate.
+        ws="none",
+        limit_concurrency=most_connections(),
         # Longer than clients keep an idle connection (httpx: 5 s), so that they close it and none sends into one that
         # is being closed here: at 5 s one in 90,000 predictions of a soak was lost so.
         timeout_keep_alive=15,

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.gate import CALLER
 from service.api.headers import header
 from service.api.logs import RequestRecord, request_id
-from service.api.problem import InternalError, problem_response
+from service.api.problem import InternalError, as_called, problem_response, without_descriptors
 from service.telemetry import Telemetry
 
 logger = logging.getLogger(RequestRecord.LOGGER)
@@ -79,11 +79,14 @@ class RequestContext:
 
         try:
             await self.app(scope, receive, send_with_headers)
-        except Exception:
-            logger.exception("unexpected error")
-            if status == 0:
+        except Exception as error:
+            response = without_descriptors(error)
+            if response is None:
+                logger.exception("unexpected error")
                 problem = InternalError("the service failed; the log has the details under this request id")
-                await problem_response(problem)(scope, receive, send_with_headers)
+                response = problem_response(problem)
+            if status == 0:
+                await as_called(scope, response)(scope, receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", None)
             seconds = time.perf_counter() - started

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
 
 from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.api.uploads import open_upload
 from service.datasets.schemas import Correction, Dataset
-from service.datasets.service import DatasetService
+from service.datasets.service import ClientGone, DatasetService
 from service.ingest.options import FORMATS
 from service.schemas import Page
 
@@ -85,7 +86,10 @@ def datasets_router(datasets: DatasetService) -> APIRouter:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
 
-        dataset = await datasets.create(caller.project_id, open_upload(request), key, gone)
+        try:
+            dataset = await datasets.create(caller.project_id, open_upload(request), key, gone)
+        except ClientGone:
+            raise ClientDisconnect from None
         response.headers["Location"] = f"/datasets/{dataset.id}"
         return dataset
 

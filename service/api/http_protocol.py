@@ -28,6 +28,10 @@ MOST_HEAD_BYTES = 128 << 10
 come that completes nothing. nginx takes half of it."""
 KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 """A client that is gone without a word is noticed within two minutes; until then it has one of the connections."""
+FIRST_BYTE_SECONDS = 10.0
+"""So long a new connection may be silent. What has sent nothing gets no answer, and holds a descriptor."""
+REFUSED_PLACES = 16
+"""So many connections beyond the last one are heard, to be told so; any more are ended as they come."""
 OFFERING = (b"upgrade", b"http2-settings")
 """Headers by which a client offers another protocol."""
 
@@ -46,6 +50,11 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to serve a connection, and have the kernel ask after it: who is cut off does not say so."""
         super().connection_made(transport)
+        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency + REFUSED_PLACES:
+            self.transport.abort()
+            return
+        # The timer between two requests of a connection, which the first byte of a request ends.
+        self.timeout_keep_alive_task = self.loop.call_later(FIRST_BYTE_SECONDS, self.timeout_keep_alive_handler)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family != socket.AF_UNIX:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

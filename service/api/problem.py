@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -24,6 +25,7 @@ logger = logging.getLogger("prefsvm.api")
 MEDIA_TYPE = "application/problem+json"
 INFERENCE_PATH = "/v2"
 TYPE_PREFIX = "urn:prefsvm:problem:"
+SOON = {"Retry-After": "2"}
 MAX_FIELD_ERRORS = 20
 MAX_FIELD_LENGTH = 120
 
@@ -210,7 +212,18 @@ def database_away(error: Exception) -> Response:
     logger.warning(trouble_of(error))
     if is_disk_full(error):
         return problem_response(StorageFull("the disk of the database is full; it has to be given room"))
-    return problem_response(Unavailable("the database does not answer; try again", headers={"Retry-After": "2"}))
+    return problem_response(Unavailable("the database does not answer; try again", headers=SOON))
+
+
+def without_descriptors(error: BaseException | None) -> Response | None:
+    """Return the answer to a request that failed because the process or the machine has no file descriptor left."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            logger.warning("no file descriptor is left")
+            problem = Unavailable("as many files and connections are open as may be; try again", headers=SOON)
+            return problem_response(problem)
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _field_error(item: Mapping[str, Any]) -> FieldError:

@@ -25,7 +25,7 @@ def stream_chunks(database: Database, project_id: str, model_id: str, sha256: st
     ModelNotFound
         If the model was deleted before the first piece.
     DamagedModel
-        If the bytes are not those that were written.
+        If the bytes are not those that were written, or none of them are there.
     """
     digest = hashlib.sha256()
     held: bytes | None = None
@@ -39,8 +39,10 @@ def stream_chunks(database: Database, project_id: str, model_id: str, sha256: st
             yield held
         held = chunk
     if held is None:
-        raise ModelNotFound("the model was deleted")
-    if digest.hexdigest() != sha256:
+        with database.transaction() as session:
+            if ModelFileRepository(session, project_id).find(model_id) is None:
+                raise ModelNotFound("the model was deleted")
+    if held is None or digest.hexdigest() != sha256:
         logger.error("model damaged", extra={"fields": {"model": model_id}})
         raise DamagedModel("the stored bytes of this model are not those that were written")
     yield held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from service.models.errors import (
     NO_MODEL,
     AliasInUse,
     AliasNotFound,
+    DamagedModel,
     ModelInUse,
     ModelNotFound,
     NoCurve,
@@ -51,6 +53,7 @@ from solver import operating_point
 from solver.evaluation import measures
 from solver.retuning import Calibration
 
+logger = logging.getLogger("prefsvm.models")
 Changed = Callable[[], None]
 """Called after every change of what a name means or of how a model decides, for those who remember that."""
 
@@ -82,12 +85,13 @@ class ModelService:
             row = ModelRepository(session, project_id).get(_id_of(session, project_id, name))
         if row is None:
             raise ModelNotFound(NO_MODEL)
-        return Model(
-            **_summary(row),
-            operating_point=row.applied,
-            columns=row.report.get("columns", []),
-            report={name: value for name, value in row.report.items() if name != "columns"},
-        )
+        with _whole(row.id):
+            return Model(
+                **_summary(row),
+                operating_point=row.applied,
+                columns=row.report.get("columns", []),
+                report={name: value for name, value in row.report.items() if name != "columns"},
+            )
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[ModelSummary]:
         """Return a page of models, newest first."""
@@ -95,7 +99,7 @@ class ModelService:
         with self._database.transaction() as session:
             rows = ModelRepository(session, project_id).list(position, limit)
         return Page(
-            items=[ModelSummary(**_summary(row)) for row in rows[:limit]],
+            items=[_listed(row) for row in rows[:limit]],
             next_cursor=next_cursor(rows, limit, key=lambda row: row),
         )
 
@@ -122,17 +126,19 @@ class ModelService:
     def curve(self, project_id: str, name: str, kind: CurveName, costs: Costs) -> AnyCurve:
         """Return a curve of the calibration rows; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
-            _, report, applied = _report(session, project_id, name)
+            model_id, report, applied = _report(session, project_id, name)
         if not report.get("curve"):
             raise NoCurve("this model has no operating curve")
-        return curve_of(report, kind, applied or _trained(report), costs)
+        with _whole(model_id):
+            return curve_of(report, kind, applied or _trained(report), costs)
 
     def drift(self, project_id: str, name: str, days: int) -> Drift:
         """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""
         with self._database.transaction() as session:
             model_id, report, applied = _report(session, project_id, name)
             counted = StatisticsRepository(session, project_id).of_days(model_id, days)
-        return drift_of(model_id, report, applied or _trained(report), days, counted)
+        with _whole(model_id):
+            return drift_of(model_id, report, applied or _trained(report), days, counted)
 
     def choose(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint:
         """Choose the threshold for another objective, and let the model decide by it if that is asked.
@@ -146,7 +152,11 @@ class ModelService:
         """
         with changing(self._database, self._changed) as session:
             model_id, report, _ = _report(session, project_id, name)
-            point = _trained(report) if body.objective is None else _chosen(report, body.objective)
+            if body.objective is None:
+                with _whole(model_id):
+                    point = _trained(report)
+            else:
+                point = _chosen(report, body.objective)
             if not body.apply:
                 return point
             row = OperatingPointRow(
@@ -293,6 +303,23 @@ class AliasService:
                 raise NothingToRollBack("the alias pointed at no model before this one that still exists")
             restores = target.restores or target.id
             return Alias.model_validate(aliases.put(name, target.model_id, restores=restores))
+
+
+@contextmanager
+def _whole(model_id: str) -> Iterator[None]:
+    """Tell that the report of a model lacks what workers write; raises `DamagedModel`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError):
+        logger.exception("report damaged", extra={"fields": {"model": model_id}})
+        raise DamagedModel(
+            f"the stored report of {model_id} is not whole: delete the model and train again, or restore the database"
+        ) from None
+
+
+def _listed(row: StoredModel) -> ModelSummary:
+    with _whole(row.id):
+        return ModelSummary(**_summary(row))
 
 
 def _summary(row: StoredModel) -> dict[str, Any]:

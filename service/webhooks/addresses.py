@@ -7,6 +7,7 @@ at. To check a name and then let a library resolve it again would let its owner 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import threading
 from concurrent.futures import Future
@@ -18,7 +19,18 @@ from service.webhooks.errors import AddressRefusedError
 
 MAX_URL_CHARACTERS = 2000
 HTTPS_PORT = 443
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_IN_USE = ipaddress.IPv6Network("2000::/3")
+"""All of IPv6 that the internet uses. Elsewhere are ways back inside: IPv4 in IPv6 in many forms, NAT64, fec0::/10."""
+_SPECIAL = [
+    ipaddress.ip_network(network)
+    for network in (
+        *("192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24"),
+        *("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
+    )
+]
+"""From IANA's lists of special-purpose addresses, what `ipaddress` takes for global, in some version or all of them."""
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+MAX_NAME_CHARACTERS = 253
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -76,10 +88,14 @@ def parse_destination(url: str, *, allow_private: bool) -> Destination:
     if not target.isascii():
         raise AddressRefusedError("path and query must be percent-encoded")
     destination = Destination(secure, host, port, target)
+    if not _may_be_host(host):
+        raise AddressRefusedError("the host of the URL is neither a name of letters, digits and hyphens nor an address")
     try:
         # Takes all spellings of literal addresses (127.1, 0x7f000001, 2130706433) and asks no name server.
         literal = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except OSError:
+        if host.rpartition(".")[2].isdigit():  # no name ends so
+            raise AddressRefusedError("the host of the URL is neither a name nor an address") from None
         return destination
     _check_all([str(found[4][0]) for found in literal], allow_private)
     return destination
@@ -121,13 +137,32 @@ def _check_all(addresses: list[str], allow_private: bool) -> None:
         raise AddressRefusedError("the host has an address that is not public")
 
 
+def _may_be_host(host: str) -> bool:
+    """Tell whether a host is an address, or a name that could have one."""
+    if ":" in host:
+        try:
+            return "%" not in host and ipaddress.IPv6Address(host) is not None  # a zone is of this machine
+        except ValueError:
+            return False
+    labels = host.lower().split(".")
+    return len(host) <= MAX_NAME_CHARACTERS and all(map(_may_be_label, labels))
+
+
+def _may_be_label(label: str) -> bool:
+    if _LABEL.fullmatch(label) is None:
+        return False
+    if not label.startswith("xn--"):
+        return True
+    try:
+        return label.encode().decode("idna").encode("idna").decode() == label
+    except UnicodeError:
+        return False
+
+
 def is_public(address: IpAddress) -> bool:
-    """Tell whether an address, and any that is wrapped in it, belongs to the public internet."""
+    """Tell whether an address belongs to the public internet: to IPv4, or to the part of IPv6 that is in use."""
     if not address.is_global or address.is_multicast:
         return False
-    if isinstance(address, ipaddress.IPv6Address):
-        wrapped = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-        if address in _NAT64:
-            wrapped.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        return all(is_public(inner) for inner in wrapped if inner is not None)
-    return True
+    if isinstance(address, ipaddress.IPv6Address) and address not in _IN_USE:
+        return False
+    return not any(address in network for network in _SPECIAL if network.version == address.version)

@@ -64,8 +64,11 @@ def api_client(settings: Settings, **changes: Any) -> Iterator[httpx.Client]:
 
 
 @contextmanager
-def api_process(settings, log: Path) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
-    """Run ``python -m service.app`` and yield a client once it answers."""
+def api_process(
+    settings: Settings, log: Path, descriptors: int | None = None
+) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
+    """Run ``python -m service.app``, with so many file descriptors at most, and yield a client once it answers."""
+    limit = [] if descriptors is None else ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh"]
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = os.environ | {
@@ -75,7 +78,9 @@ def api_process(settings, log: Path) -> Iterator[tuple[httpx.Client, subprocess.
         "PREFSVM_PORT": str(port),
     }
     with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-m", "service.app"], env=environment, stdout=out, stderr=out)
+        process = subprocess.Popen(
+            [*limit, sys.executable, "-m", "service.app"], env=environment, stdout=out, stderr=out
+        )
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
             deadline = time.monotonic() + 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -234,4 +235,11 @@ def test_a_client_that_hangs_up_leaves_nothing(settings, database):
             connection.close()
             wait_until(lambda: blob_files(settings) == [])
         assert client.get("/healthz").status_code == 200
+
+        def statuses() -> set[str]:
+            figures = re.findall(r'_seconds_count{[^}]*route="/datasets"[^}]*}', client.get("/metrics").text)
+            return {re.search(r'status="(\d+)"', each)[1] for each in figures}
+
+        # No defect of the service, for which somebody would be called.
+        wait_until(lambda: statuses() == {"499"})
     assert counts(database, "datasets", "idempotency_keys") == [0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import time
 from contextlib import ExitStack, suppress
@@ -12,10 +13,12 @@ from typing import IO, Any
 
 import api_support
 import httpx
+import psutil
 import pytest
 import uvicorn
-from api_support import api_client, problem
+from api_support import CSV, api_client, api_process, problem
 
+from service.api import http_protocol
 from service.app import server_config
 from service.settings import Settings
 
@@ -143,3 +146,54 @@ def next_answer(answers: IO[bytes]) -> tuple[int, dict[str, Any]]:
     status = int(answers.readline().split()[1])
     head = dict(line.lower().rstrip().split(b": ", 1) for line in iter(answers.readline, b"\r\n"))
     return status, json.loads(answers.read(int(head[b"content-length"])))
+
+
+def test_a_connection_that_sends_nothing_is_ended(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "FIRST_BYTE_SECONDS", 0.3)
+    with api_client(settings) as client:
+        address = (client.base_url.host, client.base_url.port)
+        with (
+            socket.create_connection(address, timeout=10) as silent,
+            socket.create_connection(address, timeout=10) as other,
+        ):
+            other.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+            assert silent.recv(1) == b""
+            other.sendall(b"1\r\n\r\n")
+            assert http_answer(other).startswith(b"HTTP/1.1 200")
+
+
+def test_connections_never_take_the_descriptors_of_the_rest(settings: Settings, tmp_path: Path) -> None:
+    """400 that send nothing had taken all 256 of them; uploads were answered with 500."""
+    with api_process(settings, tmp_path / "log", descriptors=256) as (client, _), ExitStack() as others:
+        address = (client.base_url.host, client.base_url.port)
+        for _ in range(400):
+            others.enter_context(socket.create_connection(address, timeout=10))
+        refused = client.post("/datasets", files={"file": ("a.csv", CSV)})
+        assert refused.status_code in (201, 503)
+        others.close()
+        deadline = time.monotonic() + 20
+        while client.post("/datasets", files={"file": ("a.csv", CSV)}).status_code != 201:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_without_a_descriptor_the_answer_is_503(settings: Settings, tmp_path: Path) -> None:
+    with api_process(settings, tmp_path / "log") as (client, running):
+        assert client.post("/datasets", files={"file": ("a.csv", CSV)}).status_code == 201
+        process, taken = psutil.Process(running.pid), Path(f"/proc/{running.pid}/fd")
+        usual = process.rlimit(resource.RLIMIT_NOFILE)
+        free = next(number for number in range(100_000) if not (taken / str(number)).exists())
+        process.rlimit(resource.RLIMIT_NOFILE, (free, usual[1]))
+        refused = problem(client.post("/datasets", files={"file": ("a.csv", CSV)}), 503, "unavailable")
+        assert "files" in refused["detail"]
+        process.rlimit(resource.RLIMIT_NOFILE, usual)
+        assert client.post("/datasets", files={"file": ("a.csv", CSV)}).status_code == 201
+
+
+@pytest.mark.parametrize("long", [0, 9_000], ids=["short", "long"])
+def test_a_websocket_passes_the_gate_like_everything(settings: Settings, long: int) -> None:
+    """And what follows its head is not kept for a protocol that nobody speaks."""
+    with api_client(settings, keys_required=True) as client:
+        offer = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n"
+        status, body = ask(client, b"GET /jobs HTTP/1.1\r\nHost: a\r\nX-Long: %s\r\n%s\r\n" % (b"x" * long, offer))
+        assert status == 401, body

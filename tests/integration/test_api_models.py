@@ -218,6 +218,22 @@ def test_a_damaged_model_never_decides(client, database, tmp_path):
         with database.transaction() as session:
             session.execute(text(damage))
         problem(client.post("/predict", json={"model": model, "rows": ROWS}), 500, "damaged-model")
+    model = store_model(database, tmp_path)
+    with database.transaction() as session:
+        session.execute(text("DELETE FROM model_chunks WHERE model_id = :id"), {"id": model})
+    problem(client.post("/predict", json={"model": model, "rows": ROWS}), 500, "damaged-model")
+
+
+def test_an_emptied_report_is_told_as_damage(client, database, tmp_path):
+    model = store_model(database, tmp_path)
+    with database.transaction() as session:
+        session.execute(text("UPDATE models SET report = '{}' WHERE id = :id"), {"id": model})
+    for path in (f"/models/{model}", f"/models/{model}/drift", "/models"):
+        said = problem(client.get(path), 500, "damaged-model")
+        assert model in said["detail"]
+    assert client.get(f"/models/{model}/card").status_code == 500
+    problem(client.get(f"/models/{model}/card", headers={"accept": "text/markdown"}), 500, "damaged-model")
+    assert client.delete(f"/models/{model}").status_code == 204
 
 
 def test_cold_models_are_loaded_once_for_all_who_ask(settings, database, tmp_path):

@@ -131,8 +131,19 @@ def test_readyz_does_not_wait_for_frozen_servers(settings, database, silent):
         assert not any(check["ok"] for check in ready.json()["checks"].values())
 
 
-def queue(client):
-    return client.get("/readyz").json()["checks"]["queue"]
+def readiness(client, expected):
+    """Ask until the parts that are not well are the expected ones, and return the answer.
+
+    Each part is given two seconds, which is not enough for it while other work has the machine.
+    """
+    deadline = time.monotonic() + 60
+    while True:
+        ready = client.get("/readyz")
+        wrong = {name: check["detail"] for name, check in ready.json()["checks"].items() if not check["ok"]}
+        if wrong.keys() == expected:
+            return ready
+        assert time.monotonic() < deadline, wrong
+        time.sleep(0.1)
 
 
 def dataset_of(client, job):
@@ -141,34 +152,30 @@ def dataset_of(client, job):
 
 def test_readyz_names_what_is_missing(settings, database):
     with api_client(settings, broker_url="redis://127.0.0.1:1/0") as client:
-        ready = client.get("/readyz")
-        assert ready.status_code == 503
-        assert {name for name, check in ready.json()["checks"].items() if not check["ok"]} == {"broker", "worker"}
+        assert readiness(client, {"broker", "worker"}).status_code == 503
     with api_client(settings) as client:
-        ready = client.get("/readyz")
+        ready = readiness(client, {"worker"})
         assert ready.status_code == 200
         assert ready.json()["checks"]["worker"] == {"ok": False, "detail": "no worker listens; jobs wait"}
         assert ready.json()["workers"] == 0
         with broker_client(settings.broker_url) as worker:
             worker.brpop("prefsvm", timeout=0.01)
-            ready = client.get("/readyz").json()
+            ready = readiness(client, set()).json()
             assert ready["checks"]["worker"] == {"ok": True, "detail": ""}
             assert ready["workers"] == 1
-            assert queue(client) == {"ok": True, "detail": ""}
+            assert ready["checks"]["queue"] == {"ok": True, "detail": ""}
             job = client.post("/train", json=train_body(store_dataset(database))).json()["id"]
-            assert queue(client)["ok"]  # it has only just come
+            readiness(client, set())  # it has only just come
             with database.transaction() as session:
                 waited = "created_at = now() - interval '2 minutes', dispatched_at = now()"
                 session.execute(text(f"UPDATE jobs SET {waited}"))
-            stuck = queue(client)
-            assert not stuck["ok"]
-            assert re.fullmatch(r"a job has waited for 1[23]\d s although a worker is idle", stuck["detail"])
+            stuck = readiness(client, {"queue"}).json()["checks"]["queue"]
+            assert re.fullmatch(r"a job has waited for 1\d\d s although a worker is idle", stuck["detail"])
             busy = client.post("/train", json=train_body({"id": dataset_of(client, job)})).json()["id"]
             set_status(database, busy, "running")
-            assert queue(client)["ok"]  # the worker is at work
-            assert client.get("/readyz").status_code == 200
+            assert readiness(client, set()).status_code == 200  # the worker is at work
         with database.transaction() as session:
             session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-        ready = client.get("/readyz")
+        ready = readiness(client, {"worker", "migrations"})
         assert ready.status_code == 503
         assert "prefsvm migrate" in ready.json()["checks"]["migrations"]["detail"]

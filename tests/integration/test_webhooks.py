@@ -175,12 +175,17 @@ NOT_PUBLIC = [
     "https://[::1]/", "https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/", "https://[64:ff9b::7f00:1]/",
     "https://[2002:7f00:1::]/", "https://169.254.169.254/latest/meta-data", "https://100.64.0.1/", "https://10.0.0.1/",
     "https://172.16.0.1/", "https://192.168.1.1/", "https://0.0.0.0/", "https://[fe80::1]/", "https://[fc00::1]/",
+    "https://[::127.0.0.1]/", "https://[::ffff:0:127.0.0.1]/", "https://[64:ff9b:1::1]/", "https://[fec0::1]/",
+    "https://[3fff::1]/", "https://[2001:db8::1]/", "https://[2002:808:808::1]/", "https://192.88.99.1/",
     "https://224.0.0.1/", "https://[ff02::1]/", "https://255.255.255.255/", "https://198.18.0.1/", "https://240.0.0.1/",
 ]  # fmt: skip
 NO_GOOD = [
     "http://example.com/", "https://example.com:8443/", "https://user:pw@example.com/", "https://user@example.com/",
     "ftp://example.com/", "https://", "https:///x", "example.com", "https://example.com/#part", "https://exa mple.com/",
     "https://example.com\\@127.0.0.1/", "https://example.com:99999/", "https://exa\tmple.com/", "https://[::1/",
+    "https://%31%32%37.0.0.1/", "https://example.com%00.evil/", "https://[fe80::1%25eth0]/", "https://xn--/",
+    "https://[2606:4700::1111%25eth0]/", "https://xn--a-/", "https://-a.com/", "https://a_.com/", "https://a..com/",
+    "https://1.2.3.4.5/", "https://999.1.1.1/", f"https://{'a' * 64}.com/", "https://" + "a." * 127 + "com/",
     "https://example.com/ä", "file:///etc/passwd", "gopher://127.0.0.1:6379/_FLUSHALL", "https://." , "x" * 3000,
 ]  # fmt: skip
 
@@ -208,6 +213,18 @@ def test_addresses_that_are_not_public_are_refused(settings: Settings, database:
             assert [error["field"] for error in response.json()["errors"]] == ["body.url"], url
             assert "127.0.0.1" not in response.text
     assert counts(database, "webhooks") == [0]
+
+
+def test_public_addresses_and_names_are_taken() -> None:
+    for host in (
+        "8.8.8.8",
+        "[2606:4700::1111]",
+        "[2a00:1450:4001::1]",
+        "example.com",
+        "bücher.example",
+        "xn--bcher-kva.de",
+    ):
+        assert parse_destination(f"https://{host}/", allow_private=False).secure
 
 
 def test_a_name_is_refused_if_any_of_its_addresses_is_not_public(monkeypatch: pytest.MonkeyPatch) -> None:
