@@ -209,6 +209,16 @@ def train(
     ] = None,
     confidence: Annotated[float | None, typer.Option(help="Probability with which the target shall hold.")] = None,
     unlabeled: Annotated[list[str], typer.Option(help="Label that means 'not known'; may be repeated.")] = [],  # noqa: B006
+    negative: Annotated[
+        list[str],
+        typer.Option(help="Label of the negative class; may be repeated, naming them all.", show_default="all others"),
+    ] = [],  # noqa: B006
+    fold_labels: Annotated[
+        bool, typer.Option("--fold-labels", help="Labels that differ in capitals or blanks only are one.")
+    ] = False,
+    keep_labels: Annotated[
+        int | None, typer.Option(min=4, help="For experiments: keep so many labels and blank the others.")
+    ] = None,
     include: Annotated[list[str], typer.Option(help="Column to learn from; may be repeated.", show_default="all")] = [],  # noqa: B006
     exclude: Annotated[list[str], typer.Option(help="Column to leave out; may be repeated.")] = [],  # noqa: B006
     kind: Annotated[
@@ -245,6 +255,10 @@ def train(
     """Train a model and print the id of the job, and with --wait what came out."""
     from service.client import parse_objective, parse_params
 
+    labels = {
+        **({"fold": True} if fold_labels else {}),
+        **({"keep": keep_labels} if keep_labels is not None else {}),
+    }
     try:
         body: dict[str, Any] = {
             "dataset": dataset,
@@ -253,6 +267,8 @@ def train(
             "algorithm": algorithm,
             "params": parse_params(param),
             "unlabeled": unlabeled,
+            **({"negative": negative} if negative else {}),
+            **({"labels": labels} if labels else {}),
             "features": {
                 "include": include or None,
                 "exclude": exclude,

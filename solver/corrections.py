@@ -96,7 +96,11 @@ class _Group:
 
 
 def apply_corrections(
-    data: Table | MatrixData, labels: NDArray[Any], corrections: Corrections, rules: Rules
+    data: Table | MatrixData,
+    labels: NDArray[Any],
+    corrections: Corrections,
+    rules: Rules,
+    known_labels: NDArray[Any] | None = None,
 ) -> Corrected:
     """Give rows their right labels, and add those that are not there.
 
@@ -109,9 +113,11 @@ def apply_corrections(
         As for `solver.training.train`.
     corrections : Corrections
     rules : Rules
+    known_labels : array of str or None, optional
+        The labels that corrections may give; default: those in `labels`.
     """
     frame = _TableFrame(data, rules) if isinstance(data, Table) else _MatrixFrame(data, rules)
-    known = _known_labels(labels, rules)
+    known = _known_labels(labels if known_labels is None else known_labels, rules)
     refused: Counter[str] = Counter()
     superseded = 0
     groups: dict[tuple[str, ...], _Group] = {}

@@ -33,6 +33,7 @@ from solver.features import (
     TextOptions,
     missing_values,
 )
+from solver.labels import counted, folded, folding, keep_labels, spelling_warning, unclear_labels
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
 from solver.parts import ALONE, Parts
@@ -124,6 +125,15 @@ class TrainingRequest:
         two labels, all others together are the negative class.
     unlabeled : sequence of str
         Labels that mark an unlabelled row, as a missing or blank one always does.
+    negative : sequence of str
+        All labels of the negative class, where somebody has said so; any other one is then refused. Without it, words
+        for a missing value, such as ``NA``, and -1 beside 0 and 1 are refused as labels.
+    fold : bool, default False
+        Whether labels that differ in capitals or blanks only are one label.
+    keep : int, optional
+        How many labels shall be known, for experiments; the others are blanked, see `solver.labels.keep_labels`.
+    keep_seed : int, default 0
+        Seed of the choice of these.
     include, exclude : sequence of str
         The columns that may become features (default: all), and those that must not.
     kinds : mapping of str to str
@@ -150,6 +160,10 @@ class TrainingRequest:
     objective: Mapping[str, Any] = field(default_factory=lambda: {"kind": "f1"})
     positive: str | None = None
     unlabeled: Sequence[str] = ()
+    negative: Sequence[str] = ()
+    fold: bool = False
+    keep: int | None = None
+    keep_seed: int = 0
     include: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -206,16 +220,25 @@ def train(
     Raises
     ------
     TrainingError
-        For what the user can mend. Its codes: ``label_text``, ``no_labels``, ``one_class``, ``unknown_positive``,
-        ``positive_needed``, ``too_few_labelled``, ``params``, ``objective``, ``no_unlabelled``, ``test_fraction``,
-        ``target_is_feature``, ``features``, ``missing_values``, ``device``, ``not_trainable``.
+        For what the user can mend. Its codes: ``label_text``, ``unclear_labels``, ``keep``, ``no_labels``,
+        ``one_class``, ``unknown_positive``, ``positive_needed``, ``too_few_labelled``, ``params``, ``objective``,
+        ``no_unlabelled``, ``test_fraction``, ``target_is_feature``, ``features``, ``missing_values``, ``device``,
+        ``not_trainable``.
     """
     watch = _Stopwatch(progress)
     if len(labels) != data.n_rows:
         raise ValueError(f"{data.n_rows} rows but {len(labels)} labels")
     left_out = _left_out(request)
     request = replace(request, exclude=[*request.exclude, *left_out])
-    corrected = _correct(data, labels, request, corrections)
+    if request.fold:
+        labels, request, corrections = _fold(labels, request, corrections)
+    unclear = unclear_labels(counted(labels), request.positive, request.unlabeled, request.negative)
+    if unclear is not None:
+        raise TrainingError("unclear_labels", unclear)
+    known_labels = labels
+    if request.keep is not None:
+        labels = _keep(labels, request, request.keep)
+    corrected = _correct(data, labels, request, corrections, known_labels)
     n_rows = corrected.data.n_rows
     complete, dropped = _complete(corrected.data, request)
     if complete is not None:
@@ -316,7 +339,11 @@ def train(
 
 
 def _correct(
-    data: Table | MatrixData, labels: NDArray[Any], request: TrainingRequest, corrections: Corrections | None
+    data: Table | MatrixData,
+    labels: NDArray[Any],
+    request: TrainingRequest,
+    corrections: Corrections | None,
+    known_labels: NDArray[Any],
 ) -> Corrected:
     """The rows with what was corrected since; as they are if nothing was."""
     if corrections is None:
@@ -330,7 +357,7 @@ def _correct(
         unlabeled=request.unlabeled,
         missing=request.missing,
     )
-    return apply_corrections(data, labels, corrections, rules)
+    return apply_corrections(data, labels, corrections, rules, known_labels)
 
 
 def _left_out(request: TrainingRequest) -> dict[str, str]:
@@ -366,6 +393,46 @@ class _Target:
         return int(np.count_nonzero(self.codes == code))
 
 
+def _fold(
+    labels: NDArray[Any], request: TrainingRequest, corrections: Corrections | None
+) -> tuple[NDArray[Any], TrainingRequest, Corrections | None]:
+    """The same with one spelling for labels that differ in capitals or blanks only."""
+    wanted = [*request.negative, *request.unlabeled, *([] if request.positive is None else [request.positive])]
+    chosen = folding(counted(labels), wanted)
+
+    def spelt(label: str | None) -> str | None:
+        return None if label is None else chosen.get(folded(label), label)
+
+    known = {label: spelt(label) for label in set(labels.tolist())}
+    same = np.array([*(known[label] for label in labels.tolist()), None], dtype=object)[:-1]
+    request = replace(
+        request,
+        positive=spelt(request.positive),
+        unlabeled=[chosen[folded(label)] for label in request.unlabeled],
+        negative=[chosen[folded(label)] for label in request.negative],
+    )
+    if corrections is not None:
+        corrections = replace(corrections, labels=[spelt(label) or label for label in corrections.labels])
+    return same, request, corrections
+
+
+def _keep(labels: NDArray[Any], request: TrainingRequest, keep: int) -> NDArray[Any]:
+    """The labels of so many rows; the others are blanked."""
+    values = labels.tolist()
+    unlabelled = {None, *request.unlabeled}
+    codes, _, _ = _classes(
+        sorted(label for label in set(values) - unlabelled if not _is_blank(label)), request.positive
+    )
+    coded = np.fromiter((codes.get(value, _UNLABELLED) for value in values), np.int8, len(values))
+    try:
+        kept = keep_labels(coded == _POSITIVE, coded != _UNLABELLED, keep, request.keep_seed)
+    except ValueError as error:
+        raise TrainingError("keep", str(error)) from error
+    known = labels.copy()
+    known[~kept] = None
+    return known
+
+
 def _read_labels(labels: NDArray[Any], unmeasured: NDArray[np.bool_], request: TrainingRequest) -> _Target:
     values = labels.tolist()
     unlabelled = {None, *request.unlabeled}
@@ -376,6 +443,10 @@ def _read_labels(labels: NDArray[Any], unmeasured: NDArray[np.bool_], request: T
         if any(unicodedata.category(character) in ("Cc", "Cs") for character in label):
             raise TrainingError("label_text", f"a label holds a control character: {label!a}")
     codes_by_label, classes, warnings = _classes(found, request.positive)
+    if request.negative:  # somebody has looked at all of them
+        warnings = []
+    if (said := spelling_warning(found)) is not None:
+        warnings = [*warnings, said]
     codes = np.fromiter((codes_by_label.get(value, _UNLABELLED) for value in values), np.int8, len(values))
     target = _Target(codes, classes, warnings)
     few = {

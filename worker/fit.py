@@ -143,6 +143,7 @@ def training_request(
     """
     features = body.get("features") or {}
     positive = body.get("positive")
+    labels = body.get("labels") or {}
     return TrainingRequest(
         algorithm=body["algorithm"],
         params=body["params"],
@@ -150,6 +151,10 @@ def training_request(
         # A job that waited while the service was updated may have them in another form.
         positive=None if positive is None else composed(positive),
         unlabeled=[composed(label) for label in body["unlabeled"]],
+        negative=[composed(label) for label in body.get("negative") or ()],
+        fold=labels.get("fold", False),
+        keep=labels.get("keep"),
+        keep_seed=body["seed"] if labels.get("seed") is None else labels["seed"],
         include=features.get("include"),
         exclude=features.get("exclude") or (),
         kinds={**known_kinds, **(features.get("kinds") or {})},

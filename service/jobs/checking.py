@@ -15,6 +15,7 @@ from service.ingest.limits import MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VA
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.estimate import Estimate, estimate_training
+from solver.labels import folded, folding, spelling_warning, unclear_labels
 from solver.operating_point import Objective, ObjectiveError, check_rule
 from solver.training import (
     ALGORITHMS,
@@ -142,19 +143,54 @@ def _target_errors(
     if target["kind"] == "number":
         # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0.
         request["unlabeled"] = [_number_label(label) for label in body.unlabeled]
+        request["negative"] = [_number_label(label) for label in body.negative]
         request["positive"] = None if body.positive is None else _number_label(body.positive)
+    target = _folded(target, request)
     positive = request["positive"]
-    if positive is not None and positive in request["unlabeled"]:
-        yield FieldError("body.positive", "is also listed in `unlabeled`")
+    twice = [name for name in ("unlabeled", "negative") if positive is not None and positive in request[name]]
+    unclear = _unclear_labels(target, request)
+    if twice:
+        yield FieldError("body.positive", f"is also listed in `{twice[0]}`")
+    elif set(request["negative"]) & set(request["unlabeled"]):
+        yield FieldError("body.negative", "names a label that is also listed in `unlabeled`")
+    elif unclear is not None:
+        yield FieldError("body.target", unclear)
     elif positive is not None and not _may_occur(positive, target):
         have = _labels(target, request["unlabeled"]) or {}
         yield FieldError("body.positive", "no row of the target column has this label" + _listed(list(have)))
     else:
         labels = _labels(target, request["unlabeled"])
+        keep = request["labels"]["keep"]
         if labels is not None and len(labels) < 2:
             yield FieldError("body.target", f"needs labels of two classes and has {len(labels)}")
+        elif labels is not None and keep is not None and keep > sum(labels.values()):
+            yield FieldError("body.labels.keep", f"there are {sum(labels.values())} labels")
         elif labels is not None and not feedback_rows:  # which may correct labels of the data set
             yield from _class_errors(labels, positive)
+
+
+def _folded(target: Mapping[str, Any], request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the profile of the target with one spelling of each label, where the request asks for that."""
+    values: dict[str, int] | None = target.get("values")
+    if values is None or not request["labels"]["fold"]:
+        return target
+    positive = [] if request["positive"] is None else [request["positive"]]
+    counts: Counter[str] = Counter()
+    for value, count in values.items():
+        counts[composed(value)] += count
+    chosen = folding(counts, [*request["negative"], *request["unlabeled"], *positive])
+    merged: Counter[str] = Counter()
+    for label, count in counts.items():
+        merged[chosen[folded(label)]] += count
+    return {**target, "values": dict(merged)}
+
+
+def _unclear_labels(target: Mapping[str, Any], request: Mapping[str, Any]) -> str | None:
+    """Say, as the job would, that labels may mean 'not known', as far as the profile lists them."""
+    labels = _labels(target, [])
+    if labels is None:
+        return None
+    return unclear_labels(labels, request["positive"], request["unlabeled"], request["negative"])
 
 
 def _class_errors(labels: Mapping[str, int], positive: str | None) -> Iterator[FieldError]:
@@ -180,10 +216,17 @@ def _class_errors(labels: Mapping[str, int], positive: str | None) -> Iterator[F
 def _label_warnings(request: dict[str, Any], dataset: DatasetRow) -> list[str]:
     """Say that there are more labels than two, as the report of the training will; the profile may not list them."""
     positive = request["positive"]
-    target = next(column for column in dataset.columns if column["name"] == request["target"])
+    target = _folded(next(column for column in dataset.columns if column["name"] == request["target"]), request)
     labels = _labels(target, request["unlabeled"])
+    said = None if labels is None else spelling_warning(list(labels))
+    return [*_many_labels(positive, labels, target, request), *([] if said is None else [said])]
+
+
+def _many_labels(
+    positive: str | None, labels: Mapping[str, int] | None, target: Mapping[str, Any], request: Mapping[str, Any]
+) -> list[str]:
     distinct = target.get("distinct", 0) if labels is None else len(labels)
-    if positive is None or distinct <= 2:
+    if positive is None or distinct <= 2 or request["negative"]:
         return []
     if labels is not None:
         return [many_labels(positive, sorted(label for label in labels if label != positive))]
@@ -306,9 +349,10 @@ def _number_label(label: str) -> str:
 def _estimate(
     request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str], memory_bytes: int, feedback_rows: int
 ) -> Estimate:
-    target = next(column for column in dataset.columns if column["name"] == request["target"])
+    target = _folded(next(column for column in dataset.columns if column["name"] == request["target"]), request)
     labels = _labels(target, request["unlabeled"])
     labelled = dataset.rows - target.get("missing", 0) if labels is None else sum(labels.values())
+    labelled = min(labelled, request["labels"]["keep"] or labelled)
     algorithm = request["algorithm"]
     if algorithm == AUTO:
         algorithm = "svm"

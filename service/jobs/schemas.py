@@ -119,6 +119,24 @@ class Features(Body):
     text: TextFeatures = TextFeatures()
 
 
+class Labels(Body):
+    """What becomes of the labels before anything is learned."""
+
+    fold: bool = Field(
+        default=False,
+        description="Labels that differ in capitals or blanks only (`Yes`, `yes `, `YES`) are one: as the request "
+        "writes it, else in the most frequent spelling.",
+    )
+    keep: Annotated[int, Field(ge=4)] | None = Field(
+        default=None,
+        description="For experiments: so many labels are kept, the others blanked, as if nobody had known them. Drawn "
+        "by class in the proportion of the labels, at least two of each.",
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = Field(
+        default=None, description="Seed of that draw. Default: `seed` of the request."
+    )
+
+
 EXAMPLE_TRAIN: JsonDict = {
     "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
     "target": "label",
@@ -149,6 +167,13 @@ class TrainRequest(Body):
     unlabeled: list[Label] = Field(
         default=[], max_length=100, description="Labels that mean 'not known'. A missing cell always does."
     )
+    negative: list[Label] = Field(
+        default=[],
+        max_length=100,
+        description="All labels of the negative class; any other one is then refused. Needed where a label is a word "
+        "for a missing value (`NA`, `unknown`, …), or -1 beside 0 and 1, and is meant as a class.",
+    )
+    labels: Labels = Labels()
     features: Features = Features()
     objective: Objective
     algorithm: str = Field(default="auto", max_length=100, description="`auto`, or the name of an algorithm.")

@@ -297,7 +297,7 @@ def test_a_class_of_one_row_is_refused_in_the_words_of_the_job(client, database,
     dataset = upload(client, f"x,label,most,few\n{rows}".encode())
     needed = "need at least 2 labelled rows of each class, got"
     for changes, field, got in (
-        ({"positive": "spam"}, "body.positive", "29 of 'not spam', 1 of 'spam'"),
+        ({"negative": ["ham", "tea", "?"]}, "body.positive", "29 of 'not spam', 1 of 'spam'"),
         ({"positive": "spam", "unlabeled": ["?"]}, "body.positive", "2 of 'not spam', 1 of 'spam'"),
         ({"positive": "?", "unlabeled": ["tea", "spam"]}, "body.target", "1 of 'ham', 27 of '?'"),
         ({"target": "most", "positive": None}, "body.target", "1 of '0', 29 of '1'"),
@@ -422,3 +422,30 @@ def test_columns_that_number_the_rows_are_left_out_and_said(client):
     refused = client.post("/train", json=train_body(dataset, features={"exclude": ["x"]}))
     assert refused.status_code == 422
     assert "leave no column to learn from; column 'column1' is left out" in refused.json()["errors"][0]["message"]
+
+
+def test_words_for_missing_values_are_no_labels_in_silence(client):
+    def dry_run(rows: list[str], **changes):
+        lines = "".join(f"{i % 9},{label}\n" for i, label in enumerate(rows))
+        dataset = upload(client, f"x,label\n{lines}".encode())
+        return client.post("/train?dry_run=true", json=train_body(dataset, positive="yes") | changes)
+
+    for word in ("NA", "N/A", "nan", "NULL", "None", "?", "unknown", "-"):
+        for others in ([], ["no"] * 30):
+            answer = dry_run(["yes"] * 30 + others + [word] * 270)
+            assert answer.status_code == 422, (word, answer.text)
+            (error,) = answer.json()["errors"]
+            assert error["field"] == "body.target"
+            assert f"270 row(s) of {word!r}" in error["message"]
+    labels = ["yes"] * 30 + ["no"] * 30 + ["NA"] * 240
+    assert dry_run(labels, unlabeled=["NA"]).json()["warnings"] == []
+    assert dry_run(labels, negative=["NA", "no"]).json()["warnings"] == []
+    assert "neither positive nor listed" in dry_run(labels, negative=["no"]).text
+    assert dry_run(["-1", "0", "1"] * 20, positive="1").status_code == 422
+    assert dry_run(["-1", "0", "1"] * 20, positive="1", unlabeled=["-1"]).status_code == 200
+    spelt = ["Yes", "yes", "YES ", "no"] * 20
+    (said,) = [warning for warning in dry_run(spelt).json()["warnings"] if "fold" in warning]
+    assert "'YES ', 'Yes', 'yes'" in said
+    assert dry_run(spelt, labels={"fold": True}).json()["warnings"] == []
+    assert dry_run(spelt, labels={"fold": True, "keep": 80}).status_code == 200
+    assert "there are 80 labels" in dry_run(spelt, labels={"keep": 81}).text
