@@ -78,9 +78,12 @@ def serve(
     ] = None,
 ) -> None:
     """Run everything on this machine until Ctrl-C: Postgres, Redis, dispatcher, worker, API."""
+    from service.isolation import hide_secrets
     from service.local.servers import ServerError
     from service.local.supervisor import Supervisor
 
+    # The key of the first admin is in the environment of this process, which children of its parts could read.
+    hide_secrets()
     given = {"data_dir": data_dir, "host": host, "port": port}
     settings = read_settings(**{name: value for name, value in given.items() if value is not None})
     try:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from service.blobs.store import is_disk_full
 from worker.protocol import (
     MODEL_FILE,
     PART_FILE,
@@ -123,6 +124,8 @@ def main(report: int, runner_name: str, is_warm: bool) -> NoReturn:
     except Exception as error:  # whatever it was, the supervisor must hear of it
         if _is_out_of_memory(error):
             code, message = "out_of_memory", "out of memory"
+        elif is_disk_full(error):
+            code, message = "disk_full", "a disk is full"
         else:
             code, message = "internal_error", f"the training process failed with a {_place(error)}"
         reporter.send("failed", code=code, message=message, again=True)

@@ -67,9 +67,13 @@ class Child:
     ----------
     control : socket.socket
         Where the fork server is asked for it.
+    of_warm_server : bool
+        Whether that one has nothing more to load.
     """
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, *, of_warm_server: bool) -> None:
+        self.control = control
+        self.of_warm_server = of_warm_server
         given, giving = os.pipe()
         try:
             reading, reporting = os.pipe()
@@ -252,6 +256,9 @@ class ChildFactory:
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._asked_for: list[Child] = []
+        """Of this fork server, as long as none of them is known to have started."""
+        self._is_warm = False
 
     def make(self) -> Child:
         """Ask for a child. It says when it has started and when it is ready.
@@ -266,7 +273,17 @@ class ChildFactory:
                 self._end()
                 self._start()
             assert self._control is not None  # noqa: S101 (for the type checker)
-            return Child(self._control)
+            # Whoever has forked one is done with loading.
+            self._is_warm = self._is_warm or any(child.has_started for child in self._asked_for)
+            child = Child(self._control, of_warm_server=self._is_warm)
+            self._asked_for = [] if self._is_warm else [*self._asked_for, child]
+            return child
+
+    def replace_server_of(self, child: Child) -> None:
+        """Kill the fork server that was asked for a child, unless another has taken its place already."""
+        with self._lock:
+            if self._control is child.control:
+                self._end()
 
     def end(self) -> None:
         """Kill the fork server. Children that it has made live on."""
@@ -302,6 +319,7 @@ class ChildFactory:
         return os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
     def _end(self) -> None:
+        self._asked_for, self._is_warm = [], False
         if self._server is not None:
             # With what it has just forked and that is nobody's child yet: if it dies before that, it comes to us.
             _kill_group(self._server.pid)

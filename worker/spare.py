@@ -16,6 +16,8 @@ log = logging.getLogger("prefsvm.worker")
 
 WARM_UP_SECONDS = 300.0
 """A child that is not ready by then is given up. The first one on a machine compiles the solver."""
+STUCK_SECONDS = 10.0
+"""A fork takes milliseconds: what makes none in this time, and has made some before, hangs and is replaced."""
 MOST_SPARES = 2
 BUSY_SECONDS = 10.0
 """For so long after somebody waited for a child, two are kept warm instead of one: short jobs come thick and fast."""
@@ -148,16 +150,20 @@ class SparePool:
         except OSError as error:
             log.error("no child process can be started: %s", error)
             return None
-        deadline = time.monotonic() + WARM_UP_SECONDS
+        started = time.monotonic()
         try:
-            while not self._closed and time.monotonic() < deadline:
+            while not self._closed and time.monotonic() < started + WARM_UP_SECONDS:
+                # Read first: if this process was stopped for a while, what was said meanwhile lies there.
                 message = child.read(0.2)
                 if message is not None and message["type"] == "ready":
                     self.numerics = str(message.get("numerics", ""))
                     return child
+                if child.of_warm_server and not child.has_started and time.monotonic() > started + STUCK_SECONDS:
+                    log.error("the process that children are forked from hangs; it is started anew")
+                    break
         except ChildGoneError:
             log.error("a child process ended before it was ready (status %s)", child.exit_status(5.0))
         child.end()
         if not child.has_started:  # What it would have been forked from is stuck, or has ended.
-            self._factory.end()
+            self._factory.replace_server_of(child)
         return None

@@ -23,7 +23,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedEr
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from service.blobs.store import BlobStore
+from service.blobs.store import BlobStore, is_disk_full
 from service.db.session import AWAY, Database
 from service.errors import Problem
 from service.identifiers import new_id
@@ -54,6 +54,10 @@ LAST_WORDS_SECONDS = 3.0
 """The same for a worker that is about to exit."""
 EXIT_SECONDS = 5.0
 """How long a child that has closed its line may take to end."""
+NO_ROOM_BYTES = 1 << 20
+"""A disk with less left is full: who wrote there by way of memory was killed for it, and could not say so."""
+DISK_OF_WORKER = "of the worker's folder (PREFSVM_DATA_DIR)"
+DISK_OF_BLOBS = "of the blob store"
 PREPARING_SECONDS = 3.0
 """A job that waits for its child for longer says so."""
 
@@ -115,7 +119,8 @@ class Supervisor:
         Returns
         -------
         str or None
-            How this attempt ended: ``succeeded``, ``failed``, ``cancelled``, ``crashed``, ``released`` or ``lost``.
+            How this attempt ended: ``succeeded``, ``failed``, ``cancelled``, ``crashed``, ``released``, ``postponed``
+            or ``lost``.
             None if there was nothing to claim.
         """
         return self._run(job_id, lambda session: self._jobs.claim(session, job_id), self._jobs)
@@ -132,10 +137,17 @@ class Supervisor:
         claim = self._claim(row_id, claim_row)
         if claim is None:
             return None
+        # A job of another project may have had more right to run.
+        row_id = claim.part_id if isinstance(claim, PartClaim) else claim.job_id
         log.info("%s: attempt %d begins", row_id, claim.attempt)
         fault("after_claim")
+        try:
+            scratch = self._scratch.new()
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            return self._write(claim, _postponed(claim, transitions, DISK_OF_WORKER), transitions)
         keeper = LeaseKeeper(self._database, transitions, claim, claimed_at)
-        scratch = self._scratch.new()
         try:
             ending = _Attempt(
                 self._settings, self._database, self._jobs, self.parts, self.worker, self._spares, self._stopping,
@@ -191,6 +203,13 @@ class Supervisor:
                 pause = min(1.0, 2 * pause)
 
 
+def _postponed(claim: Claim, transitions: Transitions, disk: str) -> _Ending:
+    log.error("%s: the disk %s is full", claim.job_id, disk)
+    message = f"the disk {disk} is full: the job waits and is tried again each minute, until somebody makes room there"
+    error = {"code": "disk_full", "message": message}
+    return _Ending("postponed", lambda session: transitions.postpone(session, claim, error))
+
+
 class _Attempt:
     """One attempt at one job: the child and everything that may happen to it."""
 
@@ -237,6 +256,14 @@ class _Attempt:
 
     def run(self) -> _Ending:
         """Run the child to its end, or end it."""
+        try:
+            return self._run()
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            return self._disk_full(DISK_OF_WORKER)
+
+    def _run(self) -> _Ending:
         if self._claim.dataset is None:
             return self._failed("dataset_deleted", "the data set was deleted before the job ran")
         refused = self._fetch()
@@ -271,8 +298,13 @@ class _Attempt:
                 child.give(job, self._settings.job_memory_bytes)
                 return self._watch(child, sharing)
             except ChildGoneError:
-                return self._crashed(describe_exit(child.exit_status(EXIT_SECONDS)))
-            except (KeyError, TypeError, ValueError, OSError):
+                status = child.exit_status(EXIT_SECONDS)
+                if status == -signal.SIGBUS and shutil.disk_usage(self._scratch).free < NO_ROOM_BYTES:
+                    return self._disk_full(DISK_OF_WORKER)
+                return self._crashed(describe_exit(status))
+            except (KeyError, TypeError, ValueError, OSError) as error:
+                if is_disk_full(error):
+                    raise
                 log.exception("%s: the child broke the protocol", self._claim.job_id)
                 return self._crashed({"code": "internal_error", "message": "the training process broke the protocol"})
         finally:
@@ -372,6 +404,8 @@ class _Attempt:
         elif kind == "failed":
             if message["code"] == "out_of_memory":
                 return self._out_of_memory()
+            if message["code"] == "disk_full":
+                return self._disk_full(DISK_OF_WORKER)
             error = {"code": str(message["code"]), "message": str(message["message"])}
             return self._crashed(error) if message["again"] else self._failed(error["code"], error["message"])
         return None
@@ -409,6 +443,8 @@ class _Attempt:
         try:
             key = publish(blobs, self._scratch / PREDICTIONS_FILE)
         except Exception as error:  # an object store may raise anything
+            if is_disk_full(error):
+                return self._disk_full(DISK_OF_BLOBS)
             log.exception("%s: the predictions cannot be stored", self._claim.job_id)
             message = f"the predictions cannot be stored ({type(error).__name__})"
             return self._crashed({"code": "storage_error", "message": message})
@@ -440,6 +476,9 @@ class _Attempt:
 
     def _crashed(self, error: dict[str, Any]) -> _Ending:
         return _Ending("crashed", lambda session: self._transitions.attempt_crashed(session, self._claim, error))
+
+    def _disk_full(self, disk: str) -> _Ending:
+        return _postponed(self._claim, self._transitions, disk)
 
     def _out_of_memory(self) -> _Ending:
         limit = self._settings.job_memory_bytes / (1 << 20)

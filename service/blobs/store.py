@@ -5,6 +5,7 @@ Keys are written once and never changed, so that a reader never sees half of a b
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -53,6 +54,18 @@ class Writer(Protocol):
 
     def write(self, data: bytes | memoryview, /) -> object:
         """Append bytes."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Tell whether there was no room left on a disk, also where a library has wrapped that into an error of its own."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, OSError) and found.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if os.strerror(errno.ENOSPC) in str(found):
+            return True
+        found = found.__cause__ or found.__context__
+    return False
 
 
 def is_folder(location: str) -> bool:

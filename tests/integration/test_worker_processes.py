@@ -75,10 +75,13 @@ def test_a_job_costs_little_and_leaves_the_worker_small(stack: Stack) -> None:
         overheads.append((job.finished_at - job.created_at).total_seconds())
         time.sleep(0.5)  # for the next spare
     assert min(overheads) < 0.5, overheads
-    # Compiled modules show among the mapped files.
-    maps = Path(f"/proc/{worker.pid}/maps").read_text()
-    assert "psycopg" in maps
-    assert not [name for name in ("numpy", "scipy", "numba", "pyarrow") if name in maps]
+    # It has some 105 MB; the numerical libraries would add more than that.
+    assert psutil.Process(worker.pid).memory_info().rss < 140 << 20
+    if os.geteuid() == 0:  # others are kept from looking: it holds secrets
+        # Compiled modules show among the mapped files.
+        maps = Path(f"/proc/{worker.pid}/maps").read_text()
+        assert "psycopg" in maps
+        assert not [name for name in ("numpy", "scipy", "numba", "pyarrow") if name in maps]
 
 
 def test_doorbells_of_strangers_are_harmless(stack: Stack) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,14 +14,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import select
-from worker_bench import STANDIN, Bench, wait_for
+from sqlalchemy import select, update
+from worker_bench import STANDIN, Bench, is_over, wait_for
 
 from service.db.session import Database
 from service.db.tables import JobRow, ModelChunkRow
 from service.jobs.lease import JobLifecycle
 from service.settings import Settings
 from worker.scratch import Scratch
+from worker.supervise import _Attempt
 
 
 @pytest.fixture
@@ -374,6 +377,65 @@ def test_a_data_set_that_was_deleted(bench: Bench) -> None:
     error = bench.row(job_id).error
     assert error is not None
     assert error["code"] == "dataset_deleted"
+
+
+@pytest.fixture
+def small_disk(settings: Settings) -> Iterator[Path]:
+    """The folder of the worker is on a disk of 256 KiB, and so are blobs."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(settings.data_dir)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no small disk can be made here")
+    yield settings.data_dir
+    subprocess.run(["umount", "--lazy", str(settings.data_dir)], check=True)
+
+
+def last_reason(bench: Bench, job_id: str) -> dict[str, Any]:
+    return next(event.data["reason"] for event in reversed(bench.events(job_id)) if event.kind == "requeued")
+
+
+def test_a_full_disk_is_named_and_costs_no_attempt(small_disk: Path, bench: Bench) -> None:
+    job_id = bench.enqueue("fill the disk", bytes=1 << 20, max_attempts=1)
+    for tries in (1, 2):
+        assert bench.supervisor.run(job_id) == "postponed"
+        found = bench.row(job_id)
+        assert (found.status, found.phase, found.attempt) == ("queued", "waiting_for_disk", tries)
+    assert last_reason(bench, job_id)["code"] == "disk_full"
+    assert "the disk of the worker's folder (PREFSVM_DATA_DIR) is full" in last_reason(bench, job_id)["message"]
+    (small_disk / "ballast").write_bytes(bytes(shutil.disk_usage(small_disk).free))
+    assert bench.supervisor.run(job_id) == "postponed"  # there is not even room to begin
+    (small_disk / "ballast").unlink()
+    with bench.database.transaction() as session:
+        session.execute(update(JobRow).values(request={"do": "nothing"}))
+    assert bench.supervisor.run(job_id) == "succeeded"
+
+
+def test_a_batch_waits_for_room_among_the_blobs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    # The child does what a training does; what comes after is that of a batch.
+    monkeypatch.setattr(_Attempt, "_succeeded", _Attempt._batch_succeeded)
+    monkeypatch.setattr("worker.supervise.publish", no_room)
+    job_id = bench.enqueue("nothing", max_attempts=1)
+    assert bench.supervisor.run(job_id) == "postponed"
+    assert "the disk of the blob store is full" in last_reason(bench, job_id)["message"]
+
+
+def test_a_fork_server_that_hangs_is_replaced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.spare.STUCK_SECONDS", 1.0)
+    job_id, again = bench.enqueue("nothing"), bench.enqueue("nothing")
+    assert bench.supervisor.run(job_id) == "succeeded"
+    wait_for(lambda: bench.spares.is_warm)
+    server = bench.spares._factory._server
+    assert server is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    for child in bench.spares._spares:
+        os.kill(child.pid, signal.SIGKILL)
+    thread, endings = bench.in_thread(again)
+    thread.join(40)  # a few seconds, and not the 300 that the first child of a server may take
+    assert endings == ["succeeded"]
+    assert is_over(server.pid)
 
 
 def test_a_spare_that_died_in_its_sleep_is_replaced(bench: Bench) -> None:

@@ -139,6 +139,8 @@ def run(job: Job, reporter: Reporter) -> Result:
         return _finish(job, "met", environment=sorted(os.environ), folder=os.getcwd(), nice=os.nice(0))
     elif do == "odd report":
         return _finish(job, "met", odd={"nan": float("nan"), "nul\0": "a\0b\ud800", "path": [1, 2.5, None, True]})
+    elif do == "fill the disk":
+        Path(job.scratch, MODEL_FILE).write_bytes(bytes(job.request["bytes"]))
     elif do == "unwritable report":
         return _finish(job, "met", odd=object())
     return _finish(job, "met")

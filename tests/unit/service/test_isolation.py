@@ -99,6 +99,18 @@ def test_children_cannot_read_the_secrets_of_their_parent() -> None:
     assert done.stdout.split() == ["1", "0"]
 
 
+def test_whoever_starts_everything_hides_the_key_of_the_first_admin(tmp_path: Path) -> None:
+    code = (
+        "import ctypes, sys\n"
+        "from service.cli import app\n"
+        "from service.local.supervisor import Supervisor\n"
+        "Supervisor.run = lambda self: print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
+        f"app(['serve', '--data-dir', {str(tmp_path)!r}])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0"]  # what `hide_secrets` says to the kernel
+
+
 def test_the_reader_of_uploads_is_cut_off(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leave(port, 0, tmp_path)  # or skip
     script = REACH.replace("PORT", str(port)) + (
