@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solver.features import Column, FeatureError, MatrixData, MissingPolicy, Table, matrix_from_rows
-from solver.features.rows import number_text
+from solver.features import BadValue, Column, FeatureError, MatrixData, MissingPolicy, Table, matrix_from_rows
+from solver.features.categories import Spellings
+from solver.features.rows import RowReader, clean_name
+from solver.features.table import MAX_LEVELS
 
 Key = tuple[Any, ...]
 
@@ -194,12 +196,13 @@ class _TableFrame:
         self._table = table
         self._complete = rules.missing in ("drop", "error")
         self._readers: dict[str, Callable[[Any], Any]] = {
-            name: _number if column.kind == "number" else _text
-            for name, column in table.columns.items()
-            if rules.is_feature(name)
+            name: _reader_of(column) for name, column in table.columns.items() if rules.is_feature(name)
         }
+        self._by_clean_name = {clean_name(name): name for name in self._readers}
 
     def parse(self, row: Mapping[str, Any]) -> tuple[tuple[str, ...], Key]:
+        if not row.keys() <= self._readers.keys():
+            row = {self._by_clean_name.get(clean_name(name), name): value for name, value in row.items()}
         names = tuple(name for name in self._readers if name in row)
         if not names:
             raise FeatureError("none of its columns is a feature of this training")
@@ -208,7 +211,7 @@ class _TableFrame:
     def find(self, names: tuple[str, ...], keys: Mapping[Key, str]) -> dict[Key, NDArray[np.intp]]:
         """Rows of the table that are like a key."""
         columns = [self._table.columns[name] for name in names]
-        wanted = [Column(c.name, c.kind, _values(c.kind, v)) for c, v in zip(columns, _transposed(keys), strict=True)]
+        wanted = [c.replaced(_values(c.kind, v)) for c, v in zip(columns, _transposed(keys), strict=True)]
         candidates = np.flatnonzero(np.isin(_hashes(columns), _hashes(wanted)))
         values = [column.values[candidates].tolist() for column in columns]
         return _matches(candidates, (tuple(map(_plain, row)) for row in zip(*values, strict=True)), keys)
@@ -222,10 +225,8 @@ class _TableFrame:
         given = [dict(zip(names, key, strict=True)) for names, key, _ in added]
         return Table(
             {
-                name: Column(
-                    name,
-                    column.kind,
-                    np.concatenate([column.values, _values(column.kind, [row.get(name) for row in given])]),
+                name: column.replaced(
+                    np.concatenate([column.values, _values(column.kind, [row.get(name) for row in given])])
                 )
                 for name, column in self._table.columns.items()
             }
@@ -283,27 +284,27 @@ def _matches(
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def _number(value: Any) -> float | None:
-    """A number of a table; a text that spells one is one, as a column of numbers may be a category to a model."""
-    try:
-        number = math.nan if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise FeatureError("a column of numbers has another value") from None
-    if value is not None and not math.isfinite(number):
-        raise FeatureError("a number is not finite")
-    return None if math.isnan(number) else number + 0.0
+def _reader_of(column: Column) -> Callable[[Any], Any]:
+    """What turns a value of a correction into one of the column, as predicting does."""
+    is_number = column.kind == "number"
+    levels: set[str] = set() if is_number else set(column.values.tolist()) - {None}
+    spellings = Spellings(sorted(levels) if len(levels) <= MAX_LEVELS else [])
+    reader = RowReader(
+        [{"name": column.name, "kind": "number" if is_number else "category"}],
+        {column.name: column.known_reading},
+        {column.name: spellings.unclear},
+    )
 
+    def read(value: Any) -> Any:
+        try:
+            numbers, texts, _ = reader.read([{column.name: value}])
+        except BadValue as error:
+            raise FeatureError(f"column {column.name!r}: expected {error.expected}") from None
+        if is_number:
+            return _plain(float(numbers[0, 0]))
+        return None if texts[0][0] is None else spellings.level_of(texts[0][0])
 
-def _text(value: Any) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float) and math.isfinite(value):
-        return number_text(float(value))
-    raise FeatureError("a column of text has another value")
+    return read
 
 
 def _plain(value: Any) -> Any:

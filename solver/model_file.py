@@ -156,19 +156,27 @@ class Model:
         if self.features is None:
             raise FeatureError("this model takes feature matrices, not rows")
         if isinstance(self.features, TableFeatures):
-            return table_from_rows(rows, self.features.columns)
+            return table_from_rows(rows, self.features.columns, self.features.readings)
         return matrix_from_rows(rows, self.features.first_index, self.features.n_features)
 
-    def feature_matrix(self, data: Table | MatrixData) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
+    def feature_matrix(
+        self, data: Table | MatrixData, *, refuse_unreadable: bool = True
+    ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
         """What the decision function sees of rows, and what had to be bridged.
+
+        Parameters
+        ----------
+        data : Table or MatrixData
+        refuse_unreadable : bool, default True
+            See `TableFeatures.transform`.
 
         Raises
         ------
         FeatureError
-            If `data` has not the columns that training had.
+            If `data` has not the columns that training had, or holds what cannot be read.
         """
         if isinstance(self.features, TableFeatures) and isinstance(data, Table):
-            return self.features.transform(data)
+            return self.features.transform(data, refuse_unreadable=refuse_unreadable)
         if isinstance(self.features, MatrixFeatures) and isinstance(data, MatrixData):
             return self.features.transform(data)
         expected = "a feature matrix" if self.features is None else f"a {self.features.kind}"

@@ -611,7 +611,7 @@ def _fit_features(
                 missing=request.missing,
                 text=TextOptions(**request.text),
             ).fit(data, progress)
-            return table_features, table_features.transform(data)[0], table_features.warnings
+            return table_features, table_features.transform(data, refuse_unreadable=False)[0], table_features.warnings
         matrix_features = MatrixFeatures(include=request.include, exclude=exclude).fit(data)
         return matrix_features, matrix_features.transform(data)[0], matrix_features.warnings
     except FeatureError as error:
@@ -665,7 +665,7 @@ def _measure_on_test(
     measured = 0
     step = _HURRIED_ROWS if in_a_hurry else len(test_rows)
     while measured < len(test_rows) and (measured == 0 or time.monotonic() < give_up):
-        X, _ = model.feature_matrix(data.take(test_rows[measured : measured + step]))
+        X, _ = model.feature_matrix(data.take(test_rows[measured : measured + step]), refuse_unreadable=False)
         scored: list[tuple[DecisionState, NDArray[np.float64]]] = []
         for name, state in states.items():
             # a control often is the same expansion with another threshold

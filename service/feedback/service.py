@@ -26,6 +26,7 @@ from service.predictions.inputs import rows_of
 from service.schemas import Page
 from service.settings import Settings
 from solver.features import FeatureError, matrix_from_rows, table_from_rows
+from solver.reading import Reading
 
 OPERATION = "addFeedback"
 ALL_FIELDS = [{"name": name, "kind": "text"} for name in FIELDS]
@@ -166,7 +167,8 @@ def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> Sequence[Mappin
         if model.width is not None:
             matrix_from_rows(items, model.first_index, model.width)
         else:
-            table_from_rows(items, model.columns)
+            readings = {name: Reading.from_json(reading) for name, reading in model.readings.items()}
+            table_from_rows(items, model.columns, readings)
     except RowsDoNotFit as error:
         raise FeedbackDoesNotFit(error.detail, errors=error.errors) from None
     except FeatureError as error:

@@ -22,8 +22,9 @@ from service.ingest.labels import composed, fault
 from service.ingest.matrix import FORMAT
 from service.ingest.options import Kind
 from service.ingest.statistics import number_text
-from service.ingest.table import IDENTIFIERS_KEY, KINDS_KEY
+from service.ingest.table import IDENTIFIERS_KEY, KINDS_KEY, READINGS_KEY
 from solver.features import Column, MatrixData, Table
+from solver.reading import Reading
 
 Layout = Literal["table", "matrix"]
 
@@ -74,10 +75,13 @@ def read_blocks(path: Path, layout: Layout, columns: Collection[str], rows: int)
             yield MatrixData(whole.X[start : start + rows], whole.first_index)
         return
     with pq.ParquetFile(path, memory_map=True) as file:
+        readings = _readings(file)
         names = [name for name in file.schema_arrow.names if name in columns]
         # By name again, because asking Parquet for a column "a" also gives one that is called "a.b".
         for batch in file.iter_batches(batch_size=rows, columns=names):
-            yield Table({name: _column(name, pa.chunked_array([batch.column(name)])) for name in names})
+            yield Table(
+                {name: _column(name, pa.chunked_array([batch.column(name)]), readings.get(name)) for name in names}
+            )
 
 
 def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:
@@ -132,17 +136,24 @@ def read_identifiers(path: Path, layout: Layout) -> dict[str, str]:
     return identifiers
 
 
+def _readings(file: pq.ParquetFile) -> dict[str, Reading]:
+    """Return how the values of each column are written; nothing for what was stored before that was known."""
+    stored = json.loads((file.metadata.metadata or {}).get(READINGS_KEY.encode(), b"{}"))
+    return {name: Reading.from_json(reading) for name, reading in stored.items()}
+
+
 def _read_table(path: Path) -> Table:
     columns = {}
     with pq.ParquetFile(path, memory_map=True) as file:
         # One column at a time, so that Arrow's copy of only one is there besides the result.
+        readings = _readings(file)
         for name in file.schema_arrow.names:
-            columns[name] = _column(name, _read_column(file, name))
+            columns[name] = _column(name, _read_column(file, name), readings.get(name))
     return Table(columns)
 
 
-def _column(name: str, values: pa.ChunkedArray) -> Column:
-    return Column(name, "number" if pa.types.is_floating(values.type) else "text", _to_numpy(values))
+def _column(name: str, values: pa.ChunkedArray, reading: Reading | None) -> Column:
+    return Column(name, "number" if pa.types.is_floating(values.type) else "text", _to_numpy(values), reading)
 
 
 def _read_column(file: pq.ParquetFile, name: str) -> pa.ChunkedArray:

@@ -23,6 +23,7 @@ from service.ingest.options import DelimitedOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines, with_last_line_ended
 from service.ingest.table import check_columns, forced_kinds, store_table, stored_as
+from solver.reading import Reading
 
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
@@ -80,6 +81,7 @@ class _Reader:
             self._warnings,
             self._forced,
             self._indexes,
+            Reading(missing=self._options.missing, trim=self._options.trim, decimal=self._options.decimal),
         )
 
     # -- bytes and records --------------------------------------------------------------------------------------------

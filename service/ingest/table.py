@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import Columnar
 from service.ingest.statistics import ColumnStatistics, RowComparison, number_text
+from solver.reading import Reading
 
 Storage = Literal["number", "text"]
 """How the values of a column are kept: all kinds but numbers are texts."""
@@ -26,6 +28,9 @@ KINDS_KEY = "prefsvm.kinds"
 """Metadata of the Parquet file: kinds that are known, not guessed, as a JSON object."""
 IDENTIFIERS_KEY = "prefsvm.identifiers"
 """The same: columns that number or name the rows, each with what shows it, as a JSON object."""
+READINGS_KEY = "prefsvm.readings"
+"""Metadata of the Parquet file: how the values of each column are written (`Reading`), as a JSON object."""
+AS_TYPED = Reading()
 Batches = Callable[[], Iterator[list[pa.Array]]]
 Convert = Callable[[int, pa.Array, int], pa.Array | None]
 
@@ -69,6 +74,7 @@ def store_table(
     warnings: list[str],
     kinds: Mapping[int, Kind],
     indexes: Mapping[int, IndexKind] | None = None,
+    reading: Reading = AS_TYPED,
 ) -> Columnar:
     """Write a table of which only reading shows what its columns are.
 
@@ -93,10 +99,12 @@ def store_table(
         Kinds that are known, by position. The others are guessed.
     indexes : mapping of int to {"pandas", "unnamed"}, optional
         Columns that are or seem to be an index, by position, see `service.ingest.identifiers`.
+    reading : Reading, optional
+        How the options of the upload say that values are written.
     """
     lowered: set[int] = set()
     while True:
-        writer = _TableWriter(output, names, kinds, indexes or {})
+        writer = _TableWriter(output, names, kinds, indexes or {}, reading)
         rows = 0
         valid = True
         for batch in batches():
@@ -110,7 +118,7 @@ def store_table(
                         storage[position] = "text"
                         valid = valid and rows == 0
                 if column is None and valid:
-                    column = to_text(position, array, rows)
+                    column = composed_texts(to_text(position, array, rows))
                     if position in lowered:
                         column = pc.ascii_lower(column)
                 columns.append(column)
@@ -150,6 +158,13 @@ def store_arrays(
     return store_table(output, names, storage, batches, to_number, to_text, limits, warnings, kinds)
 
 
+def composed_texts(texts: pa.StringArray) -> pa.StringArray:
+    """Return texts in the form in which they are compared (NFC): é is one character, however it was written."""
+    if pc.all(pc.string_is_ascii(texts)).as_py() is not False:  # nearly all are
+        return texts
+    return pc.utf8_normalize(texts, form="NFC")
+
+
 def forced_numbers(name: str, texts: pa.StringArray, first_row: int) -> pa.DoubleArray:
     """Return the numbers of a column of which the caller has said that it holds some.
 
@@ -175,9 +190,16 @@ class _TableWriter:
     """The Parquet file and the profile of one pass."""
 
     def __init__(
-        self, path: Path, names: list[str], kinds: Mapping[int, Kind], indexes: Mapping[int, IndexKind]
+        self,
+        path: Path,
+        names: list[str],
+        kinds: Mapping[int, Kind],
+        indexes: Mapping[int, IndexKind],
+        reading: Reading,
     ) -> None:
         self._path = path
+        self._reading = reading
+        self._storage: list[Storage] = []
         self._kinds = kinds
         self._file: pq.ParquetWriter | None = None
         self._columns = [ColumnStatistics(name, indexes.get(position)) for position, name in enumerate(names)]
@@ -185,6 +207,7 @@ class _TableWriter:
 
     def write(self, storage: list[Storage], columns: list[pa.Array]) -> None:
         """Append a batch as one row group."""
+        self._storage = storage
         for column, array in zip(self._columns, columns, strict=True):
             column.add(array)
         self._comparison.add(columns)
@@ -212,10 +235,18 @@ class _TableWriter:
         """Finish the file; `warnings` gets what is odd about the columns."""
         assert self._file is not None  # noqa: S101 (there are rows)
         known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
+        readings = {
+            column.name: dataclasses.replace(self._reading, kind=kept).to_json()
+            for column, kept in zip(self._columns, self._storage, strict=True)
+        }
         profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
         identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}
         self._file.add_key_value_metadata(
-            {KINDS_KEY: json.dumps(known), IDENTIFIERS_KEY: json.dumps(identifiers)},
+            {
+                KINDS_KEY: json.dumps(known),
+                IDENTIFIERS_KEY: json.dumps(identifiers),
+                READINGS_KEY: json.dumps(readings),
+            }
         )
         self._file.close()
         warnings += [

@@ -77,6 +77,8 @@ class ModelShape:
     width: int | None
     """Columns of the matrix; None for a model of a table."""
     first_index: int
+    readings: dict[str, Any]
+    """How the values of columns are written, as the manifest has it."""
 
 
 class UsageKey(NamedTuple):
@@ -220,6 +222,7 @@ class ModelRepository:
             labels=(str(classes["negative"]), str(classes["positive"])),
             width=of_decision["n_features"] if is_matrix else None,
             first_index=of_features["first_index"] if is_matrix else 0,
+            readings=of_features.get("readings", {}),
         )
 
     def lock(self, model_id: str, *, for_delete: bool = False) -> bool:

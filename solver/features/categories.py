@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final, Self
 
@@ -13,16 +15,22 @@ from numpy.typing import NDArray
 from solver.features.columns import FeatureCounts
 from solver.features.errors import StateError
 from solver.features.strings import pack_strings, unpack_strings
+from solver.reading import LARGEST_EXACT, number_text
 
 _NO_LEVEL: Final = -1
 _BOOLEAN: Final = ("true", "false")
+_TRUE: Final = ("true", "yes", "y", "t", "1")
+_FALSE: Final = ("false", "no", "n", "f", "0")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
 
 
 class CategoryColumns:
     """The fitted category columns, and how to apply them.
 
     An unseen category sets no level. A level ``TRUE`` is also met by ``true`` and ``True`` (and so for false): JSON and
-    CSV files write booleans differently.
+    CSV files write booleans differently. Where a column has no other levels than one for yes and one for no, in
+    whatever spelling, each is met by all spellings: ``true``, ``1``, ``yes``. Where all levels are numbers, each is met
+    by whatever is the same number: ``1.0`` for ``1``.
 
     Parameters
     ----------
@@ -39,6 +47,8 @@ class CategoryColumns:
     ----------
     width : int
         Number of features.
+    unclear : dict of str to frozenset of str
+        By column, the numbers in their shortest form that are several of its levels, such as ``1`` and ``1.0``.
     """
 
     def __init__(
@@ -50,13 +60,16 @@ class CategoryColumns:
     ) -> None:
         self.names, self._levels, self._missing_level, self._fill = names, levels, missing_level, fill
         self._index: list[dict[str | None, int]] = []
+        self._numbers: list[dict[float, int]] = []
+        self.unclear: dict[str, frozenset[str]] = {}
         self.width = 0
-        for own, has_missing, filled in zip(levels, missing_level.tolist(), fill.tolist(), strict=True):
+        for name, own, has_missing, filled in zip(names, levels, missing_level.tolist(), fill.tolist(), strict=True):
             index: dict[str | None, int] = {level: self.width + i for i, level in enumerate(own)}
-            for level in own:
-                if level.lower() in _BOOLEAN:
-                    for spelling in (level.lower(), level.upper(), level.title()):
-                        index.setdefault(spelling, index[level])
+            spellings = Spellings(own)
+            index |= {spelling: index[level] for spelling, level in spellings.others.items()}
+            if spellings.unclear:
+                self.unclear[name] = spellings.unclear
+            self._numbers.append({number: index[level] for number, level in spellings.by_number.items()})
             if has_missing:
                 index[None] = self.width + len(own)
             elif filled != _NO_LEVEL:
@@ -110,8 +123,11 @@ class CategoryColumns:
     def codes(self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts) -> list[NDArray[np.int64]]:
         """Per column: which feature each row sets, -1 for none; unseen categories are counted."""
         codes = []
-        for name, index, values in zip(self.names, self._index, columns, strict=True):
+        for name, index, by_number, values in zip(self.names, self._index, self._numbers, columns, strict=True):
             column = np.fromiter(map(index.get, values, repeat(_NO_LEVEL)), np.int64, len(values))
+            if by_number and (column == _NO_LEVEL).any():
+                for row in np.flatnonzero(column == _NO_LEVEL).tolist():
+                    column[row] = by_number.get(_as_number(values[row]), _NO_LEVEL)
             unseen = int(np.count_nonzero(column == _NO_LEVEL))
             if unseen:
                 counts.unseen[name] = unseen
@@ -162,3 +178,70 @@ class CategoryColumns:
             if len(set(levels[-1])) != count:
                 raise StateError("table features: a level is listed twice")
         return cls(names, levels, missing_level, fill)
+
+
+class Spellings:
+    """Which texts mean one of the levels of a column beside the levels themselves; see `CategoryColumns`.
+
+    Parameters
+    ----------
+    levels : list of str
+        Different ones.
+
+    Attributes
+    ----------
+    others : dict of str to str
+        Texts that are no level, and what they mean.
+    by_number : dict of float to str
+        If all levels are numbers, those that no other level equals.
+    unclear : frozenset of str
+        Numbers in their shortest form that are several levels.
+    """
+
+    def __init__(self, levels: Sequence[str]) -> None:
+        self.others: dict[str, str] = {}
+        for level in levels:
+            if level.lower() in _BOOLEAN:
+                self._add(level.lower(), level)
+        for spellings, level in _booleans(levels):
+            for spelling in spellings:
+                self._add(spelling, level)
+        self.by_number, self.unclear = _levels_by_number(levels)
+        for number, level in self.by_number.items():
+            self.others.setdefault(number_text(number), level)
+        for level in levels:
+            self.others.pop(level, None)
+
+    def _add(self, word: str, level: str) -> None:
+        for spelling in (word, word.upper(), word.title()):
+            self.others.setdefault(spelling, level)
+
+    def level_of(self, text: str) -> str:
+        """Return the level that a text means; the text itself if it is one, or means none."""
+        return self.others.get(text) or self.by_number.get(_as_number(text), text)
+
+
+def _booleans(levels: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """All words for the levels of a column that has just one for yes and one for no; nothing for others."""
+    if len(levels) != 2:
+        return
+    for true, false in (levels, levels[::-1]):
+        if (true.lower(), false.lower()) in zip(_TRUE, _FALSE, strict=True):
+            yield _TRUE, true
+            yield _FALSE, false
+
+
+def _levels_by_number(levels: Sequence[str]) -> tuple[dict[float, str], frozenset[str]]:
+    """Levels by the number that each is, and numbers that several are; nothing unless all levels are numbers."""
+    found: dict[float, list[str]] = {}
+    for level in levels:
+        number = _as_number(level)
+        if math.isnan(number) or abs(number) >= LARGEST_EXACT:  # identifiers, of which digits would be lost
+            return {}, frozenset()
+        found.setdefault(number, []).append(level)
+    clear = {number: same[0] for number, same in found.items() if len(same) == 1}
+    return clear, frozenset(number_text(number) for number, same in found.items() if len(same) > 1)
+
+
+def _as_number(text: str | None) -> float:
+    return float(text) + 0.0 if text is not None and _NUMBER(text) else math.nan

@@ -8,6 +8,8 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.reading import AS_IS, Reading
+
 ColumnKind = Literal["number", "text"]
 """How the values of a raw column are held."""
 FeatureKind = Literal["number", "category", "date", "text"]
@@ -29,11 +31,23 @@ class Column:
     values : ndarray, shape (rows,)
         Numbers: float64, NaN where missing (an infinite value counts as missing too).
         Texts: objects, each a str or None where missing.
+    reading : Reading, optional
+        How the values were written that became these; None for values that no upload has read.
     """
 
     name: str
     kind: ColumnKind
     values: NDArray[Any]
+    reading: Reading | None = None
+
+    def replaced(self, values: NDArray[Any]) -> Column:
+        """The same column with other values."""
+        return Column(self.name, self.kind, values, self.reading)
+
+    @property
+    def known_reading(self) -> Reading:
+        """How its values are written."""
+        return self.reading or AS_IS[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ class Table:
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Those rows, in that order, as a table of its own."""
-        return Table({c.name: Column(c.name, c.kind, c.values[rows]) for c in self.columns.values()})
+        return Table({c.name: c.replaced(c.values[rows]) for c in self.columns.values()})
 
 
 @dataclass(slots=True)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.features.columns import LARGEST_SCORE, FeatureCounts
-from solver.features.errors import FeatureError, StateError
+from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.strings import pack_strings, unpack_strings
+from solver.reading import MAX_CHARACTERS
 
 ISO: Final = "ISO 8601"
 FORMATS: Final = (
@@ -43,6 +44,8 @@ FORMATS: Final = (
 """How dates may be written; a model file holds the position in this list, so new ones go to its end."""
 SHORT_YEARS: Final = "the last two digits are then the year, 1969 to 1999 or 2000 to 2068"
 """What `strptime` makes of ``%y``, as POSIX says."""
+
+MOST_UNREADABLE: Final = 100
 
 _LIKE_A_DATE: Final = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
 _LIKE_ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -144,6 +147,8 @@ class DateColumns:
         Number of features.
     feature_names : list of str
         Such as ``ordered day``, ``ordered hour (sine)``.
+    unreadable : dict of str to list of str
+        Texts that `fit` met, which are no dates and counted as missing, by column; at most a hundred each.
     """
 
     def __init__(
@@ -157,6 +162,7 @@ class DateColumns:
     ) -> None:
         self.names = names
         self._formats, self._mean, self._scale, self._parts, self._indicator = formats, mean, scale, parts, indicator
+        self.unreadable: dict[str, list[str]] = {}
         self.feature_names: list[str] = []
         for name, own_parts, has_indicator in zip(names, parts.tolist(), indicator.tolist(), strict=True):
             self.feature_names += [f"{name} day"] if own_parts & _DAYS else []
@@ -178,10 +184,17 @@ class DateColumns:
         warnings : list of str
         """
         fitted: list[tuple[str, int, float, float, int, int]] = []
+        unreadable: dict[str, list[str]] = {}
         for name, (values, date_format) in columns.items():
-            parsed, unreadable = _parse(values, date_format)
-            if unreadable:
-                warnings.append(f"column {name!r}: {unreadable} row(s) hold no date that can be read; they are missing")
+            parsed, places = _parse(values, date_format)
+            if places:
+                warnings.append(
+                    f"column {name!r}: {len(places)} row(s) hold no date that can be read; they are missing"
+                )
+                found = sorted(
+                    {text for row in places if (text := values[row]) is not None and len(text) <= MAX_CHARACTERS}
+                )
+                unreadable[name] = found[:MOST_UNREADABLE]
             if _is_short(date_format):
                 warnings.append(f"column {name!r} has dates whose years have two digits; {SHORT_YEARS}")
             days = parsed[0]
@@ -199,7 +212,7 @@ class DateColumns:
                 warnings.append(f"column {name!r} is left out: it has the same date, or none, in all training rows")
                 continue
             fitted.append((name, FORMATS.index(date_format), mean, scale or 1.0, parts, has_indicator))
-        return cls(
+        made = cls(
             [row[0] for row in fitted],
             np.array([row[1] for row in fitted], dtype=np.uint8),
             np.array([row[2] for row in fitted], dtype=np.float64),
@@ -207,14 +220,30 @@ class DateColumns:
             np.array([row[4] for row in fitted], dtype=np.uint8),
             np.array([row[5] for row in fitted], dtype=np.uint8),
         )
+        made.unreadable = unreadable
+        return made
 
     def transform(
-        self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts, out: NDArray[np.float64]
+        self,
+        columns: Sequence[Sequence[str | None]],
+        counts: FeatureCounts,
+        out: NDArray[np.float64],
+        refuse_unreadable: bool = True,
     ) -> None:
-        """Fill `out`, shape (rows, width), from the dates of each column in the order of `names`."""
+        """Fill `out`, shape (rows, width), from the dates of each column in the order of `names`.
+
+        Raises
+        ------
+        BadValue
+            For the first text that is no date, unless it shall count as missing.
+        """
         at = 0
         for j, (name, values) in enumerate(zip(self.names, columns, strict=True)):
-            parsed, unreadable = _parse(values, FORMATS[self._formats[j]])
+            date_format = FORMATS[self._formats[j]]
+            parsed, places = _parse(values, date_format)
+            unreadable = len(places)
+            if unreadable and refuse_unreadable:
+                raise BadValue(places[0], name, f"a date such as {example_of(date_format)}, or null")
             if unreadable:
                 counts.unreadable[name] = unreadable
             absent = ~np.isfinite(parsed[0])
@@ -287,12 +316,18 @@ def checked_format(name: str, values: Sequence[str]) -> str:
     return chosen[0]
 
 
-def _parse(values: Sequence[str | None], date_format: str) -> tuple[NDArray[np.float64], int]:
-    """Days since 1970, weekday, month and hour by row, shape (4, rows), NaN without a date; and how many are none."""
+def example_of(date_format: str) -> str:
+    """A moment as this format writes it."""
+    moment = datetime(2026, 11, 28, 9, 30, tzinfo=UTC)
+    return "2026-11-28 or 2026-11-28T09:30:00Z" if date_format == ISO else moment.strftime(date_format)
+
+
+def _parse(values: Sequence[str | None], date_format: str) -> tuple[NDArray[np.float64], list[int]]:
+    """Days since 1970, weekday, month and hour by row, shape (4, rows), NaN without a date; and rows that hold none."""
     read, read_iso = _reader(date_format), _reader(ISO)
     nothing = (math.nan,) * 4
     known: dict[str, tuple[float, float, float, float]] = {}
-    unreadable = 0
+    unreadable: list[int] = []
     parsed = np.empty((4, len(values)))
     for i, value in enumerate(values):
         found = nothing
@@ -301,7 +336,8 @@ def _parse(values: Sequence[str | None], date_format: str) -> tuple[NDArray[np.f
                 moment = read(value) or read_iso(value)  # which can be taken for nothing else
                 known[value] = nothing if moment is None else _parts_of(moment)
             found = known[value]
-            unreadable += found is nothing
+            if found is nothing:
+                unreadable.append(i)
         parsed[:, i] = found
     return parsed, unreadable
 

