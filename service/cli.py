@@ -6,15 +6,16 @@ Imports are inside the commands: ``prefsvm --help`` must not wait for what it do
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli_administration import keys_app, projects_app, webhooks_app
 from service.cli_improving import feedback_app, retrain
+from service.cli_models import jobs, models, print_outcome
+from service.cli_names import full_id
 from service.cli_resources import (
     aliases_app,
     curve,
@@ -35,7 +36,6 @@ from service.cli_support import (
     WithShow,
     by_suffix,
     fail,
-    model_path,
     open_client,
     open_csv,
     print_table,
@@ -45,7 +45,9 @@ from service.cli_support import (
 )
 from service.cli_uploads import send_file, uploads_app
 from service.cli_watching import batches_app, metrics, status
-from service.cli_words import called_positive, objective_words, status_words
+
+if TYPE_CHECKING:
+    from service.client import Client
 
 app = typer.Typer(
     help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target.",
@@ -195,7 +197,7 @@ def _distinct(column: dict[str, Any]) -> str:
 
 @app.command()
 def train(
-    dataset: Annotated[str, typer.Argument(help="Id of a data set (ds_…).")],
+    dataset: Annotated[str, typer.Argument(help="A file, which is uploaded unless it is there; or a data set (ds_…).")],
     target: Annotated[str, typer.Option(help="Column with the labels.")],
     objective: Annotated[
         str,
@@ -255,7 +257,7 @@ def train(
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Train a model and print the id of the job, and with --wait what came out."""
+    """Train a model on a file or data set and print the id of the job, and with --wait what came out."""
     from service.client import parse_objective, parse_params
 
     labels = {
@@ -264,7 +266,6 @@ def train(
     }
     try:
         body: dict[str, Any] = {
-            "dataset": dataset,
             "target": target,
             "objective": parse_objective(objective, confidence),
             "algorithm": algorithm,
@@ -287,6 +288,7 @@ def train(
     optional = {"positive": positive, "test_fraction": test_fraction, "alias": alias, "max_seconds": max_seconds}
     body |= {name: value for name, value in optional.items() if value is not None}
     with open_client(url) as client:
+        body["dataset"] = _dataset_of(client, dataset)
         job = client.post("/train?dry_run=true" if dry_run else "/train", body)
         for warning in job["warnings"]:
             print(f"note: {warning}", file=sys.stderr)
@@ -298,73 +300,28 @@ def train(
         print(job["id"])
         if not wait:
             return
-        job = wait_for(client, job)
-        if job["status"] != "succeeded":
-            reason = f": {job['error']['message']}" if job["error"] else ""
-            fail(f"the job ended as {job['status']}{reason}")
-        print(job["model_id"])
-        _print_model(client.get(f"/models/{job['model_id']}"))
+        print_outcome(client, wait_for(client, job))
 
 
-@app.command(cls=WithShow)
-def jobs(
-    job: Annotated[str | None, typer.Argument(help="Id of one job; without it, the newest jobs.")] = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel that job.")] = False,
-    keep_best: Annotated[bool, typer.Option("--keep-best", help="With --cancel: keep the best model so far.")] = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """List the newest jobs, or show or cancel one."""
-    with open_client(url) as client:
-        if job is None:
-            if cancel:
-                raise typer.BadParameter("--cancel needs the id of a job")
-            found = client.get("/jobs")["items"]
-        elif cancel:
-            found = [client.post(f"/jobs/{job}/cancel", {"keep_best": keep_best})]
-        else:
-            found = [client.get(f"/jobs/{job}")]
-    rows = [
-        (j["id"], j["status"], f"{j['progress']:.0%}", j["phase"] or "", j["created_at"][:19], j["model_id"] or "")
-        for j in found
-    ]
-    print_table("", ("job", "status", "done", "phase", "created", "model"), rows)
-    for each in found:
-        if each["error"] and job:
-            print(f"{each['error']['code']}: {each['error']['message']}")
+def _dataset_of(client: Client, named: str) -> str:
+    """Return the id of a data set; a file is uploaded, unless the service has the same one."""
+    from service.client_uploads import sha256_of
 
-
-@app.command(cls=WithShow)
-def models(
-    model: Annotated[
-        str | None, typer.Argument(help="Id (mdl_…) or alias of one model; without it, the newest models.")
-    ] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete that model; no alias may point at it.")] = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """List the newest models, or show or delete one."""
-    with open_client(url) as client:
-        if delete:
-            if model is None:
-                raise typer.BadParameter("--delete needs the id of a model")
-            client.delete(model_path(model))
-            print(f"{model} is deleted")
-            return
-        if model is not None:
-            _print_model(client.get(model_path(model)))
-            return
-        found = client.get("/models")["items"]
-    rows = [
-        (
-            m["id"],
-            m["algorithm"],
-            objective_words(m["objective"]),
-            status_words(m["objective"], m["status"]),
-            m["created_at"][:19],
-            ", ".join(m["aliases"]),
-        )
-        for m in found
-    ]
-    print_table("", ("model", "algorithm", "objective", "status", "created", "aliases"), rows)
+    file = Path(named)
+    if not file.is_file():
+        if file.suffix or "/" in named:
+            fail(f"there is no file {named}")
+        return full_id(client, "/datasets", named)
+    digest = sha256_of(file)
+    same = next((each for each in client.items("/datasets") if each["sha256"] == digest), None)
+    if same is not None:
+        print(f"note: {file} is there as {same['id']}", file=sys.stderr)
+        return str(same["id"])
+    made = send_file(client, file, None, None, {})
+    print(f"note: {file} is {made['id']}, {made['rows']:,} rows", file=sys.stderr)
+    for warning in made["warnings"]:
+        print(f"note: {warning}", file=sys.stderr)
+    return str(made["id"])
 
 
 @app.command()
@@ -388,7 +345,7 @@ def predict(
 
     if file.suffix.lower() == ".eml":
         with open_client(url) as client:
-            answer = client.predict_mail(model, file.read_bytes())
+            answer = client.predict_mail(full_id(client, "/models", model), file.read_bytes())
         decided = answer["predictions"][0]
         with nullcontext(sys.stdout) if out is None else published(out) as sink:
             print(*(value for value in decided.values() if value is not None), file=sink)
@@ -401,7 +358,7 @@ def predict(
         open_csv(client, model, file, delimiter, missing, decimal) as rows,
         nullcontext(sys.stdout) if out is None else published(out) as sink,
     ):
-        warnings = predict_csv(client, model, rows, sink)
+        warnings = predict_csv(client, full_id(client, "/models", model), rows, sink)
     for warning in warnings:
         print(f"note: {warning}", file=sys.stderr)
 
@@ -431,7 +388,8 @@ def batch(
         forms = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl"}
         form = by_suffix(out, forms, "csv", "; or say --format")
     with open_client(url) as client:
-        made = client.post("/batches", {"model": model, "dataset": dataset, "format": form})
+        named = {"model": full_id(client, "/models", model), "dataset": full_id(client, "/datasets", dataset)}
+        made = client.post("/batches", {**named, "format": form})
         if out is None:
             print(made["id"])
             return
@@ -448,6 +406,8 @@ def batch(
 # --- in files of their own -------------------------------------------------------------------------------------------
 
 
+app.command("jobs", cls=WithShow)(jobs)
+app.command("models", cls=WithShow)(models)
 app.command("retry")(retry)
 app.command("retrain")(retrain)
 app.command("follow")(follow)
@@ -466,67 +426,6 @@ app.add_typer(feedback_app, name="feedback", no_args_is_help=True)
 app.add_typer(webhooks_app, name="webhooks", no_args_is_help=True)
 app.add_typer(keys_app, name="keys", no_args_is_help=True)
 app.add_typer(projects_app, name="projects", no_args_is_help=True)
-
-
-# --- helpers ---------------------------------------------------------------------------------------------------------
-
-
-def _print_model(model: dict[str, Any]) -> None:
-    report, applied = model["report"], model["operating_point"]
-    # What decides now; the report always shows what the training chose.
-    point = applied or report
-    said = objective_words(point["objective"])
-    outcome = status_words(point["objective"], point["status"], (point["calibration"] or {}).get("n"))
-    print(": ".join(filter(None, (f"{report['algorithm']}, objective {said}", outcome))))
-    if point["status_reason"]:
-        print(point["status_reason"])
-    print(f"threshold {point['threshold']:.6g} on the score for {report['classes']['positive']!r}")
-    if applied:
-        trained = objective_words(report["objective"])
-        print(f"applied {applied['created_at'][:19]}; trained for {trained}, threshold {report['threshold']:.6g}")
-
-    def interval(estimate: dict[str, float] | None) -> str:
-        if estimate is None:
-            return "undefined"
-        return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
-
-    measured = [
-        ("calibration", point["calibration"]),
-        # Nothing is known of the test rows at a threshold that was applied later.
-        ("test, as trained" if applied else "test", report["test"]),
-    ]
-    known = [(name, measures) for name, measures in measured if measures is not None]
-    shown = {"precision": "precision", "recall": "recall", "f1": "F1"}
-    if any(measures.get("cost") is not None for _, measures in known):
-        shown["cost"] = "cost of a row"
-    rows = [
-        (name, measures["n"], called_positive(measures), *(interval(measures.get(each)) for each in shown))
-        for name, measures in known
-    ]
-    print_table("", ("rows", "n", "called positive", *shown.values()), rows)
-    for note in (*_comparison_notes(report), *report["warnings"]):
-        print(f"note: {note}")
-
-
-def _comparison_notes(report: dict[str, Any]) -> Iterator[str]:
-    """Say when the guard (parameter `mode`) returned the model without the unlabelled rows."""
-    comparison = report.get("comparison") or {}
-    if comparison.get("returned") != "no_unlabelled":
-        return
-    gain = comparison["gain"]
-    match report["objective"].get("kind"):
-        case "f1":
-            measure = "F1"
-        case "f_beta":
-            measure = "F-beta"
-        case "cost":
-            measure, gain = "cost of a row", -gain
-        case _:
-            measure = "F1 less what is missing to the target"
-    yield (
-        f"the unlabelled rows did not help enough ({measure} {gain:+.3g}, standard error "
-        f"{comparison['standard_error']:.3g}): this is the same method without them (--param mode=method keeps it)"
-    )
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 import typer
 
+from service.cli_models import print_outcome
+from service.cli_names import path_of
 from service.cli_support import (
     DEFAULT_URL,
     Decimal,
@@ -67,7 +69,7 @@ def feedback_show(
 ) -> None:
     """Show what was sent at one time."""
     with open_client(url) as client:
-        _print_feedback([client.get(f"/feedback/{quote(feedback, safe='')}")])
+        _print_feedback([client.get(path_of(client, "/feedback", feedback))])
 
 
 def _print_feedback(found: list[dict[str, Any]]) -> None:
@@ -85,7 +87,7 @@ def feedback_delete(
 ) -> None:
     """Delete feedback: later trainings do without it."""
     with open_client(url) as client:
-        client.delete(f"/feedback/{quote(feedback, safe='')}")
+        client.delete(path_of(client, "/feedback", feedback))
     print(f"{feedback} is deleted")
 
 
@@ -100,16 +102,7 @@ def retrain(
         print(job["id"])
         if not wait:
             return
-        job = wait_for(client, job)
-        if job["status"] != "succeeded":
-            fail(f"the job ended as {job['status']}" + (f": {job['error']['message']}" if job["error"] else ""))
-        report = client.get(f"/models/{job['model_id']}")["report"]
-    print(job["model_id"])
-    told = report["feedback"]
-    if told is not None:
-        print(f"feedback: {told['rows']} rows sent, {told['added']} added, {told['relabelled']} relabelled")
-    for warning in report["warnings"]:
-        print(f"note: {warning}", file=sys.stderr)
+        print_outcome(client, wait_for(client, job))
 
 
 def alias_shadow(

@@ -11,12 +11,12 @@ from urllib.parse import quote
 import typer
 
 from service.cli_improving import alias_shadow
+from service.cli_names import full_id, model_path, path_of
 from service.cli_support import (
     DEFAULT_URL,
     Url,
     by_suffix,
     download,
-    model_path,
     open_client,
     print_table,
     short_time,
@@ -64,7 +64,7 @@ def datasets_list(url: Url = DEFAULT_URL) -> None:
 def datasets_show(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
     """Show what each column of a data set is, and what was noticed."""
     with open_client(url) as client:
-        _print_dataset(client.get(f"/datasets/{quote(dataset, safe='')}"))
+        _print_dataset(client.get(path_of(client, "/datasets", dataset)))
 
 
 @datasets_app.command("correct")
@@ -76,14 +76,14 @@ def datasets_correct(
     """Say what columns are, where the guess was wrong; possible until a job has used the data set."""
     columns = dict(_pair(each) for each in kind)
     with open_client(url) as client:
-        _print_dataset(client.patch(f"/datasets/{quote(dataset, safe='')}", {"columns": columns}))
+        _print_dataset(client.patch(path_of(client, "/datasets", dataset), {"columns": columns}))
 
 
 @datasets_app.command("delete")
 def datasets_delete(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
     """Delete a data set; its jobs and models stay."""
     with open_client(url) as client:
-        client.delete(f"/datasets/{quote(dataset, safe='')}")
+        client.delete(path_of(client, "/datasets", dataset))
     print(f"{dataset} is deleted")
 
 
@@ -118,13 +118,13 @@ def _shown(value: object) -> object:
 def retry(job: JobId, url: Url = DEFAULT_URL) -> None:
     """Queue a job that has ended once more, as a new job, and print its id."""
     with open_client(url) as client:
-        print(client.post(f"/jobs/{quote(job, safe='')}/retry")["id"])
+        print(client.post(f"{path_of(client, '/jobs', job)}/retry")["id"])
 
 
 def follow(job: JobId, url: Url = DEFAULT_URL) -> None:
     """Print the events of a job as they come, until it ends."""
     with open_client(url) as client:
-        for event in client.events(f"/jobs/{quote(job, safe='')}/events"):
+        for event in client.events(f"{path_of(client, '/jobs', job)}/events"):
             told = " ".join(f"{name}={short_value(value)}" for name, value in event["data"].items())
             when = event["created_at"][:23].rstrip("Z")  # to the millisecond: small jobs are quick
             print(f"{when:<23}  {event['kind']:<10} {told}".rstrip(), flush=True)
@@ -155,7 +155,7 @@ def threshold(
         if apply or confidence is not None:
             raise typer.BadParameter("--apply and --confidence need an --objective")
         with open_client(url) as client:
-            applied = list(client.items(f"{model_path(model)}/operating-points"))
+            applied = list(client.items(f"{model_path(client, model)}/operating-points"))
         points = [
             (
                 short_time(p["created_at"]),
@@ -172,7 +172,7 @@ def threshold(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:
-        point = client.post(f"{model_path(model)}/operating-points", {"objective": wanted, "apply": apply})
+        point = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
     measured = point["calibration"] or {}
     outcome = status_words(point["objective"], point["status"], measured.get("n"))
     said = ": ".join(filter(None, (objective_words(point["objective"]), outcome)))
@@ -198,7 +198,7 @@ def curve(
     forms = {".svg": "image/svg+xml", ".png": "image/png", ".json": "application/json"}
     form = by_suffix(out, forms, "application/json")
     with open_client(url) as client:
-        download(client, f"{model_path(model)}/curves/{kind}", out, form)
+        download(client, f"{model_path(client, model)}/curves/{kind}", out, form)
 
 
 def drift(
@@ -208,7 +208,7 @@ def drift(
 ) -> None:
     """Show how the rows that a model met while predicting differ from those that it was trained on."""
     with open_client(url) as client:
-        found = client.get(f"{model_path(model)}/drift?days={days}")
+        found = client.get(f"{model_path(client, model)}/drift?days={days}")
     rows = [
         ("rows", found["rows"]),
         ("score outside those of the calibration", _percent(found["outside_range_share"])),
@@ -234,7 +234,7 @@ def _percent(share: float | None) -> str:
 def download_card(model: ModelName, out: Out = None, url: Url = DEFAULT_URL) -> None:
     """Take the model card, in Markdown."""
     with open_client(url) as client:
-        download(client, f"{model_path(model)}/card", out)
+        download(client, f"{model_path(client, model)}/card", out)
 
 
 def download_model(
@@ -245,7 +245,7 @@ def download_model(
 ) -> None:
     """Take a model away, with the threshold in use."""
     with open_client(url) as client:
-        download(client, f"{model_path(model)}/export?format={form}", out)
+        download(client, f"{model_path(client, model)}/export?format={form}", out)
 
 
 # --- aliases ---------------------------------------------------------------------------------------------------------
@@ -286,10 +286,10 @@ def aliases_set(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Point an alias at a model."""
-    body: dict[str, Any] = {"model": model}
-    if shadow is not None:
-        body["shadow"] = None if shadow == "none" else shadow
     with open_client(url) as client:
+        body: dict[str, Any] = {"model": full_id(client, "/models", model)}
+        if shadow is not None:
+            body["shadow"] = None if shadow == "none" else full_id(client, "/models", shadow)
         _print_aliases([client.put(f"/aliases/{quote(name, safe='')}", body)])
 
 

@@ -5,6 +5,7 @@ Imports are inside: ``prefsvm --help`` must not wait for what it does not need.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ Delimiter = Annotated[
 ]
 Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
 Decimal = Annotated[str, typer.Option(help="Decimal sign of the numbers, a point or a comma.", show_default="point")]
+ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key)_[0-9a-f]{32}")
+LONGEST_ID = len("job_") + 32
 QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 """How often somebody who waits for a job looks after it: at first, for how long, and then."""
 AWAY_SECONDS = 60.0
@@ -108,6 +111,7 @@ def open_csv(
     client: Client, model: str, file: Path, delimiter: str | None, missing: Sequence[str], decimal: str
 ) -> Iterator[CsvRows]:
     """Open a CSV file of rows for a model, named by its id or by an alias."""
+    from service.cli_names import model_path
     from service.client_csv import CsvRows, CsvStyle
 
     if delimiter is None and file.suffix.lower() in (".tsv", ".tab"):
@@ -118,7 +122,7 @@ def open_csv(
     if decimal not in (".", ","):
         raise typer.BadParameter("--decimal takes . or ,")
     with file.open(encoding="utf-8-sig", newline="") as source:
-        kinds = {column["name"]: column["kind"] for column in client.get(model_path(model))["columns"]}
+        kinds = {column["name"]: column["kind"] for column in client.get(model_path(client, model))["columns"]}
         yield CsvRows(source, CsvStyle(delimiter, missing, decimal), kinds)
 
 
@@ -143,15 +147,25 @@ def download(client: Client, path: str, out: Path | None, form: str = "*/*") -> 
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under a head."""
+    """Print rows under a head, no wider than the terminal; ids stay whole, other cells go on in the next line."""
+    import os
+
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*columns, title=title or None, title_justify="left", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(str, row))
-    # Ids must stay whole where the output goes into a file or a pipe.
-    Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200).print(table)
+    table = Table(box=None, pad_edge=False)
+    cells = [list(map(str, row)) for row in rows]
+    for position, name in enumerate(columns):
+        whole = any(ID.fullmatch(row[position]) for row in cells)
+        table.add_column(name, no_wrap=whole, overflow="fold", min_width=LONGEST_ID if whole else None)
+    for row in cells:
+        table.add_row(*row)
+    # One line a row where a program reads it.
+    shown = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = None if shown else max([200, *(sum(map(len, row)) + 2 * len(row) for row in cells)])
+    if title:
+        print(title)
+    Console(highlight=False, markup=False, width=width).print(table)
 
 
 @contextmanager
@@ -207,13 +221,6 @@ def _wait_for(client: Client, job: dict[str, Any], path: str) -> dict[str, Any]:
         done = 1.0 if job["status"] == "succeeded" else job["progress"]
         progress.update(bar, completed=done, description=job["status"])
     return job
-
-
-def model_path(name: str) -> str:
-    """Return the path of a model that is named by its id or by an alias."""
-    from urllib.parse import quote
-
-    return f"/models/{quote(name, safe='')}"
 
 
 def short_value(value: Any) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from service.cli_names import path_of
 from service.cli_support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, short_time
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def uploads_list(
 def uploads_show(upload: UploadId, url: Url = DEFAULT_URL) -> None:
     """Show how much of a file has arrived, and what became of it."""
     with open_client(url) as client:
-        _print_uploads([client.get(f"/uploads/{quote(upload, safe='')}")])
+        _print_uploads([client.get(path_of(client, "/uploads", upload))])
 
 
 def _print_uploads(found: list[dict[str, Any]]) -> None:
@@ -73,7 +73,7 @@ def uploads_delete(upload: UploadId, url: Url = DEFAULT_URL) -> None:
     from service.client_uploads import TUS
 
     with open_client(url) as client:
-        client.delete(f"/uploads/{quote(upload, safe='')}", headers=TUS)
+        client.delete(path_of(client, "/uploads", upload), headers=TUS)
     print(f"{upload} is deleted")
 
 

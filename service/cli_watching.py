@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from service.cli_names import path_of
 from service.cli_support import DEFAULT_URL, Url, download, fail, open_client, print_table, short_time
 
 BatchId = Annotated[str, typer.Argument(help="Id of the batch (job_…).")]
@@ -43,7 +43,7 @@ def batches_list(url: Url = DEFAULT_URL) -> None:
 def batches_show(batch: BatchId, url: Url = DEFAULT_URL) -> None:
     """Show how far a batch is, and what came out."""
     with open_client(url) as client:
-        found = client.get(_path(batch))
+        found = client.get(path_of(client, "/batches", batch))
     _print_batches([found])
     if found["error"]:
         print(f"{found['error']['code']}: {found['error']['message']}")
@@ -58,7 +58,7 @@ def batches_show(batch: BatchId, url: Url = DEFAULT_URL) -> None:
 def batches_cancel(batch: BatchId, url: Url = DEFAULT_URL) -> None:
     """Cancel a batch."""
     with open_client(url) as client:
-        _print_batches([client.post(f"{_path(batch)}/cancel")])
+        _print_batches([client.post(f"{path_of(client, '/batches', batch)}/cancel")])
 
 
 @batches_app.command("result")
@@ -69,11 +69,7 @@ def batches_result(
 ) -> None:
     """Take the file of a batch that has succeeded."""
     with open_client(url) as client:
-        download(client, f"{_path(batch)}/result", out)
-
-
-def _path(batch: str) -> str:
-    return f"/batches/{quote(batch, safe='')}"
+        download(client, f"{path_of(client, '/batches', batch)}/result", out)
 
 
 def _print_batches(found: list[dict[str, Any]]) -> None:

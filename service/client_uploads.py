@@ -98,6 +98,12 @@ def _fingerprint(content: IO[bytes], size: int) -> str:
     return digest.hexdigest()
 
 
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file, as the data set of it has it."""
+    with file.open("rb") as content:
+        return _sha256(content)
+
+
 def _sha256(content: IO[bytes]) -> str:
     content.seek(0)
     digest = hashlib.sha256()

@@ -350,3 +350,43 @@ def test_feedback_and_shadows(prefsvm, database, tmp_path):
     assert "deleted; train with" in prefsvm("retrain", "spam-filter", code=1)
     assert "is deleted" in prefsvm("feedback", "delete", sent)
     assert sent not in prefsvm("feedback", "list")
+
+
+def test_a_file_is_uploaded_by_train_and_not_twice(prefsvm, client, tmp_path):
+    file = tmp_path / "people.csv"
+    file.write_bytes(CSV)
+    asked = ("train", file, "--target", "job", "--objective", "f1", "--positive", "a", "--dry-run")
+    prefsvm(*asked, code=1)  # there is no such class; the file is there all the same
+    assert len(client.get("/datasets").json()["items"]) == 1
+    said = prefsvm(*asked, code=1)
+    made = client.get("/datasets").json()["items"]
+    assert len(made) == 1
+    assert f"is there as {made[0]['id']}" in said
+    assert "there is no file nothing.csv" in prefsvm("train", "nothing.csv", *asked[2:], code=1)
+
+
+def test_ids_are_shortened_as_with_git(prefsvm, client):
+    first, second = upload(client)["id"], upload(client, b"x,y\n1,2\n3,4\n", "second.csv")["id"]
+    alike = next(n for n in range(len(first)) if first[n] != second[n])
+    assert second in prefsvm("datasets", "show", second[: alike + 1])
+    assert second in prefsvm("datasets", "show", "@last")
+    said = prefsvm("datasets", "show", first[:alike], code=1)
+    assert f"several ids begin with {first[:alike]}" in said
+    assert first in said
+    assert second in said
+    assert "no data set has this id" in prefsvm("datasets", "show", "ds_ffffff", code=1)
+    assert "there is none yet in jobs" in prefsvm("jobs", "show", "@last", code=1)
+
+
+def test_tables_fit_eighty_columns_and_keep_ids(prefsvm, client, database, tmp_path, monkeypatch):
+    stored = store_dataset(database)
+    dataset = stored["id"]
+    job = client.post("/train", json=train_body(stored) | {"alias": "spam-filter"}).json()["id"]
+    model = store_model(database, tmp_path, tiny_model())
+    prefsvm("aliases", "set", "a-rather-long-name-of-an-alias", model)
+    monkeypatch.setenv("COLUMNS", "80")
+    for table, whole in ((prefsvm("jobs"), job), (prefsvm("models"), model), (prefsvm("datasets", "list"), dataset)):
+        assert whole in table
+        assert max(map(len, table.splitlines())) <= 80
+    monkeypatch.delenv("COLUMNS")
+    assert "→ spam-filter: " in prefsvm("jobs")

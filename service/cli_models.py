@@ -1,0 +1,185 @@
+"""``prefsvm jobs`` and ``models``, and how what came out of a training is shown, wherever it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli_names import model_path, path_of
+from service.cli_support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
+from service.cli_words import called_positive, objective_words, status_words
+
+if TYPE_CHECKING:
+    from service.client import Client
+
+
+def jobs(
+    job: Annotated[
+        str | None, typer.Argument(help="Id of one job, its beginning, or @last; without it, the newest jobs.")
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel that job.")] = False,
+    keep_best: Annotated[bool, typer.Option("--keep-best", help="With --cancel: keep the best model so far.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List the newest jobs, or show or cancel one."""
+    with open_client(url) as client:
+        if job is None:
+            if cancel:
+                raise typer.BadParameter("--cancel needs the id of a job")
+            found = client.get("/jobs")["items"]
+        elif cancel:
+            found = [client.post(f"{path_of(client, '/jobs', job)}/cancel", {"keep_best": keep_best})]
+        else:
+            found = [client.get(path_of(client, "/jobs", job))]
+        names = _dataset_names(client, (each["request"].get("dataset") for each in found))
+        made = (
+            {m["id"]: m for m in client.get("/models")["items"]}
+            if any(each["model_id"] for each in found) and job is None
+            else {}
+        )
+        rows = [
+            (
+                each["id"],
+                f"{each['status']} {each['progress']:.0%}" if each["status"] == "running" else each["status"],
+                each["phase"] or "",
+                short_time(each["created_at"]),
+                _promise(each["request"], names, made.get(each["model_id"])),
+            )
+            for each in found
+        ]
+        print_table("", ("job", "status", "phase", "created", "data set, alias, promise"), rows)
+        for each in found:
+            if job and each["status"] == "succeeded" and each["model_id"]:
+                print_outcome(client, each)
+            elif job and each["error"]:
+                print(f"{each['error']['code']}: {each['error']['message']}")
+
+
+def models(
+    model: Annotated[
+        str | None, typer.Argument(help="Id (mdl_…), its beginning, an alias, or @last; without it, the newest models.")
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete that model; no alias may point at it.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List the newest models, or show or delete one."""
+    with open_client(url) as client:
+        if delete:
+            if model is None:
+                raise typer.BadParameter("--delete needs the id of a model")
+            client.delete(model_path(client, model))
+            print(f"{model} is deleted")
+            return
+        if model is not None:
+            print_model(client.get(model_path(client, model)))
+            return
+        found = client.get("/models")["items"]
+        names = _dataset_names(client, (m["dataset_id"] for m in found))
+    rows = [
+        (
+            m["id"],
+            m["algorithm"],
+            short_time(m["created_at"]),
+            ", ".join(m["aliases"]),
+            _promise({"dataset": m["dataset_id"], "objective": m["objective"]}, names, m),
+        )
+        for m in found
+    ]
+    print_table("", ("model", "algorithm", "created", "aliases", "data set, promise"), rows)
+
+
+def _dataset_names(client: Client, ids: Iterable[str | None]) -> dict[str, str]:
+    """Return the names of data sets; those that are gone have none."""
+    from service.client import NotFoundError
+
+    names = {}
+    for each in dict.fromkeys(filter(None, ids)):
+        with suppress(NotFoundError):
+            names[each] = str(client.get(path_of(client, "/datasets", each))["name"])
+    return names
+
+
+def _promise(request: dict[str, Any], names: dict[str, str], model: dict[str, Any] | None) -> str:
+    """Say on what a training was, for which alias, what was asked of it, and what came out if that is known."""
+    of = names.get(request.get("dataset") or "", "a data set that is deleted")
+    alias = f" → {request['alias']}" if request.get("alias") else ""
+    objective = request.get("objective") or {}
+    outcome = "" if model is None else status_words(model["objective"], model["status"])
+    return f"{of}{alias}: " + ": ".join(filter(None, (objective_words(objective), outcome)))
+
+
+# --- one outcome -----------------------------------------------------------------------------------------------------
+
+
+def print_outcome(client: Client, job: dict[str, Any]) -> None:
+    """Print the id of the model that a job has made, and what was measured; end the command where it has made none."""
+    if job["status"] != "succeeded":
+        reason = f": {job['error']['message']}" if job["error"] else ""
+        fail(f"the job ended as {job['status']}{reason}")
+    print(job["model_id"])
+    print_model(client.get(model_path(client, job["model_id"])))
+
+
+def print_model(model: dict[str, Any]) -> None:
+    """Print what was asked of a model, what came out, and what it was measured on."""
+    report, applied = model["report"], model["operating_point"]
+    # What decides now; the report always shows what the training chose.
+    point = applied or report
+    said = objective_words(point["objective"])
+    outcome = status_words(point["objective"], point["status"], (point["calibration"] or {}).get("n"))
+    print(": ".join(filter(None, (f"{report['algorithm']}, objective {said}", outcome))))
+    if point["status_reason"]:
+        print(point["status_reason"])
+    print(f"threshold {point['threshold']:.6g} on the score for {report['classes']['positive']!r}")
+    if applied:
+        trained = objective_words(report["objective"])
+        print(f"applied {applied['created_at'][:19]}; trained for {trained}, threshold {report['threshold']:.6g}")
+
+    def interval(estimate: dict[str, float] | None) -> str:
+        if estimate is None:
+            return "undefined"
+        return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
+
+    measured = [
+        ("calibration", point["calibration"]),
+        # Nothing is known of the test rows at a threshold that was applied later.
+        ("test, as trained" if applied else "test", report["test"]),
+    ]
+    known = [(name, measures) for name, measures in measured if measures is not None]
+    shown = {"precision": "precision", "recall": "recall", "f1": "F1"}
+    if any(measures.get("cost") is not None for _, measures in known):
+        shown["cost"] = "cost of a row"
+    rows = [
+        (name, measures["n"], called_positive(measures), *(interval(measures.get(each)) for each in shown))
+        for name, measures in known
+    ]
+    print_table("", ("rows", "n", "called positive", *shown.values()), rows)
+    told = report.get("feedback")
+    if told is not None:
+        print(f"feedback: {told['rows']} rows sent, {told['added']} added, {told['relabelled']} relabelled")
+    for note in (*_comparison_notes(report), *report["warnings"]):
+        print(f"note: {note}")
+
+
+def _comparison_notes(report: dict[str, Any]) -> Iterator[str]:
+    """Say when the guard (parameter `mode`) returned the model without the unlabelled rows."""
+    comparison = report.get("comparison") or {}
+    if comparison.get("returned") != "no_unlabelled":
+        return
+    gain = comparison["gain"]
+    match report["objective"].get("kind"):
+        case "f1":
+            measure = "F1"
+        case "f_beta":
+            measure = "F-beta"
+        case "cost":
+            measure, gain = "cost of a row", -gain
+        case _:
+            measure = "F1 less what is missing to the target"
+    yield (
+        f"the unlabelled rows did not help enough ({measure} {gain:+.3g}, standard error "
+        f"{comparison['standard_error']:.3g}): this is the same method without them (--param mode=method keeps it)"
+    )
