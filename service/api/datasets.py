@@ -52,7 +52,8 @@ _UPLOAD: dict[str, Any] = {
                             "type": "string",
                             "contentMediaType": "application/json",
                             "description": "Options of the format as a JSON object. Tables: `columns` (kinds by name). "
-                            "csv and tsv also: `delimiter`, `decimal`, `header`, `encoding`, `missing`, `trim`. "
+                            "csv and tsv also: `delimiter`, `quote`, `escape`, `decimal`, `header`, "
+                            "`encoding`, `missing`, `trim`. "
                             "svmlight: `zero_based`.",
                             "examples": _OPTIONS,
                         },

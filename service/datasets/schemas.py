@@ -27,6 +27,7 @@ EXAMPLE_DATASET: JsonDict = {
     ],
     "duplicate_rows": 3,
     "dropped_rows": 0,
+    "lines": {"total": 1004, "header": 1, "blank": 0, "continued": 3},
     "options": {"delimiter": ";"},
     "warnings": [],
     "created_at": "2026-11-01T11:59:00Z",
@@ -66,6 +67,15 @@ class Column(Answer):
     )
 
 
+class LineCounts(Answer):
+    """Lines of a csv or tsv file. Those that are not counted as something else are rows."""
+
+    total: int
+    header: int = Field(description="Those of the column names, and one that says the delimiter.")
+    blank: int = Field(description="Empty ones, which are skipped.")
+    continued: int = Field(description="Those that go on with a quoted value of the line before.")
+
+
 class Dataset(Answer):
     """An upload that can be trained on."""
 
@@ -84,6 +94,9 @@ class Dataset(Answer):
         description="Rows that are equal to an earlier one; null for sparse matrices and beyond ten million rows.",
     )
     dropped_rows: int = Field(description="What stood in the file in the place of a row and was none.")
+    lines: LineCounts | None = Field(
+        default=None, description="What became of the lines of a csv or tsv file; null for other formats."
+    )
     options: dict[str, Any] = Field(description="How the file was read, with corrections since.")
     warnings: list[str]
     created_at: datetime

@@ -157,6 +157,7 @@ class DatasetService:
                 options=details.options,
                 duplicate_rows=result.duplicate_rows,
                 dropped_rows=result.dropped_rows,
+                lines=None if result.lines is None else result.lines.model_dump(),
                 blob_key=upload_key,
                 columnar_key=columnar_key,
             )

@@ -117,6 +117,8 @@ class DatasetRow(Base):
     """How the upload was read, with the kinds of columns that were corrected since."""
     duplicate_rows: Mapped[int | None] = mapped_column(BigInteger)
     dropped_rows: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    lines: Mapped[dict[str, Any] | None]
+    """Of a csv or tsv file: how many it has, and which of them are no rows."""
     blob_key: Mapped[str]
     """The upload, byte by byte."""
     columnar_key: Mapped[str]

@@ -26,6 +26,7 @@ _ATTRIBUTE = re.compile(
 )
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 _BARE = re.compile(r"[^,\t{}'\"%]*")
+_LISTED = re.compile(r"[^}'\"]+")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -197,10 +198,13 @@ def _attribute(line: str, number: int) -> _Attribute:
     name = _unescaped(found[1] or found[2] or "") if found[3] is None else found[3]
     kind = found[4].strip()
     if kind.startswith("{"):
-        if not kind.endswith("}"):
-            raise IngestError("malformed", "a nominal attribute without its closing brace", line=number)
-        inner = kind[1:-1].strip()
-        values = _split(inner, number)[0] if inner else []
+        values, rest = _listed(kind[1:], number)
+        if rest and not rest.startswith("%"):
+            raise IngestError(
+                "malformed",
+                "expected nothing but a comment, which begins with %, behind the closing brace",
+                line=number,
+            )
         return _Attribute(name, "nominal", tuple(values))
     word = kind.split(None, 1)[0].lower() if kind else ""
     if word in ("numeric", "real", "integer"):
@@ -212,7 +216,19 @@ def _attribute(line: str, number: int) -> _Attribute:
     raise IngestError("malformed", "expected numeric, string, date or {value, value, …} as the type", line=number)
 
 
-def _split(text: str, number: int, *, sparse: bool = False) -> tuple[list[str], frozenset[int]]:
+def _listed(text: str, number: int) -> tuple[list[str], str]:
+    """Return the values up to the brace that closes their list, and what follows it."""
+    end = 0
+    while text[end : end + 1] != "}":
+        found = _QUOTED.match(text, end) or _LISTED.match(text, end)
+        if found is None:
+            raise IngestError("malformed", "a nominal attribute without its closing brace", line=number)
+        end = found.end()
+    inner = text[:end].strip()
+    return (_split(inner, number, comment=False)[0] if inner else []), text[end + 1 :].strip()
+
+
+def _split(text: str, number: int, *, sparse: bool = False, comment: bool = True) -> tuple[list[str], frozenset[int]]:
     """Tell values apart, and say which of them stood in quotes; a sparse one keeps its index and a blank in front."""
     values: list[str] = []
     quoted: set[int] = set()
@@ -240,6 +256,10 @@ def _split(text: str, number: int, *, sparse: bool = False) -> tuple[list[str], 
         position = _after_blanks(text, found.end())
         following = text[position : position + 1]
         if following in ("", "%"):
+            if following and not comment:
+                raise IngestError(
+                    "malformed", "a value with % has to stand in quotes, else a comment begins", line=number
+                )
             return values, frozenset(quoted)
         if following != ",":
             raise IngestError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,18 +17,27 @@ import pyarrow.csv as pa_csv
 
 from service.ingest.delimiter import OTHER_DELIMITERS, START_LENGTH, FoundDelimiter, find_delimiter, shown
 from service.ingest.errors import IngestError
+from service.ingest.escaping import MISSING as ESCAPED_MISSING
+from service.ingest.escaping import Escapes
+from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
 from service.ingest.numbers import PLAIN_NUMBER, any_numbers, are_plain, plain_numbers, written_otherwise
 from service.ingest.options import DelimitedOptions
 from service.ingest.profile import Columnar, checked_names
-from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines, with_last_line_ended
+from service.ingest.quoting import Lines, QuoteScan, reads_evenly
+from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
+from service.ingest.stream import CHUNK_BYTES, ChunkReader, recoded, unpacked, with_bounded_lines, with_last_line_ended
 from service.ingest.table import check_columns, forced_kinds, store_table, stored_as
 from solver.reading import Reading
 
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
 BLOCK_BYTES_A_COLUMN = 2 << 10
+HEAD_ROWS = 1000
+HEAD_CHARACTERS = 1 << 20
+"""So much of the beginning is looked at to tell what the first line is."""
+_HEADER_ADVICE = "if the first line is no header, upload again with option header false"
 _PLAIN_NUMBER = re.compile(PLAIN_NUMBER)
 MIXED_SHARE = 0.5
 """A text column is worth a word when at least this share of its first rows would have been numbers."""
@@ -40,15 +50,31 @@ def read_delimited(
 
     Values are read as text first. A column is a number column if and only if all values that are there are plain
     numbers (`service.ingest.numbers.PLAIN_NUMBER`), so ``01234`` stays text. Quoted values may hold delimiters, line
-    breaks and doubled quotes; empty ones are missing, quoted or not. Empty lines are skipped.
+    breaks and doubled quotes; empty ones are missing, quoted or not. Empty lines are skipped. A quoted value that does
+    not end as one is refused, unless the file makes sense with quotes as characters like others: then it is read so.
 
-    Where the options name no delimiter, `service.ingest.delimiter.find_delimiter` tells.
+    What the options leave open `service.ingest.delimiter` and `service.ingest.header` tell.
 
     Raises
     ------
     IngestError
     """
-    return _Reader(path, options, limits, warnings).store(output)
+    said = len(warnings)
+    try:
+        return _Reader(path, options, limits, warnings).store(output)
+    except ImproperQuoteError as error:
+        del warnings[said:]
+        unquoted = None
+        if options.quote == "auto" and error.reason != "backslash":
+            with suppress(IngestError):
+                unquoted = _Reader(path, replace(options, quote=None), limits, warnings)
+        if unquoted is None or not unquoted.reads_evenly():
+            raise IngestError("malformed", error.message, line=error.line) from None
+        warnings.append(
+            "quotes were read as characters like others (option quote null), because the one that opens a value on "
+            f"line {error.line} does not close it, and each line by itself makes a row"
+        )
+        return unquoted.store(output)
 
 
 class _Reader:
@@ -58,160 +84,342 @@ class _Reader:
         self._limits = limits
         self._warnings = warnings
         self._block_bytes = max(BLOCK_BYTES, 2 * limits.max_line_bytes)
+        self._quote = QUOTE if options.quote == "auto" else options.quote
+        self._escapes: Escapes | None = None
         self._skipped = b""  # a first line that says no more than the delimiter
         found = self._find_delimiter()
         self._delimiter, self._guessed = found.character, found.guessed
         self._skipped = found.skipped.encode()
         self._indexes: dict[int, IndexKind] = {}
-        self._names = self._read_names()
+        self._lines: Lines | None = None  # of the first pass, once it is through
+        self._read_head()
         # The cost of a block grows with the number of its columns, so that of many columns is worth more rows.
-        self._block_bytes = max(self._block_bytes, BLOCK_BYTES_A_COLUMN * len(self._names))
+        self._block_bytes = max(self._block_bytes, BLOCK_BYTES_A_COLUMN * self._width)
         self._forced = forced_kinds(options.columns, self._names)
 
     def store(self, output: Path) -> Columnar:
-        storage = [stored_as(self._forced.get(position, "number")) for position in range(len(self._names))]
-        return store_table(
-            output,
-            self._names,
-            storage,
-            self._batches,
-            self._number,
-            self._text,
-            self._limits,
-            self._warnings,
-            self._forced,
-            self._indexes,
-            Reading(missing=self._options.missing, trim=self._options.trim, decimal=self._options.decimal),
+        said = len(self._warnings)
+        missing = self._options.missing if self._escapes is None else (*self._options.missing, ESCAPED_MISSING)
+        reading = Reading(missing=missing, trim=self._options.trim, decimal=self._options.decimal)
+        while True:
+            storage = [stored_as(self._forced.get(position, "number")) for position in range(len(self._names))]
+            try:
+                columnar = store_table(
+                    output,
+                    self._names,
+                    storage,
+                    self._batches,
+                    self._number,
+                    self._text,
+                    self._limits,
+                    self._warnings,
+                    self._forced,
+                    self._indexes,
+                    reading,
+                )
+                break
+            except _LastColumnHasValuesError as error:
+                del self._warnings[said:]
+                self._take_columns(error.count)
+        if self._escapes is not None and self._escapes.missing:
+            self._warnings.append(f"{ESCAPED_MISSING} was read as missing, as MySQL writes it")
+        return replace(columnar, lines=self._lines)
+
+    def reads_evenly(self) -> bool:
+        """Tell whether the lines make sense without quotes."""
+        return reads_evenly(self._body(), self._delimiter, QUOTE, self._width) and not any(
+            name.startswith(QUOTE) for name in self._names
         )
 
     # -- bytes and records --------------------------------------------------------------------------------------------
 
-    def _file(self) -> io.BufferedReader:
-        """Open the checked text as UTF-8."""
-        chunks = recoded(unpacked(self._path, self._limits), self._options.encoding)
-        lines = with_last_line_ended(with_bounded_lines(chunks, self._limits.max_line_bytes))
-        file: io.BufferedReader = io.BufferedReader(ChunkReader(lines), 1 << 20)
-        file.read(len(self._skipped))
+    def _file(self, begin: int | None = None) -> io.BufferedReader:
+        """Open the checked text as UTF-8, from a byte on; by default behind the line that says the delimiter."""
+        file: io.BufferedReader = io.BufferedReader(ChunkReader(self._text_chunks()), 1 << 20)
+        rest = len(self._skipped) if begin is None else begin
+        while rest and (skipped := file.read(min(rest, CHUNK_BYTES))):
+            rest -= len(skipped)
         return file
 
+    def _text_chunks(self) -> Iterator[bytes]:
+        chunks = recoded(unpacked(self._path, self._limits), self._options.encoding)
+        chunks = with_bounded_lines(chunks, self._limits.max_line_bytes)
+        if self._options.escape is None:
+            yield from with_last_line_ended(chunks)
+            return
+        self._escapes = Escapes(self._delimiter, self._quote)
+        try:
+            yield from with_last_line_ended(self._escapes.hidden(chunks))
+        except ValueError as error:
+            raise IngestError("bad_encoding", str(error)) from None
+
+    def _body(self) -> Iterator[bytes]:
+        """Yield the text behind the column names."""
+        yield from _chunks(self._file(self._head_bytes))
+
     def _find_delimiter(self) -> FoundDelimiter:
-        start = self._file().read(START_LENGTH)
-        text = start.decode(errors="replace")
-        found = find_delimiter(text, is_cut=len(start) == START_LENGTH, given=self._options.delimiter)
+        chunks = recoded(unpacked(self._path, self._limits), self._options.encoding)
+        start = b""
+        while len(start) < START_LENGTH and (chunk := next(chunks, b"")):
+            start += chunk
+        text = start[:START_LENGTH].decode(errors="replace")
+        found = find_delimiter(
+            text,
+            is_cut=len(start) > START_LENGTH,
+            given=self._options.delimiter,
+            quote=self._quote,
+            escape=self._options.escape,
+        )
         if found.warning:
             self._warnings.append(found.warning)
         return found
 
-    def _records(self) -> Iterator[_Record]:
-        """Yield the records that are not empty, from the beginning; slow, so for the header and for errors only."""
-        skipped = int(bool(self._skipped))
+    def _records(self) -> Iterator[Record]:
+        """Yield the records from the beginning; slow, so for the first ones and for errors only."""
         text = io.TextIOWrapper(self._file(), encoding="utf-8", newline="")
-        lines = _BoundedLines(text, self._block_bytes, skipped)
-        # csv has one limit for the whole process; this process reads one file.
-        csv.field_size_limit(self._block_bytes)
-        reader = csv.reader(lines, delimiter=self._delimiter)
-        line = 1 + skipped
-        while True:
-            lines.begin_record()
-            try:
-                values = next(reader, None)
-            except csv.Error:
-                raise lines.too_long() from None
-            if values is None:
-                return
-            if values:
-                yield _Record(line, values, closed=not lines.ended)
-            line = reader.line_num + 1 + skipped
+        return self._split(text)
 
-    def _read_names(self) -> list[str]:
-        for record in self._records():
-            check_columns(len(record.values), self._limits, line=record.line)
-            if self._options.header:
-                return self._checked_names(record)
-            return [f"f{position}" for position in range(len(record.values))]
-        raise IngestError("empty", "the file is empty; expected column names and rows")
+    def _split(self, lines: Iterable[str]) -> Iterator[Record]:
+        try:
+            yield from split_records(
+                lines,
+                self._delimiter,
+                self._quote,
+                max_characters=self._block_bytes,
+                skipped_lines=int(bool(self._skipped)),
+            )
+        except RecordTooLongError as error:
+            self._check_quotes()
+            raise IngestError(
+                "too_long",
+                f"a row of more than {self._block_bytes} characters; maybe a quote that opens a value is never closed",
+                line=error.line,
+            ) from None
 
-    def _checked_names(self, header: _Record) -> list[str]:
+    def _check_quotes(self) -> None:
+        """Raise `ImproperQuoteError` if there is reason to, of the whole text: other errors may come from that."""
+        scan = QuoteScan(self._delimiter, self._quote, int(bool(self._skipped)))
+        for _ in scan.passing(_chunks(self._file())):
+            pass
+
+    def _read_head(self) -> None:
+        """Find out the names of the columns, and where the rows begin."""
+        sizes: list[int] = []
+
+        def lines() -> Iterator[str]:
+            for line in io.TextIOWrapper(self._file(), encoding="utf-8", newline=""):
+                sizes.append(len(line.encode()))
+                yield line
+
+        head: list[Record] = []
+        characters = 0
+        for record in self._split(lines()):
+            if not head:
+                check_columns(len(record.values), self._limits, line=record.line)
+            head.append(record)
+            characters += sum(map(len, record.values)) + len(record.values)
+            if len(head) > HEAD_ROWS or characters > HEAD_CHARACTERS:
+                break
+        if not head:
+            raise IngestError("empty", "the file is empty; expected column names and rows")
+        first, rows = head[0], head[1:]
+        self._first = first
+        self._has_names, why = self._options.header, ""
+        if self._has_names == "auto":
+            look = look_at_first_line(first.values, [record.values for record in rows])
+            self._has_names, why = not look.holds_values, look.why
+        if self._has_names and not rows:
+            raise IngestError(
+                "empty",
+                "no rows below the column names; expected at least one (curl sends a file with its line breaks only by "
+                "--data-binary, not by -d)",
+            )
+        self._blank_lines_before = self._head_lines = self._head_bytes = 0
+        if self._has_names:
+            last = first.line + first.lines - 1 - bool(self._skipped)  # of the lines that were counted above
+            self._head_bytes = sum(sizes[:last])
+            self._head_lines = first.lines
+            self._blank_lines_before = last - first.lines
+        self._head_bytes += len(self._skipped)
+        self._head_lines += bool(self._skipped)
+        self._width, count = self._columns_of([record.values for record in (rows if self._has_names else head)])
+        self._take_columns(count)
+        # Arrow would take its columns from the first row.
+        begin = rows[0] if self._has_names else first
+        if len(begin.values) != self._width:
+            self._check_quotes()
+            raise self._ragged(len(begin.values), begin.line, begin)
+        self._remark_on_first_line(why)
+
+    def _columns_of(self, rows: list[list[str]]) -> tuple[int, int]:
+        """Return how many values each row has, and how many of them are columns: not empty ends of the lines."""
+        names = self._first.values if self._has_names else []
+        width = Counter(map(len, rows)).most_common(1)[0][0]
+        named = len("".join("x" if name.strip() else " " for name in names).rstrip())
+        used = max((len(row) - next((i for i, v in enumerate(reversed(row)) if v), len(row))) for row in rows)
+        if not names:
+            return width, used or width
+        fits = width == len(names) or (width > len(names) >= used) or (named <= width < len(names))
+        if not fits:
+            return len(names), len(names)
+        return width, max(named, min(used, width)) or len(names)
+
+    def _take_columns(self, count: int) -> None:
+        """Take the first columns; those behind them have neither names nor values, it seems."""
+        if self._has_names:
+            self._names = self._checked_names(self._first.values[:count])
+        else:
+            self._names = [f"f{position}" for position in range(count)]
+        names = len(self._first.values)
+        if self._width > count:
+            what = "the last column has" if self._width == count + 1 else f"the last {self._width - count} columns have"
+            self._warnings.append(f"{what} neither a name nor values and was left out: delimiters end the lines")
+        elif self._has_names and names > self._width:
+            self._warnings.append("delimiters end the line of the column names, below which there are no values")
+
+    def _checked_names(self, given: list[str]) -> list[str]:
         """Return the names of the columns; says so where the first line looks as if it were no header."""
-        found = [each for each in f"{OTHER_DELIMITERS}," if each in header.values[0]] if len(header.values) == 1 else []
+        found = [each for each in f"{OTHER_DELIMITERS}," if each in given[0]] if len(given) == 1 else []
         if found:
             self._warnings.append(
                 f"the header is a single column whose name holds {shown(found[0])}; if that separates columns, upload "
                 "again with option delimiter"
             )
-        if not header.values[0].strip():
+        if not given[0].strip():
             self._indexes[0] = "unnamed"
-        with_numbers = any(_PLAIN_NUMBER.match(name.strip()) for name in header.values)
-        advice = "if the first line is no header, upload again with option header false"
         try:
-            names = checked_names(header.values, self._warnings, line=header.line)
+            return checked_names([self._restored(name) for name in given], self._warnings, line=self._first.line)
         except IngestError as error:
-            message = f"{error.message}; {advice}" if with_numbers else error.message
+            maybe_values = self._options.header == "auto" and any(map(_PLAIN_NUMBER.match, map(str.strip, given)))
+            message = f"{error.message}; {_HEADER_ADVICE}" if maybe_values else error.message
             raise IngestError(error.code, message, line=error.line, column=error.column) from None
-        if with_numbers:
-            self._warnings.append(f"names of columns are numbers; {advice}")
-        return names
+
+    def _remark_on_first_line(self, why: str) -> None:
+        if self._options.header != "auto":
+            return
+        if not self._has_names:
+            self._warnings.append(
+                f"the first line was read as a row, and the columns are called f0, f1, …: {why}; if it names the "
+                "columns, upload again with option header true"
+            )
+        elif any(_PLAIN_NUMBER.match(name) for name in self._names):
+            self._warnings.append(f"names of columns are numbers; {_HEADER_ADVICE}")
+        elif why:
+            self._warnings.append(f"the first line may hold values: {why}; {_HEADER_ADVICE}")
+
+    def _restored(self, text: str) -> str:
+        return text if self._escapes is None else self._escapes.restored(text) or ""
 
     def _batches(self) -> Iterator[list[pa.Array]]:
-        count = len(self._names)
-        last = None
+        body = self._body()
+        scan = None
+        if self._lines is None:
+            lines = self._head_lines + self._blank_lines_before
+            scan = QuoteScan(self._delimiter, self._quote, lines)
+            body = scan.passing(body)
+        missing = ["", *self._options.missing]
+        missing += [ESCAPED_MISSING] if self._options.escape else []
+        rows = 0
         try:
             reader = pa_csv.open_csv(
-                self._file(),
-                # Made-up names, so that Arrow counts the header as a row and compares the others with it.
+                io.BufferedReader(ChunkReader(body), 1 << 20),
+                # Made-up names: columns are known by their places.
                 read_options=pa_csv.ReadOptions(autogenerate_column_names=True, block_size=self._block_bytes),
-                parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                parse_options=pa_csv.ParseOptions(
+                    delimiter=self._delimiter,
+                    quote_char=self._quote or False,
+                    newlines_in_values=self._quote is not None,
+                ),
                 convert_options=pa_csv.ConvertOptions(
-                    column_types={f"f{position}": pa.string() for position in range(count)},
-                    null_values=["", *self._options.missing],
+                    column_types={f"f{position}": pa.string() for position in range(self._width)},
+                    null_values=missing,
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=True,
                     check_utf8=False,  # checked by `recoded`
                 ),
             )
-            skip = int(self._options.header)
             for batch in reader:
-                columns = [column[skip:] for column in batch.columns]
-                skip = 0
-                if len(columns[0]):
-                    last = columns
-                    yield columns
+                if len(batch):
+                    yield self._taken(batch.columns, rows)
+                    rows += len(batch)
         except pa.ArrowInvalid:
+            self._check_quotes()
             raise self._explained() from None
-        if last is not None and (last[-1][-1].as_py() or "").endswith("\n"):
-            self._check_end()
+        if scan is not None:
+            self._account_for(scan, rows)
+
+    def _taken(self, columns: list[pa.Array], first_row: int) -> list[pa.Array]:
+        count = len(self._names)
+        for position in range(len(columns) - 1, count - 1, -1):
+            array = columns[position]
+            if array.null_count == len(array):
+                continue
+            if not self._has_names or position < len(self._first.values):
+                raise _LastColumnHasValuesError(position + 1)
+            row = pc.index(array.is_valid(), True).as_py()
+            raise self._ragged(position + 1, self._line_of_row(first_row + row))
+        return columns[:count]
+
+    def _account_for(self, scan: QuoteScan, rows: int) -> None:
+        """Compare the rows that were read with the lines that were seen; notes what became of them."""
+        hidden = 0 if self._escapes is None else self._escapes.line_breaks
+        self._lines = Lines(
+            total=self._head_lines + self._blank_lines_before + scan.lines + hidden,
+            header=self._head_lines,
+            blank=self._blank_lines_before + scan.blank,
+            continued=scan.continued + hidden,
+        )
+        if self._lines.rows != rows:
+            raise IngestError(
+                "malformed",
+                f"{rows} rows were read where the lines of the file make {self._lines.rows}; are quotes doubled inside "
+                "quoted values? If they are part of the texts, say null for option quote",
+            )
+        if scan.first_continued is None or self._options.quote != "auto":
+            return
+        if self._width == 1:
+            self._warnings.append(
+                f"{scan.continued} lines go on with a quoted value of the line before (the first below line "
+                f"{scan.first_continued}); if quotes are part of the texts, upload again with option quote null"
+            )
+        elif reads_evenly(self._body(), self._delimiter, QUOTE, self._width):
+            raise IngestError(
+                "malformed",
+                "a quoted value that begins on this line has line breaks in it, but each line makes a row by itself; "
+                'say null for option quote if quotes are part of the texts, or "\\"" if they quote',
+                line=scan.first_continued,
+            )
 
     def _explained(self) -> IngestError:
         """Return what is wrong with the rows. Arrow knows, but does not know the line, and quotes the file."""
-        expected = len(self._names)
-        for record in self._records():  # raises for a row that is too long
-            if len(record.values) != expected:
-                source = "as in the header" if self._options.header else "as in the first row"
-                if self._guessed:
-                    source += f", by the delimiter {shown(self._delimiter)}; option delimiter says otherwise"
-                elif expected == 1:
-                    source += "; is there a line before the names of the columns?"
-                return IngestError(
-                    "ragged", f"a row of {len(record.values)} values; expected {expected} {source}", line=record.line
-                )
+        for record in itertools.islice(self._records(), int(bool(self._has_names)), None):  # may raise by itself
+            if len(record.values) != self._width:
+                return self._ragged(len(record.values), record.line, record)
         return IngestError("malformed", "the rows cannot be told apart; are quotes doubled inside quoted values?")
 
-    def _check_end(self) -> None:
-        """Refuse a file that ends inside a quoted value, which Arrow takes for the end of the value."""
-        for record in self._records():
-            if not record.closed:
-                raise IngestError(
-                    "malformed", "the quote that opens a value of this row is never closed", line=record.line
-                )
+    def _ragged(self, count: int, line: int | None, record: Record | None = None) -> IngestError:
+        expected = len(self._names) if self._width > len(self._names) else self._width
+        source = "as in the header" if self._has_names else "as in the first row"
+        if record is not None and self._options.escape is None and any("\\" in value for value in record.values):
+            source += '; if a backslash escapes the character behind it, say "\\\\" for option escape'
+        elif self._guessed:
+            source += f", by the delimiter {shown(self._delimiter)}; option delimiter says otherwise"
+        elif expected == 1:
+            source += "; is there a line before the names of the columns?"
+        return IngestError("ragged", f"a row of {count} values; expected {expected} {source}", line=line)
 
     def _line_of_row(self, row: int) -> int | None:
         """Return the line on which a row begins; rows count from 0."""
-        record = next(itertools.islice(self._records(), row + self._options.header, None), None)
+        record = next(itertools.islice(self._records(), row + bool(self._has_names), None), None)
         return None if record is None else record.line
 
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _text(self, position: int, texts: pa.StringArray, first_row: int) -> pa.StringArray:  # noqa: ARG002 (`Convert`)
+        if self._escapes is not None:
+            texts = pc.replace_substring(texts, ESCAPED_MISSING, "N")
+            for placeholder, character in self._escapes.placeholders.items():
+                texts = pc.replace_substring(texts, placeholder, character)
         if not self._options.trim:
             return texts
         trimmed = pc.utf8_trim(texts, " \t")
@@ -265,48 +473,14 @@ class _Reader:
         self._warnings.append(f"column {name!r} is text although most of it looks like numbers: {why}")
 
 
-@dataclass(frozen=True)
-class _Record:
-    line: int
-    """The line that it begins on."""
-    values: list[str]
-    closed: bool
-    """Whether it ended before the file did."""
+def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
+    while chunk := file.read1(CHUNK_BYTES):
+        yield chunk
 
 
-class _BoundedLines:
-    """Lines for `csv.reader`, as long as they do not add up to a record that is too long.
+class _LastColumnHasValuesError(Exception):
+    """A column that seemed to be nothing but delimiters at the ends of lines has values; so many are to be taken."""
 
-    The text ends with a line break, so a record that only the end of the file ends has a quote open.
-    """
-
-    def __init__(self, lines: Iterator[str], max_characters: int, skipped: int) -> None:
-        self._lines = lines
-        self._max = max_characters
-        self._open = 0
-        self._line = skipped
-        self.ended = False
-
-    def begin_record(self) -> None:
-        self._open = 0
-
-    def __iter__(self) -> _BoundedLines:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines, None)
-        if line is None:
-            self.ended = True
-            raise StopIteration
-        self._line += 1
-        self._open += len(line)
-        if self._open > self._max:
-            raise self.too_long()
-        return line
-
-    def too_long(self) -> IngestError:
-        return IngestError(
-            "too_long",
-            f"a row of more than {self._max} characters; maybe a quote that opens a value is never closed",
-            line=self._line,
-        )
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count

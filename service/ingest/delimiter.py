@@ -5,17 +5,19 @@ It loads nothing but the standard library.
 
 from __future__ import annotations
 
-import csv
 import io
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from service.ingest.escaping import ESCAPE, Escapes
+from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
 
 OTHER_DELIMITERS = ";\t|"
 """Looked for in the first line besides a comma, where no delimiter was said."""
 START_LENGTH = 1 << 16
 """So much of a text is enough to look at."""
 _SAID_BY_EXCEL = re.compile(r'"?sep=([ -~\t])"?(?:\r\n|\n|\r)', re.IGNORECASE)
-_QUOTED = re.compile('"[^"]*"')
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,9 @@ class FoundDelimiter:
     warning: str = ""
 
 
-def find_delimiter(start: str, *, is_cut: bool, given: str | None = None) -> FoundDelimiter:
+def find_delimiter(
+    start: str, *, is_cut: bool, given: str | None = None, quote: str | None = QUOTE, escape: str | None = None
+) -> FoundDelimiter:
     """Find out what separates the values of a text.
 
     It is what a first line ``sep=;`` says, as Excel writes it; else whichever of comma, semicolon, tab and bar the
@@ -54,17 +58,22 @@ def find_delimiter(start: str, *, is_cut: bool, given: str | None = None) -> Fou
         Whether the text may go on after it.
     given : str, optional
         What the sender says that it is. A first line that says the same is skipped.
+    quote, escape : str or None
+        See `service.ingest.options.DelimitedOptions`.
     """
     said = _SAID_BY_EXCEL.match(start)
     if said is not None and given in (None, said[1]):
         return FoundDelimiter(said[1], skipped=said[0])
     if given is not None:
         return FoundDelimiter(given)
-    first_line = _QUOTED.sub("", next(iter(start.lstrip("\r\n").splitlines()), ""))
+    first_line = next(iter(start.lstrip("\r\n").splitlines()), "")
+    if quote is not None:
+        q = re.escape(quote)
+        first_line = re.sub(f"{q}[^{q}]*{q}", "", first_line)
     found = {each: first_line.count(each) for each in f",{OTHER_DELIMITERS}" if each in first_line}
     if set(found) <= {","}:
         return FoundDelimiter(",")
-    widths = {each: _common_width(start, each, is_cut) if len(found) > 1 else 0 for each in found}
+    widths = {each: _common_width(start, each, is_cut, quote, escape) if len(found) > 1 else 0 for each in found}
     chosen = max(found, key=lambda each: (widths[each], each == ",", found[each]))
     if chosen == ",":
         return FoundDelimiter(",", guessed=True)
@@ -78,13 +87,32 @@ def shown(delimiter: str) -> str:
     return "a tab" if delimiter == "\t" else repr(delimiter)
 
 
-def _common_width(start: str, delimiter: str, is_cut: bool) -> int:
-    """Return how many columns all rows at the start of a file have by a delimiter; 0 if they differ."""
+def _common_width(start: str, delimiter: str, is_cut: bool, quote: str | None, escape: str | None) -> int:
+    """Return how many columns all rows at the start of a file have by a delimiter; 0 if they differ.
+
+    Delimiters at the ends of lines, after which nothing comes, may be in the first line only or in all others.
+    """
+    lines: Iterable[str] = io.StringIO(start if start.endswith(("\n", "\r")) else f"{start}\n", newline="")
+    rows: list[Record] = []
     try:
-        rows = [row for row in csv.reader(io.StringIO(start, newline=""), delimiter=delimiter) if row]
-    except csv.Error:
+        if escape == ESCAPE:
+            lines = Escapes(delimiter, quote).hidden_lines(lines)
+        rows.extend(split_records(lines, delimiter, quote, max_characters=len(start) + 1))
+    except ImproperQuoteError as error:
+        if quote is not None and not (is_cut and error.reason == "open"):
+            return _common_width(start, delimiter, is_cut, None, escape)  # quotes may be part of the texts
+    except (RecordTooLongError, ValueError):
         return 0
     if is_cut and len(rows) > 1:
         del rows[-1]  # which may go on
-    widths = {len(row) for row in rows}
-    return widths.pop() if len(widths) == 1 else 0
+    if not rows:
+        return 0
+    first, *others = (row.values for row in rows)
+    widths = {len(row) for row in others or [first]}
+    if len(widths) != 1:
+        return 0
+    (width,) = widths
+    longest = max([first, *others], key=len)
+    if len(first) != width and any(map(str.strip, longest[min(width, len(first)) :])):
+        return 0
+    return width

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
 from service.ingest.errors import IngestError
+from service.ingest.escaping import ESCAPE
 from service.ingest.limits import MAX_NAME_CHARACTERS
 from service.ingest.profile import has_control_characters
 
@@ -104,8 +105,14 @@ class DelimitedOptions(TableOptions):
 
     delimiter: str | None = None
     """One ASCII character. None: the first line tells, see `service.ingest.delimited`."""
-    header: bool = True
-    """Whether the first row holds the column names; else they are ``f0``, ``f1``, …"""
+    header: bool | Literal["auto"] = "auto"
+    """Whether the first row holds the column names; else they are ``f0``, ``f1``, … ``auto``: what its values look
+    like, see `service.ingest.header`."""
+    quote: str | None = "auto"
+    """The character that may quote values; None: quotes are characters like others. ``auto``: ``\"``, unless the file
+    makes sense without quoting only."""
+    escape: str | None = None
+    """A backslash, if it escapes the character behind it, as in what MySQL writes."""
     encoding: str = "utf-8"
     """One of `ENCODINGS`; a byte order mark is skipped."""
     missing: tuple[str, ...] = ()
@@ -154,6 +161,8 @@ def parse_options(format: Format, given: Mapping[str, Any]) -> Options:
     checked: dict[str, Any] = {name: _CHECKS[name](value) for name, value in given.items()}
     if format == "tsv":
         checked.setdefault("delimiter", "\t")
+    if isinstance(delimiter := checked.get("delimiter"), str) and delimiter == checked.get("quote"):
+        raise IngestError("bad_option", "options delimiter and quote: expected two different characters")
     return cls(**checked)
 
 
@@ -166,13 +175,39 @@ def _flag(name: str, value: Any) -> bool:
 def _delimiter(value: Any) -> str:
     if value == "\\t":
         return "\t"
-    if not isinstance(value, str) or len(value) != 1 or not (" " <= value <= "~" or value == "\t") or value == '"':
-        raise IngestError("bad_option", "option delimiter: expected one ASCII character other than a quote")
+    if not isinstance(value, str) or len(value) != 1 or not (" " <= value <= "~" or value == "\t") or value in '"\\':
+        raise IngestError(
+            "bad_option", "option delimiter: expected one ASCII character other than a quote or backslash"
+        )
     if value.isalnum() or value in "+-.":
         raise IngestError(
             "bad_option", "option delimiter: letters, digits and the characters of numbers cannot delimit"
         )
     return value
+
+
+def _header(value: Any) -> bool | Literal["auto"]:
+    if value == "auto":
+        return "auto"
+    if isinstance(value, bool):
+        return value
+    raise IngestError("bad_option", 'option header: expected true, false or "auto"')
+
+
+def _quote(value: Any) -> str | None:
+    if value is None or value == "auto":
+        return value  # type: ignore[no-any-return]
+    if not isinstance(value, str) or len(value) != 1 or not "!" <= value <= "~" or value.isalnum() or value in "+-.\\":
+        raise IngestError(
+            "bad_option", "option quote: expected null or one ASCII character, no letter, digit, backslash or blank"
+        )
+    return value
+
+
+def _escape(value: Any) -> str | None:
+    if value not in (None, ESCAPE):
+        raise IngestError("bad_option", 'option escape: expected null or a backslash, in JSON "\\\\"')
+    return value  # type: ignore[no-any-return]
 
 
 def _decimal(value: Any) -> str:
@@ -232,9 +267,11 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "columns": _columns,
     "decimal": _decimal,
     "delimiter": _delimiter,
-    "header": lambda value: _flag("header", value),
     "encoding": _encoding,
+    "escape": _escape,
+    "header": _header,
     "missing": _missing,
+    "quote": _quote,
     "trim": lambda value: _flag("trim", value),
     "zero_based": _zero_based,
 }

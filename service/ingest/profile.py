@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_NAME_CHARACTERS
+
+if TYPE_CHECKING:
+    from service.ingest.quoting import Lines
 
 
 @dataclass
@@ -79,6 +82,8 @@ class Columnar:
         Rows that are equal to an earlier one in every column; None if that was not looked at.
     dropped_rows : int
         What stands in the file in the place of a row and is none; a warning says what.
+    lines : `service.ingest.quoting.Lines`, optional
+        What became of the lines of a delimited text.
     """
 
     layout: Literal["table", "matrix"]
@@ -86,6 +91,7 @@ class Columnar:
     columns: list[ColumnProfile]
     duplicate_rows: int | None = None
     dropped_rows: int = 0
+    lines: Lines | None = None
 
 
 def checked_names(raw: list[str], warnings: list[str], *, line: int | None = None) -> list[str]:

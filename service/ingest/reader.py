@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
     Returns
     -------
     dict
-        ``layout``, ``rows``, ``duplicate_rows``, ``dropped_rows``, ``columns`` and ``warnings`` of
+        ``layout``, ``rows``, ``duplicate_rows``, ``dropped_rows``, ``lines``, ``columns`` and ``warnings`` of
         `service.ingest.run.IngestResult`.
 
     Raises
@@ -61,6 +62,7 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
         "rows": columnar.rows,
         "duplicate_rows": columnar.duplicate_rows,
         "dropped_rows": columnar.dropped_rows,
+        "lines": None if columnar.lines is None else asdict(columnar.lines),
         "columns": [column.to_json() for column in columnar.columns],
         "warnings": warnings,
     }

@@ -56,6 +56,15 @@ class _Column(_Strict):
     nonzeros: Count | None = None
 
 
+class LineCounts(_Strict):
+    """What became of the lines of a delimited text, see `service.ingest.quoting.Lines`; the others are rows."""
+
+    total: Count
+    header: Count
+    blank: Count
+    continued: Count
+
+
 class IngestResult(_Strict):
     """What the reader made of an upload; the columnar file itself is at the ``output`` that was passed.
 
@@ -68,6 +77,8 @@ class IngestResult(_Strict):
         Rows that are equal to an earlier one; None if that was not looked at.
     dropped_rows : int
         What stands in the file in the place of a row and is none.
+    lines : LineCounts, optional
+        What became of the lines of a csv or tsv file.
     columns : list of dict
         `service.ingest.profile.ColumnProfile` of each column as JSON.
     warnings : list of str
@@ -82,6 +93,7 @@ class IngestResult(_Strict):
     rows: Annotated[int, Field(ge=1)]
     duplicate_rows: Count | None
     dropped_rows: Count
+    lines: LineCounts | None = None
     columns: list[dict[str, Any]]
     warnings: list[str]
     seconds: Finite

@@ -102,3 +102,25 @@ def test_kinds_can_be_set() -> None:
     read = Read(data, "arff", {"columns": {"zip": "category", "n": "number"}})
     assert read.table == {"zip": ["10115"], "n": [2]}
     assert read.kinds == {"zip": "category", "n": "number"}
+
+
+@pytest.mark.parametrize("note", ["%{<=50K, >50K}", "% two classes", "  ", "%"])
+def test_a_comment_behind_the_values_of_a_nominal(note: str) -> None:
+    head = "@relation a\n@attribute x numeric % so much\n@attribute class {-1,'1}',\"a'b\", '5%'} " + note
+    read = Read((head + "\n@data\n1,-1\n?,'1}'\n2\t,?\n3,'a\\'b'\n{0 4, 1 'a\\'b'}\n{}\n4,'5%' % x\n").encode(), "arff")
+    assert read.table == {"x": [1, None, 2, 3, 4, 0, 4], "class": ["-1", "1}", None, "a'b", "a'b", "-1", "5%"]}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("{a,b} c", "nothing but a comment"),
+        ("{a,b", "closing brace"),
+        ("{a,'b}", "closing brace"),
+        ("{5%,6%}", "quotes"),
+    ],
+)
+def test_what_a_list_of_values_may_not_have(values: str, message: str) -> None:
+    error = refusal(f"@relation a\n@attribute x {values}\n@data\na\n".encode(), "arff")
+    assert (error.code, error.line) == ("malformed", 2)
+    assert message in error.message

@@ -157,8 +157,12 @@ def test_ragged_rows_name_their_line() -> None:
 
 def test_a_quote_that_is_never_closed() -> None:
     for data in (b'a,b\n1,"x\n2,y\n3,z\n', b'a,b\n1,"x', b'a,b\n1,x"y\n1,"x\n2,y\n', b'a,b\r\n1,"x\r\n'):
-        error = refusal(data, "csv")
+        error = refusal(data, "csv", {"quote": '"'})
         assert (error.code, error.line) == ("malformed", 2 + (b'x"y' in data)), data
+        assert "never closed" in error.message
+        read = Read(data, "csv")  # each line makes a row
+        assert read.rows == data.rstrip().count(b"\n")
+        assert "option quote null" in read.warnings[-1]
     assert Read(b'a,b\n1,"x\n"\n', "csv").table["b"] == ["x\n"]
     assert Read(b'a,b\n1,"x\n"', "csv").table["b"] == ["x\n"]
 
@@ -293,25 +297,176 @@ def test_plain_numbers_are_numbers(column: list[str]) -> None:
     assert read.table["a"] == [float(value) for value in column]
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.text(st.sampled_from('",\n\r ab1'), max_size=30))
-def test_rows_are_those_of_the_csv_module(body: str) -> None:
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from('",\n\r ab1'), max_size=30), st.sampled_from(["auto", '"', None]))
+def test_rows_are_those_of_the_csv_module(body: str, quote: str | None) -> None:
     """Any arrangement of quotes, delimiters and line breaks is either refused or means what Python's csv reads."""
     data = f"first,second\n{body}"
-    records = [record for record in csv.reader(io.StringIO(data, newline="")) if record][1:]
+
+    def records(text: str, quoting: int = csv.QUOTE_MINIMAL) -> list[list[str]]:
+        return [record for record in csv.reader(io.StringIO(text, newline=""), quoting=quoting) if record][1:]
+
+    options = {"quote": quote, "header": True, "columns": {"first": "text", "second": "text"}}
     try:
-        read = Read(data.encode(), "csv", {"columns": {"first": "text", "second": "text"}})
+        read = Read(data.encode(), "csv", options)
     except IngestError as error:
+        quoted = records(data) if quote else records(data, csv.QUOTE_NONE)
         if error.code == "ragged":
-            assert any(len(record) != 2 for record in records)
+            assert any(len(record) != 2 for record in quoted)
         elif error.code == "empty":
-            assert records == []
+            assert quoted == []
+        elif "line breaks in it" in error.message:
+            assert quote == "auto"
+            assert all(len(record) == 2 for record in records(data, csv.QUOTE_NONE))
+        elif "never closed" in error.message:
+            # A further line would be swallowed by the last field.
+            assert records(data + "\nz,z")[-1] != ["z", "z"]
         else:
-            # It ends inside quotes: a further line would be swallowed by the last field.
-            assert list(csv.reader(io.StringIO(data + "\nz,z", newline="")))[-1] != ["z", "z"]
+            with pytest.raises(csv.Error):  # text behind a quote that closes
+                list(csv.reader(io.StringIO(data, newline=""), strict=True))
         return
-    stored = zip(*read.table.values(), strict=True)
-    assert list(stored) == [(first or None, second or None) for first, second in records]
+    unquoted = quote is None or any("option quote null" in warning for warning in read.warnings)
+    expected = records(data, csv.QUOTE_NONE if unquoted else csv.QUOTE_MINIMAL)
+    assert not any(value for record in expected for value in record[2:])  # delimiters at the ends of the lines
+    stored = list(zip(*read.table.values(), strict=True))
+    assert stored == [(record[0] or None, record[1] or None) for record in expected]
+    lines = read.result["lines"]
+    assert lines["total"] == len(list(io.StringIO(data, newline="")))
+    assert lines["total"] == read.rows + lines["header"] + lines["blank"] + lines["continued"]
+
+
+# --- quotes ----------------------------------------------------------------------------------------------------------
+
+
+def lone_quotes(separator: str, *, last: bool, where: set[int]) -> bytes:
+    """300 messages, of which some begin with a quote that closes nowhere."""
+    lines = [f"label{separator}text" if last else f"text{separator}label"]
+    for i in range(300):
+        text = f'"free tickets {i}' if i in where else f'message number {i}: 5" screens'
+        label = "spam" if i % 3 == 0 else "ham"
+        lines.append(f"{label}{separator}{text}" if last else f"{text}{separator}{label}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("where", [{50, 250}, {50}, set(range(0, 300, 10))], ids=["two", "one", "many"])
+def test_lone_quotes_swallow_no_rows(separator: str, last: bool, where: set[int]) -> None:
+    data = lone_quotes(separator, last=last, where=where)
+    read = Read(data, "csv")
+    assert read.rows == 300
+    assert read.table["text"][50] == '"free tickets 50'
+    assert read.result["lines"] == {"total": 301, "header": 1, "blank": 0, "continued": 0}
+    (warning,) = [each for each in read.warnings if "quote" in each]
+    assert f"on line {min(where) + 2} does not close it" in warning
+    assert Read(data, "csv", {"quote": None}).table == read.table
+    error = refusal(data, "csv", {"quote": '"'})
+    assert (error.code, error.line) == ("malformed", min(where) + 2)
+    assert "null for option quote" in error.message
+
+
+def test_a_swallowed_row_is_refused_where_lines_make_no_rows_by_themselves() -> None:
+    """Other values need their quotes, so nobody can tell what the lone ones mean."""
+    rows = [f'ham,"a, b {i}"' for i in range(300)]
+    rows[50], rows[250] = 'ham,"free', 'spam,"tickets'
+    error = refusal(("label,text\n" + "\n".join(rows)).encode(), "csv")
+    assert (error.code, error.line) == ("malformed", 52)
+    assert "closes it on line 252" not in error.message
+    assert "on line 53" in error.message  # where the next quote closes it
+
+
+def test_a_value_that_closes_by_chance_is_refused() -> None:
+    """Line 52 opens one, and a screen of 12" at the end of line 252 would close it."""
+    rows = [f"ham,message {i}" for i in range(300)]
+    rows[50], rows[250] = 'ham,"free tickets', 'ham,a screen of 12"'
+    data = ("label,text\n" + "\n".join(rows)).encode()
+    error = refusal(data, "csv")
+    assert (error.code, error.line) == ("malformed", 52)
+    assert Read(data, "csv", {"quote": None}).rows == 300
+    meant = Read(data, "csv", {"quote": '"'})
+    assert (meant.rows, meant.result["lines"]["continued"]) == (100, 200)
+
+
+def test_quotes_of_a_writer_stay_quotes() -> None:
+    """All values are in quotes, and one has text behind: literal quotes everywhere would be worse."""
+    rows = ['"label","text"', *(f'"ham","message {i}"' for i in range(300))]
+    rows[60] = '"ham","message" 60'
+    error = refusal("\n".join(rows).encode(), "csv")
+    assert (error.code, error.line) == ("malformed", 61)
+
+
+def test_values_of_several_lines_are_read_and_accounted_for() -> None:
+    texts = [f"line one of {i}, and\nline two\n\nend x" if i % 7 == 0 else f"text {i}" for i in range(30_000)]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerows([["id", "text"], *enumerate(texts)])
+    read = Read((text.getvalue() + "\r\n\r\n").encode(), "csv")
+    assert read.table["text"] == texts
+    continued = 3 * sum(i % 7 == 0 for i in range(30_000))
+    assert read.result["lines"] == {"total": 30_003 + continued, "header": 1, "blank": 2, "continued": continued}
+    assert not any("quote" in warning for warning in read.warnings)
+
+
+def test_one_column_of_several_lines_is_said() -> None:
+    read = Read(b'text\nfirst\n"second\nthird"\n', "csv")
+    assert read.table == {"text": ["first", "second\nthird"]}
+    assert "line 3" in read.warnings[-1]
+
+
+def test_backslashes_before_quotes() -> None:
+    data = b'text,n\nplain,1\n"a \\"nice\\" day, they said",2\nC:\\\\x,\\N\n\\N,4\n'
+    error = refusal(data, "csv")
+    assert (error.code, error.line) == ("malformed", 3)
+    assert "option escape" in error.message
+    read = Read(data, "csv", {"escape": "\\"})
+    assert read.table == {"text": ["plain", 'a "nice" day, they said', "C:\\x", None], "n": [1.0, 2.0, None, 4.0]}
+    assert any("\\N was read as missing" in warning for warning in read.warnings)
+
+
+def test_what_mysql_writes() -> None:
+    """SELECT … INTO OUTFILE as it is by default: tabs, backslashes before tabs, line breaks and backslashes."""
+    data = b'id\ttext\ty\n1\ta\\\tb\\\nc\\\\\tp\n2\t\\N\tn\n3\t"x\tn\n4\tl\\nm \\N \\x\t\\N\n'
+    read = Read(data, "tsv", {"escape": "\\", "quote": None})
+    assert read.table["text"] == ["a\tb\nc\\", None, '"x', "l\nm N x"]
+    assert read.table["y"] == ["p", "n", "n", None]
+    assert read.result["lines"] == {"total": 6, "header": 1, "blank": 0, "continued": 1}
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.text(st.sampled_from(",;\t\"\\\n\rNn a'"), max_size=8), min_size=2, max_size=2), min_size=1),
+    st.sampled_from([csv.QUOTE_NONE, csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
+def test_escapes_come_back(rows: list[list[str]], quoting: int) -> None:
+    text = io.StringIO(newline="")
+    rows = [[value + "." for value in row] for row in rows]
+    writer = csv.writer(text, quoting=quoting, escapechar="\\", doublequote=False, lineterminator="\r\n")
+    writer.writerows([["first", "second"], *rows])
+    options = {"escape": "\\", "header": True, "delimiter": ",", "quote": None if quoting == csv.QUOTE_NONE else '"'}
+    read = Read(text.getvalue().encode(), "csv", options)
+    assert list(zip(*read.table.values(), strict=True)) == [tuple(row) for row in rows]
+
+
+def test_another_quote() -> None:
+    read = Read(b"a,b\n'x, y',1\n'it''s \"so\"',2\n", "csv", {"quote": "'"})
+    assert read.table["a"] == ["x, y", 'it\'s "so"']
+
+
+@pytest.mark.parametrize(
+    "options", [{"quote": "ab"}, {"quote": ""}, {"quote": "a"}, {"quote": ",", "delimiter": ","}, {"escape": "/"}]
+)
+def test_options_of_quotes_are_checked(options: dict[str, str]) -> None:
+    assert refusal(b"a,b\n1,2\n", "csv", options).code == "bad_option"
+
+
+def test_quotes_at_the_borders_of_blocks() -> None:
+    """What the scan sees piece by piece is what it sees at once, wherever a piece ends."""
+    row = '"x ""y"" z","1,2\n3","",plain "p",\'\r\n'
+    for shift in range(0, 40, 7):
+        data = "a,b,c,d,e\n" + "s" * shift + ",1,2,3,4\n" + row * 120_000
+        read = Read(data.encode(), "csv", {"header": True})
+        assert read.rows == 120_001
+        assert read.result["lines"]["continued"] == 120_000
 
 
 # --- files as people have them ---------------------------------------------------------------------------------------
