@@ -32,6 +32,7 @@ from service.jobs.doorbell import CHANNEL, PART_QUEUE, PART_TASK, QUEUE, TASK, c
 from service.jobs.faults import fault
 from service.jobs.lease import OPEN_WORK, JobLifecycle
 from service.jobs.parts import PartLifecycle
+from service.memory import keep_one_heap
 from service.settings import Settings
 from service.webhooks.outbox import DUE_MESSAGES
 from service.webhooks.sender import WebhookSender
@@ -321,6 +322,7 @@ class Dispatcher:
 def main() -> None:
     """Run a dispatcher with the settings of the environment until SIGTERM or SIGINT."""
     hide_secrets()
+    keep_one_heap()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings = Settings()
     if settings.database_url is None or settings.broker_url is None:

@@ -247,10 +247,14 @@ class ChildFactory:
     online : bool
         Whether the children keep their way to the network. On a machine with an NVIDIA GPU they do anyway, and make
         themselves ready one by one.
+    writable : Path, optional
+        Folder below which the children may write, if the kernel can see to that; without it, and with a GPU, they may
+        write wherever the user may.
     """
 
-    def __init__(self, runner: str, slots: int, online: bool) -> None:
+    def __init__(self, runner: str, slots: int, online: bool, writable: Path | None = None) -> None:
         self._runner = runner
+        self._writable = writable
         self._slots = slots
         self._online = online
         self._lock = threading.Lock()
@@ -298,7 +302,10 @@ class ChildFactory:
         network = "online" if self._online or has_gpu else "offline"
         ours, theirs = socket.socketpair()
         with theirs:
-            arguments = [str(theirs.fileno()), str(os.getpid()), self._runner, network, "cold" if has_gpu else "warm"]
+            # CuPy keeps what it compiles, too, and each child does so by itself.
+            writable = "" if has_gpu or self._writable is None else str(self._writable)
+            warmth = "cold" if has_gpu else "warm"
+            arguments = [str(theirs.fileno()), str(os.getpid()), self._runner, network, writable, warmth]
             try:
                 self._server = subprocess.Popen(
                     [sys.executable, "-m", "worker.forkserver", *arguments],

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from numba.core.caching import Cache
 from numba.core.event import install_recorder
 
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.columnar import Layout, read_columnar, read_identifiers, read_kinds, read_labels
 from service.ingest.errors import IngestError
 from service.ingest.labels import composed
-from solver import lowrank, smo
+from solver import lowrank, parallel, smo
 from solver.model_file import write_model
-from solver.parallel import start_threads
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
@@ -40,6 +40,20 @@ def warm_up() -> bool:
         smo.warm_up(arena_bytes=0)
         lowrank.warm_up()
     return bool(compilations.buffer)
+
+
+def start_threads() -> None:
+    """Start the threads of the process of one job.
+
+    What is compiled from here on is for this job alone: the process may not write where compiled code is kept for all,
+    as pickles. `warm_up` has compiled nearly everything before.
+    """
+    setattr(Cache, "save_overload", _keep_nothing)  # noqa: B010 (it is a method to the type checker)
+    parallel.start_threads()
+
+
+def _keep_nothing(_cache: Cache, _signature: object, _compiled: object) -> None:
+    """Stand in for ``Cache.save_overload``."""
 
 
 def run(job: Job, reporter: Reporter) -> Result:

@@ -21,9 +21,10 @@ import sys
 import time
 import traceback
 import warnings
+from pathlib import Path
 from typing import NoReturn
 
-from service.isolation import leave_network
+from service.isolation import leave_network, write_only_below
 from worker import child
 
 NICENESS = 10
@@ -124,7 +125,7 @@ class ForkServer:
         child.main(report, self._runner, self._is_warm)
 
 
-def main(control: int, worker: int, runner: str, network: str, warmth: str) -> None:
+def main(control: int, worker: int, runner: str, network: str, writable: str, warmth: str) -> None:
     """Serve one worker.
 
     Parameters
@@ -138,6 +139,8 @@ def main(control: int, worker: int, runner: str, network: str, warmth: str) -> N
     network : str
         ``offline``: leave it, if the kernel allows that; ``online``: the rows are read from there, or it is not known
         whether the devices bear it.
+    writable : str
+        Folder below which children may write, which includes their own; empty: wherever the user may.
     warmth : str
         ``warm``; ``cold``: load nothing, because a GPU that was touched cannot be handed to a child; ``again``: as
         ``warm``, in a process that has started anew.
@@ -156,9 +159,12 @@ def main(control: int, worker: int, runner: str, network: str, warmth: str) -> N
     server = ForkServer(socket.socket(fileno=control), worker, runner)
     if warmth != "cold" and server.warm_up() and warmth == "warm":
         # Compiled code is in files now. The compiler's memory (130 MB) would count as that of each child.
-        server.start_anew(str(control), str(worker), runner, network, "again")
+        server.start_anew(str(control), str(worker), runner, network, writable, "again")
+    if writable:
+        # Compiled code is kept as pickles: a job that was taken over must not leave some for the next process.
+        write_only_below([Path(writable)])
     server.serve()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6])
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:7])

@@ -16,6 +16,7 @@ from service.blobs.store import is_folder
 from service.db.session import Database
 from service.isolation import hide_secrets
 from service.jobs.lease import JobLifecycle
+from service.memory import keep_one_heap
 from service.settings import Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
@@ -35,6 +36,7 @@ DEAF = 3
 def main() -> int:
     """Run the worker. Returns the exit status."""
     hide_secrets()
+    keep_one_heap()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings = Settings()
     if settings.database_url is None or settings.broker_url is None:
@@ -60,7 +62,9 @@ def main() -> int:
     )
     scratch = Scratch(settings.data_dir.absolute() / "scratch")
     runner = os.environ.get(RUNNER_VARIABLE, DEFAULT_RUNNER)
-    spares = SparePool(runner, settings.worker_slots, online=not is_folder(settings.blob_location))
+    # Runners of tests leave notes elsewhere.
+    writable = scratch.folder if runner == DEFAULT_RUNNER else None
+    spares = SparePool(runner, settings.worker_slots, not is_folder(settings.blob_location), writable)
     supervisor = Supervisor(settings, database, spares, scratch, stopping)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-worker")
     jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)

@@ -43,6 +43,11 @@ class Scratch:
         finally:
             os.close(descriptor)
 
+    @property
+    def folder(self) -> Path:
+        """Where the folders of this worker's jobs are."""
+        return self._folder
+
     def new(self) -> Path:
         """Make a folder for one job."""
         return Path(tempfile.mkdtemp(prefix="job-", dir=self._folder))

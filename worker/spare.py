@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from worker.children import Child, ChildFactory, ChildGoneError
 
@@ -48,10 +49,12 @@ class SparePool:
         Jobs that run side by side in this worker.
     online : bool, default=False
         Whether the children need the network to read their rows.
+    writable : Path, optional
+        As for `ChildFactory`.
     """
 
-    def __init__(self, runner: str, slots: int, online: bool = False) -> None:
-        self._factory = ChildFactory(runner, slots, online)
+    def __init__(self, runner: str, slots: int, online: bool = False, writable: Path | None = None) -> None:
+        self._factory = ChildFactory(runner, slots, online, writable)
         self._changed = threading.Condition()
         self._spares: list[Child] = []
         self._starting = 0

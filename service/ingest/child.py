@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from service.ingest.errors import IngestError
-from service.isolation import leave_network
+from service.isolation import leave_network, write_only_below
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -34,6 +34,8 @@ def main() -> None:
     answer_descriptor = os.dup(1)
     os.dup2(2, 1)
     leave_network()
+    # Whoever takes this process over must not reach others by way of what they load or start.
+    write_only_below([Path(request["output"]).parent])
     _die_with(request["parent"])
     _limit(request)
     answer = _answer(request)

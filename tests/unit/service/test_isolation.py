@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import socket
@@ -97,6 +98,89 @@ def test_children_cannot_read_the_secrets_of_their_parent() -> None:
     environment = {**os.environ, "SECRET": "4711"}
     done = subprocess.run([sys.executable, "-c", HIDE], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "0"]
+
+
+def has_landlock() -> bool:
+    return ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) > 0
+
+
+CONFINE = """
+import os, sys, threading
+from pathlib import Path
+from service.isolation import write_only_below
+inside, outside = Path(sys.argv[1], "inside"), Path(sys.argv[1], "outside")
+kept = open(outside / "open", "w")
+print(write_only_below([inside]))
+def tried(what):
+    try:
+        what()
+    except OSError as error:
+        return type(error).__name__
+    return "done"
+def thread(what):
+    said = []
+    one = threading.Thread(target=lambda: said.append(tried(what)))
+    one.start()
+    one.join()
+    return said[0]
+print(*(thread(what) for what in (
+    lambda: (inside / "new").write_text("x"),
+    lambda: (inside / "new").rename(inside / "renamed"),
+    lambda: (outside / "cache.nbi").read_text(),
+    lambda: Path("/dev/null").write_text("x"),
+    lambda: (kept.write("x"), kept.close()),
+    lambda: (outside / "cache.nbi").write_text("x"),
+    lambda: os.truncate(outside / "cache.nbi", 0),
+    lambda: (outside / "cache.nbi").unlink(),
+    lambda: (inside / "renamed").rename(outside / "cache.nbi"),
+    lambda: (outside / "folder").mkdir(),
+)))
+"""
+
+
+def test_what_is_confined_writes_nowhere_else(tmp_path: Path) -> None:
+    for name in ("inside", "outside"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "outside" / "cache.nbi").write_text("compiled")
+    done = subprocess.run([sys.executable, "-c", CONFINE, str(tmp_path)], capture_output=True, text=True, check=True)
+    confined, *said = done.stdout.split()
+    assert confined == str(has_landlock())
+    if not has_landlock():
+        pytest.skip("this kernel, or this container, has no Landlock")
+    assert said[:5] == ["done"] * 5
+    assert set(said[5:]) <= {"PermissionError", "OSError"}
+    assert (tmp_path / "outside" / "cache.nbi").read_text() == "compiled"
+
+
+def test_jobs_of_a_worker_cannot_write_where_compiled_code_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that they are forked from writes there, before there is a job."""
+    (tmp_path / "scratch").mkdir()
+    runner = (
+        "from contextlib import suppress\n"
+        "from pathlib import Path\n"
+        f"cache = Path({str(tmp_path)!r}, 'cache')\n"
+        "def warm_up(): cache.write_text('compiled')\n"
+        "def start_threads():\n"
+        "    with suppress(OSError):\n"
+        "        cache.write_text('changed')\n"
+        "def numerics(): return cache.read_text()\n"
+    )
+    (tmp_path / "writing.py").write_text(runner)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for writable, found in ((None, "changed"), (tmp_path / "scratch", "compiled")):
+        if writable and not has_landlock():
+            pytest.skip("this kernel, or this container, has no Landlock")
+        factory = ChildFactory("writing", 1, False, writable)
+        child = factory.make()
+        try:
+            said = [child.read(30) for _ in range(2)]
+            assert said[1] is not None
+            assert said[1]["numerics"] == found
+        finally:
+            child.end()
+            factory.end()
 
 
 def test_whoever_starts_everything_hides_the_key_of_the_first_admin(tmp_path: Path) -> None:
