@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Date, ScalarSelect, Select, and_, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
@@ -347,9 +347,7 @@ class AliasRepository:
 
     def put(self, name: str, model_id: str, *, restores: int | None = None) -> AliasRow:
         """Point an alias at a model because somebody asks for it now."""
-        row = self._move(name, model_id, ALIAS_REQUESTS.next_value(), restores, always=True)
-        assert row is not None  # noqa: S101 (for the type checker)
-        return row
+        return cast("AliasRow", self._move(name, model_id, ALIAS_REQUESTS.next_value(), restores, always=True))
 
     def follow(self, name: str, model_id: str, request: int) -> bool:
         """Point an alias at a model that was asked for by this request, unless a later one has moved it meanwhile.
