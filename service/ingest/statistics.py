@@ -27,7 +27,10 @@ SAMPLED_CHARACTERS = 1000
 """Of a text, that are looked at for words."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LIKE_ISO = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
-_LIKE_A_DATE = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
+_LIKE_A_DATE = re.compile(
+    r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}"
+    r"|[0-9]{1,2}[ -][A-Za-z]{3,9}[ -][0-9]{4}|[A-Za-z]{3,9} [0-9]{1,2},? [0-9]{4}"
+)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 # Made like this because `pyarrow.scalar`, as `Array.to_numpy`, loads pandas where there is one, which takes a while.

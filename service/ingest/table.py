@@ -19,6 +19,7 @@ from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import Columnar
 from service.ingest.statistics import ColumnStatistics, RowComparison, number_text
+from service.ingest.writings import NumberWriting, numbers_of, said_of
 from solver.reading import Reading
 
 Storage = Literal["number", "text"]
@@ -80,7 +81,8 @@ def store_table(
 
     A column begins as what `storage` says; where a number column turns out to hold something else, it becomes text.
     What was written until then is void, so the rest is only looked at and the batches are read once more. One more pass
-    is made where a column spells booleans in several ways: ``TRUE`` and ``true`` are the same.
+    is made where a column spells booleans in several ways: ``TRUE`` and ``true`` are the same; and one where all
+    texts of a column turn out to be numbers in one way of writing, see `service.ingest.writings`.
 
     Parameters
     ----------
@@ -103,8 +105,9 @@ def store_table(
         How the options of the upload say that values are written.
     """
     lowered: set[int] = set()
+    written: dict[int, Reading] = {}
     while True:
-        writer = _TableWriter(output, names, kinds, indexes or {}, reading)
+        writer = _TableWriter(output, names, kinds, indexes or {}, reading, written)
         rows = 0
         valid = True
         for batch in batches():
@@ -112,7 +115,9 @@ def store_table(
             columns = []
             for position, array in enumerate(batch):
                 column = None
-                if storage[position] == "number":
+                if position in written:
+                    column = numbers_of(to_text(position, array, rows), written[position])
+                elif storage[position] == "number":
                     column = to_number(position, array, rows)
                     if column is None:
                         storage[position] = "text"
@@ -130,6 +135,14 @@ def store_table(
         if valid and not lowered and (mixed := writer.mixed_booleans()):
             lowered.update(mixed)
             warnings += [f"column {names[j]!r} spells true and false in several ways; they are the same" for j in mixed]
+            valid = False
+        if valid and not written and (found := writer.numbers_written_otherwise()):
+            written |= found
+            for j, how in found.items():
+                storage[j] = "number"
+                # what was said of it as a text is no longer so
+                warnings[:] = [each for each in warnings if not each.startswith(f"column {names[j]!r} is text")]
+                warnings.append(said_of(names[j], how))
             valid = False
         if valid:
             return writer.close(rows, warnings)
@@ -196,9 +209,12 @@ class _TableWriter:
         kinds: Mapping[int, Kind],
         indexes: Mapping[int, IndexKind],
         reading: Reading,
+        written: Mapping[int, Reading],
     ) -> None:
         self._path = path
         self._reading = reading
+        self._written = written
+        self._writings = {j: NumberWriting(reading) for j in range(len(names)) if j not in kinds and j not in written}
         self._storage: list[Storage] = []
         self._kinds = kinds
         self._file: pq.ParquetWriter | None = None
@@ -210,6 +226,9 @@ class _TableWriter:
         self._storage = storage
         for column, array in zip(self._columns, columns, strict=True):
             column.add(array)
+        for position, writing in self._writings.items():
+            if storage[position] == "text":
+                writing.add(columns[position])
         self._comparison.add(columns)
         schema = pa.schema(
             [(column.name, ARROW_TYPES[kept]) for column, kept in zip(self._columns, storage, strict=True)]
@@ -227,6 +246,15 @@ class _TableWriter:
         # Not write_batch, which would hold row groups of a million rows in memory.
         self._file.write_table(pa.table(columns, schema=schema), row_group_size=len(columns[0]))
 
+    def numbers_written_otherwise(self) -> dict[int, Reading]:
+        """Return the columns of texts that all are numbers, with how they are written, where that is sure."""
+        found = {
+            position: self._writings[position].found()
+            for position in self._writings
+            if self._storage[position] == "text"
+        }
+        return {position: reading for position, reading in found.items() if reading is not None}
+
     def mixed_booleans(self) -> list[int]:
         """Return the columns that hold nothing but booleans, one of them in several spellings."""
         return [position for position, column in enumerate(self._columns) if column.mixes_booleans()]
@@ -236,8 +264,8 @@ class _TableWriter:
         assert self._file is not None  # noqa: S101 (there are rows)
         known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
         readings = {
-            column.name: dataclasses.replace(self._reading, kind=kept).to_json()
-            for column, kept in zip(self._columns, self._storage, strict=True)
+            column.name: dataclasses.replace(self._written.get(position, self._reading), kind=kept).to_json()
+            for position, (column, kept) in enumerate(zip(self._columns, self._storage, strict=True))
         }
         profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
         identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}

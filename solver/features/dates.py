@@ -17,6 +17,9 @@ from solver.features.strings import pack_strings, unpack_strings
 from solver.reading import MAX_CHARACTERS
 
 ISO: Final = "ISO 8601"
+EPOCH_SECONDS: Final = "seconds since 1970"
+EPOCH_MILLISECONDS: Final = "milliseconds since 1970"
+_EPOCHS: Final = {EPOCH_SECONDS: (1, re.compile("[0-9]{9,10}")), EPOCH_MILLISECONDS: (1000, re.compile("[0-9]{12,13}"))}
 FORMATS: Final = (
     ISO,
     "%d.%m.%Y",
@@ -40,14 +43,30 @@ FORMATS: Final = (
     "%m/%d/%y",
     "%m/%d/%y %H:%M",
     "%m/%d/%y %H:%M:%S",
+    "%d %b %Y",
+    "%d %b %Y %H:%M",
+    "%d %b %Y %H:%M:%S",
+    "%d-%b-%Y",
+    "%d-%b-%Y %H:%M",
+    "%d-%b-%Y %H:%M:%S",
+    "%b %d, %Y",
+    "%b %d, %Y %H:%M",
+    "%b %d, %Y %H:%M:%S",
+    "%b %d %Y",
+    EPOCH_SECONDS,
+    EPOCH_MILLISECONDS,
 )
-"""How dates may be written; a model file holds the position in this list, so new ones go to its end."""
+"""How dates may be written, with months in English, short or whole; a model file holds the position in this list, so new
+ones go to its end."""
 SHORT_YEARS: Final = "the last two digits are then the year, 1969 to 1999 or 2000 to 2068"
 """What `strptime` makes of ``%y``, as POSIX says."""
 
 MOST_UNREADABLE: Final = 100
 
-_LIKE_A_DATE: Final = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
+LIKE_A_DATE: Final = re.compile(
+    r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}"
+    r"|[0-9]{1,2}[ -][A-Za-z]{3,9}[ -][0-9]{4}|[A-Za-z]{3,9} [0-9]{1,2},? [0-9]{4}"
+)
 _LIKE_ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86400.0
@@ -61,16 +80,16 @@ _CYCLES: Final = ((_WEEKDAY, "weekday", 7.0), (_MONTH, "month", 12.0), (_HOUR, "
 def guess_format(values: Sequence[str]) -> str | None:
     """The one format in which all texts are dates; None if there is none, or if the day may as well be the month.
 
-    Years of two digits are never guessed: ``1.2.10`` may be the number of a version.
+    Years of two digits are never guessed: ``1.2.10`` may be the number of a version; nor are counts of seconds.
 
     Parameters
     ----------
     values : sequence of str
         Different texts, at least one.
     """
-    if not _LIKE_A_DATE.match(values[0]):
+    if not LIKE_A_DATE.match(values[0]):
         return None
-    possible = _formats_of_all(values, [each for each in FORMATS if not _is_short(each)])
+    possible = _formats_of_all(values, [each for each in FORMATS if not _is_short(each) and each not in _EPOCHS])
     return possible[0] if len(possible) == 1 else None
 
 
@@ -82,7 +101,7 @@ def may_have_short_years(values: Sequence[str]) -> bool:
     values : sequence of str
         Different texts, at least one.
     """
-    likely = _LIKE_A_DATE.match(values[0]) is not None
+    likely = LIKE_A_DATE.match(values[0]) is not None
     return likely and bool(_formats_of_all(values, [each for each in FORMATS if _is_short(each)]))
 
 
@@ -121,15 +140,28 @@ def _reader(date_format: str) -> Callable[[str], datetime | None]:
 
     def read(text: str) -> datetime | None:
         text = text.strip()
+        if date_format in _EPOCHS:
+            divisor, pattern = _EPOCHS[date_format]
+            return datetime.fromtimestamp(int(text) / divisor, UTC) if pattern.fullmatch(text) else None
         if date_format == ISO and not _LIKE_ISO.match(text):
             return None
         try:
-            made = datetime.fromisoformat(text) if date_format == ISO else datetime.strptime(text, date_format)
+            made = datetime.fromisoformat(text) if date_format == ISO else _parsed(text, date_format)
         except ValueError:
             return None
         return made if made.tzinfo is not None else made.replace(tzinfo=UTC)
 
     return read
+
+
+def _parsed(text: str, date_format: str) -> datetime:
+    """What `strptime` gives; a month may be short (``Nov``) or whole where the format has it as a word."""
+    if "%b" not in date_format:
+        return datetime.strptime(text, date_format)
+    try:
+        return datetime.strptime(text, date_format)
+    except ValueError:
+        return datetime.strptime(text, date_format.replace("%b", "%B"))
 
 
 class DateColumns:
@@ -319,6 +351,8 @@ def checked_format(name: str, values: Sequence[str]) -> str:
 def example_of(date_format: str) -> str:
     """A moment as this format writes it."""
     moment = datetime(2026, 11, 28, 9, 30, tzinfo=UTC)
+    if date_format in _EPOCHS:
+        return f"{int(moment.timestamp() * _EPOCHS[date_format][0])} ({date_format})"
     return "2026-11-28 or 2026-11-28T09:30:00Z" if date_format == ISO else moment.strftime(date_format)
 
 

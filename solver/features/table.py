@@ -198,7 +198,7 @@ class TableFeatures:
         if given is not None:
             if given not in FEATURE_KINDS:
                 raise FeatureError(f"column {name!r}: its kind must be one of {', '.join(FEATURE_KINDS)}")
-            if given == "number" or (column.kind == "number" and given != "category"):
+            if given == "number" or (column.kind == "number" and given not in ("category", "date")):
                 raise FeatureError(f"column {name!r} holds {column.kind}s and cannot be of the kind {given!r}")
             return given, checked_format(name, levels) if given == "date" and levels else ""
         if len(levels) < 2:

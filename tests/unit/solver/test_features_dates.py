@@ -77,7 +77,7 @@ def test_iso_dates_are_read_whatever_the_fitted_ones_looked_like() -> None:
     np.testing.assert_array_equal(np.asarray(X), features.transform(dates("03.10.2024"))[0])
 
 
-@pytest.mark.parametrize("date_format", FORMATS)
+@pytest.mark.parametrize("date_format", [each for each in FORMATS if "since" not in each])
 def test_every_format_is_recognised_and_gives_the_same_features(date_format: str) -> None:
     moments = [datetime(2026, 1, 3, 5, 7) + timedelta(days=9 * i, hours=5 * i) for i in range(30)]
     if date_format != ISO and "%H" not in date_format:
