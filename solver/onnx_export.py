@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
@@ -31,10 +33,12 @@ def onnx_model(model: Model) -> bytes:
     """Write a model in ONNX.
 
     All arithmetic is float64, as in the library. Inputs are one column each, of shape (rows, 1), under the column's
-    name: numbers as double, NaN where one is missing; categories as string, empty where one is missing. Numbers are
+    name: numbers as double, NaN where one is missing; categories as string, empty where one is missing, or a word that
+    the upload took for that; é may be one character or two. Numbers are
     imputed where they are missing, also by a model whose own policy is to refuse them. A model of a matrix has
     one input ``features`` of shape (rows, columns). Outputs: ``label`` (string), ``score`` (double), and
-    ``probability`` (double) where the model gives one; each of shape (rows,).
+    ``probability`` (double) where the model gives one; each of shape (rows,), in that order. The metadata have the
+    ``positive`` and the ``negative`` class, the ``threshold`` and the ``columns``, as JSON.
 
     Parameters
     ----------
@@ -54,10 +58,10 @@ def onnx_model(model: Model) -> bytes:
     graph = _Graph([column["name"] for column in model.columns])
     features = _features(graph, model)
     score = _score(graph, model.decision, features)
-    graph.give("score", score, TensorProto.DOUBLE)
     above = graph.add("Greater", score, graph.constant(np.float64(model.decision.threshold)))
     negative, positive = (graph.constant(np.array(str(label), dtype=object)) for label in model.classes)
     graph.give("label", graph.add("Where", above, positive, negative), TensorProto.STRING)
+    graph.give("score", score, TensorProto.DOUBLE)
     if model.decision.probability is not None:
         sigmoid = model.decision.probability
         scaled = graph.add("Mul", score, graph.constant(np.float64(sigmoid.slope)))
@@ -70,7 +74,16 @@ def onnx_model(model: Model) -> bytes:
         producer_name="prefsvm",
         producer_version=model.producer.get("prefsvm", ""),
     )
-    helper.set_model_props(made, {"threshold": repr(model.decision.threshold), "algorithm": model.algorithm})
+    helper.set_model_props(
+        made,
+        {
+            "threshold": repr(model.decision.threshold),
+            "algorithm": model.algorithm,
+            "positive": str(model.classes[1]),
+            "negative": str(model.classes[0]),
+            "columns": json.dumps(model.columns, ensure_ascii=False),
+        },
+    )
     onnx.checker.check_model(made)
     return bytes(made.SerializeToString())
 
@@ -179,6 +192,13 @@ def _categories(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArra
         known = {"" if level is None else level: code - first for level, code in index.items() if level is not None}
         if None in index:
             known.setdefault("", index[None] - first)
+        reading = features.readings.get(name)
+        if reading is not None:
+            for word in reading.missing if "" in known else ():
+                known.setdefault(word, known[""])
+            if reading.composed:
+                for level, code in tuple(known.items()):
+                    known.setdefault(unicodedata.normalize("NFD", level), code)
         codes = graph.add(
             "LabelEncoder",
             given,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import onnxruntime
@@ -14,6 +15,7 @@ from solver.evaluation.probability import Sigmoid
 from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeatures
 from solver.model_file import Model
 from solver.onnx_export import OnnxExportError, onnx_model
+from solver.reading import Reading
 
 KERNELS = ["linear", "poly", "rbf", "sigmoid"]
 
@@ -137,3 +139,36 @@ def test_what_has_no_form_is_refused():
     wide = sparse.csr_array(([1.0], [0], [0, *[1] * 2000]), shape=(2000, 100_000))
     with pytest.raises(OnnxExportError, match="2000 × 100000"):
         onnx_model(model_of(None, decision("rbf", wide)))
+
+
+def test_outputs_and_metadata_say_what_they_are() -> None:
+    """Labels, scores and probabilities in this order; the classes and columns by name."""
+    read = Reading(missing=("n/a",))
+    data = table(60, 0, True)
+    data = Table(
+        {
+            name: dataclasses.replace(column, reading=read)
+            for name, column in data.columns.items()
+            if column.kind == "text"
+        }
+    )
+    features = TableFeatures().fit(data)
+    model = model_of(features, decision("linear", np.random.default_rng(0).normal(size=(3, features.n_features))))
+    session = onnxruntime.InferenceSession(onnx_model(model), providers=["CPUExecutionProvider"])
+    assert [output.name for output in session.get_outputs()] == ["label", "score", "probability"]
+    said = session.get_modelmeta().custom_metadata_map
+    assert (said["positive"], said["negative"]) == ("spam", "ham é")
+    columns = json.loads(said["columns"])
+    assert columns == model.columns
+    assert [each.name for each in session.get_inputs()] == [column["name"] for column in columns]
+    # what the upload took for missing, and an ö of two characters
+    rows = [("größe", "TRUE"), ("gro\u0308ße", "1"), ("n/a", "true"), ("", "True")]
+    given = {
+        "job": np.array([[job] for job, _ in rows], dtype=object),
+        "flag": np.array([[flag] for _, flag in rows], dtype=object),
+    }
+    scores = session.run(["score"], given)[0].tolist()
+    assert scores[0] == scores[1]
+    assert scores[2] == scores[3]
+    wanted, _ = model.predict_rows([{"job": job, "flag": flag} for job, flag in rows])
+    np.testing.assert_allclose(scores, wanted.scores, rtol=1e-10)
