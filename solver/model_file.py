@@ -72,6 +72,8 @@ class Predictions:
         What the rows held that training had not seen.
     unseen : mapping of str to int
         Column to the number of rows with a category that training had not seen.
+    far_rows : sequence of int
+        Rows with a number far outside those of the training, ascending.
     """
 
     labels: list[str]
@@ -79,6 +81,7 @@ class Predictions:
     probabilities: NDArray[np.float64] | None
     warnings: list[str]
     unseen: Mapping[str, int] = field(default_factory=dict)
+    far_rows: Sequence[int] = ()
 
 
 def _producer() -> dict[str, str]:
@@ -223,7 +226,7 @@ class Model:
         negative, positive = map(str, self.classes)
         labels = [positive if value > threshold else negative for value in values]
         probabilities = None if self.decision.probability is None else self.decision.probabilities(scores)
-        return Predictions(labels, scores, probabilities, counts.warnings(), counts.unseen)
+        return Predictions(labels, scores, probabilities, counts.warnings(), counts.unseen, counts.far_rows)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

@@ -338,7 +338,8 @@ class Drift(Answer):
     days: int
     rows: int
     outside_range_share: float | None = Field(
-        description="Share of rows whose score is beyond those of the calibration rows; null without either."
+        description="Share of rows whose score is beyond those of the calibration rows, or that hold a number far "
+        "outside those of the training; null without scores or rows."
     )
     threshold: float = Field(description="The one in use.")
     rows_at_threshold: int = Field(description="Rows that were decided by it: those of the next two figures.")

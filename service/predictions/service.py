@@ -202,7 +202,7 @@ def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "b
 def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Decisions:
     """Count the rows and return what is answered; `extra` names columns that the model does not use."""
     scores = made.scores.tolist()
-    ready.usage.add(scores, made.labels, made.unseen)
+    ready.usage.add(scores, made.labels, made.unseen, made.far_rows)
     warnings = list(made.warnings)
     if extra:
         named = ", ".join(name[:100] for name in extra[:20]) + (", …" if len(extra) > 20 else "")

@@ -87,10 +87,15 @@ class ModelUsage:
         self._low = float("-inf") if curve is None else float(curve.thresholds[-1])
         self._high = float("inf") if curve is None else float(curve.thresholds[0])
 
-    def add(self, scores: Sequence[float], labels: Sequence[str], unseen: Mapping[str, int]) -> None:
+    def add(
+        self, scores: Sequence[float], labels: Sequence[str], unseen: Mapping[str, int], far_rows: Sequence[int] = ()
+    ) -> None:
         """Count decided rows. May be called from any thread, and must be quick: it is part of every prediction."""
         low, high = self._low, self._high
-        if len(scores) == 1:
+        if far_rows:  # numbers that are, though their scores need not be
+            far = set(far_rows)
+            outside = sum([row in far or not low <= score <= high for row, score in enumerate(scores)])
+        elif len(scores) == 1:
             outside = 0 if low <= scores[0] <= high else 1
         else:
             outside = sum([not low <= score <= high for score in scores])

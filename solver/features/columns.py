@@ -87,6 +87,10 @@ class FeatureCounts:
         Rows with something that is no date in a column of dates (they count as missing).
     wordless : dict of str to int
         Rows with a text of which no word is known.
+    far : dict of str to int
+        Rows with a number beyond those of the fitted rows by more than their whole range.
+    far_rows : list of int
+        Those rows, of the table that was transformed last.
     extra : int
         Non-zero entries of a matrix beyond its fitted width, or NaN and infinite ones (all ignored).
     """
@@ -95,6 +99,8 @@ class FeatureCounts:
     unseen: dict[str, int] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
     wordless: dict[str, int] = field(default_factory=dict)
+    far: dict[str, int] = field(default_factory=dict)
+    far_rows: list[int] = field(default_factory=list)
     extra: int = 0
 
     def add(self, other: FeatureCounts) -> None:
@@ -104,6 +110,7 @@ class FeatureCounts:
             (self.unseen, other.unseen),
             (self.unreadable, other.unreadable),
             (self.wordless, other.wordless),
+            (self.far, other.far),
         ):
             for name, n in more.items():
                 mine[name] = mine.get(name, 0) + n
@@ -111,7 +118,7 @@ class FeatureCounts:
 
     def warnings(self) -> list[str]:
         """The same as sentences for the user."""
-        if not (self.missing or self.unseen or self.unreadable or self.wordless or self.extra):
+        if not (self.missing or self.unseen or self.unreadable or self.wordless or self.far or self.extra):
             return []
         said = [
             f"column {name!r}: {n} row(s) have no value; training had none missing, its median or mean is used"
@@ -127,6 +134,10 @@ class FeatureCounts:
         said += [
             f"column {name!r}: {n} row(s) hold a text without any word that training knew"
             for name, n in self.wordless.items()
+        ]
+        said += [
+            f"column {name!r}: {n} row(s) hold a number far outside those of the training, where the model only guesses"
+            for name, n in self.far.items()
         ]
         if self.extra:
             said.append(f"{self.extra} matrix entries are not finite or beyond the trained columns and were ignored")

@@ -56,8 +56,8 @@ FORMATS: Final = (
     EPOCH_SECONDS,
     EPOCH_MILLISECONDS,
 )
-"""How dates may be written, months in English, short or whole. A model file holds the position in this list: new ones go
-to its end."""
+"""How dates may be written, months in English, short or whole. A model file holds the position in this list, so new
+ones go to its end."""
 SHORT_YEARS: Final = "the last two digits are then the year, 1969 to 1999 or 2000 to 2068"
 """What `strptime` makes of ``%y``, as POSIX says."""
 

@@ -33,12 +33,24 @@ class NumberColumns:
         mean: NDArray[np.float64],
         scale: NDArray[np.float64],
         indicator: NDArray[np.uint8],
+        low: NDArray[np.float64] | None = None,
+        high: NDArray[np.float64] | None = None,
     ) -> None:
         self.names = names
+        self._low, self._high = low, high
         self._median, self._mean, self._scale, self._indicator = median, mean, scale, indicator
         valued = scale > 0  # else only the indicator is a feature
         self._valued, self._indicated = np.flatnonzero(valued), np.flatnonzero(indicator)
         self._valued_median, self._valued_mean, self._valued_scale = median[valued], mean[valued], scale[valued]
+        self._far_low = np.full(int(valued.sum()), -np.inf)
+        self._far_high = -self._far_low
+        if low is not None and high is not None:
+            with np.errstate(over="ignore"):
+                width = high - low
+                self._far_low = ((low - width - mean) / np.where(valued, scale, 1.0))[valued]
+                self._far_high = ((high + width - mean) / np.where(valued, scale, 1.0))[valued]
+        # a row whose scaled numbers have a smaller sum of squares than this has none that is far
+        self._near = float(np.minimum(-self._far_low, self._far_high).min(initial=np.inf)) ** 2
         self._surprising_if_missing = (indicator == 0)[valued]
         self.width = len(self._valued) + len(self._indicated)
         self._in_place = self.width == len(self._valued) == len(names)
@@ -56,10 +68,13 @@ class NumberColumns:
         warnings : list of str
         """
         fitted: list[tuple[str, float, float, float, bool]] = []
+        ranges: list[tuple[float, float]] = []
         for name, values in columns.items():
             found = _fit_column(name, values, indicate, warnings)
             if found is not None:
                 fitted.append((name, *found))
+                present = values[np.isfinite(values)]
+                ranges.append((float(present.min()), float(present.max())))
         statistics = np.array([row[1:4] for row in fitted], dtype=np.float64).reshape(-1, 3)
         return cls(
             [row[0] for row in fitted],
@@ -67,6 +82,8 @@ class NumberColumns:
             statistics[:, 1].copy(),
             statistics[:, 2].copy(),
             np.array([row[4] for row in fitted], dtype=np.uint8),
+            np.array([low for low, _ in ranges], dtype=np.float64),
+            np.array([high for _, high in ranges], dtype=np.float64),
         )
 
     @property
@@ -82,7 +99,7 @@ class NumberColumns:
         numbers : float64 array of shape (rows, columns)
             In the order of `names`; it may be written over.
         counts : FeatureCounts
-            `missing` is filled in.
+            `missing` and `far` are filled in.
         """
         if self._in_place:
             if len(numbers) == 1 and (ordinary := self._ordinary_row(numbers)) is not None:
@@ -105,7 +122,11 @@ class NumberColumns:
             scaled = numbers - self._valued_mean
             scaled /= self._valued_scale
             values = scaled[0]
-            return scaled if values.dot(values) < LARGEST_SCORE else None
+            square = values.dot(values)
+            if square < self._near:  # no greater than what is taken below
+                return scaled if square < LARGEST_SCORE else None
+            far = (values < self._far_low) | (values > self._far_high)
+            return scaled if square < LARGEST_SCORE and not far.any() else None
 
     def _standardise(self, block: NDArray[np.float64], counts: FeatureCounts) -> None:
         """Fill and scale in place."""
@@ -120,13 +141,23 @@ class NumberColumns:
         with np.errstate(over="ignore"):
             block -= self._valued_mean
             block /= self._valued_scale
-        np.maximum(block, -LARGEST_SCORE, out=block)
-        np.minimum(block, LARGEST_SCORE, out=block)
+        if not len(block):
+            return
+        low, high = block.min(axis=0), block.max(axis=0)
+        if (low < self._far_low).any() or (high > self._far_high).any():
+            far = (block < self._far_low) | (block > self._far_high)
+            found = far.sum(axis=0)
+            counts.far.update({self.names[self._valued[j]]: int(found[j]) for j in np.flatnonzero(found).tolist()})
+            counts.far_rows = np.flatnonzero(far.any(axis=1)).tolist()
+        if (low < -LARGEST_SCORE).any() or (high > LARGEST_SCORE).any():
+            np.maximum(block, -LARGEST_SCORE, out=block)
+            np.minimum(block, LARGEST_SCORE, out=block)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What was fitted, as arrays; `from_state` takes them."""
         text, ends = pack_strings(self.names)
-        return {
+        ranges = {} if self._low is None or self._high is None else {"number_low": self._low, "number_high": self._high}
+        return ranges | {
             "number_text": text,
             "number_ends": ends,
             "median": self._median,
@@ -152,7 +183,12 @@ class NumberColumns:
             raise StateError("table features: a scale must be above 0, or 0 for a column that is only an indicator")
         if (indicator > 1).any():
             raise StateError("table features: flags must be 0 or 1")
-        return cls(names, median, mean, scale, indicator)
+        low, high = arrays.get("number_low"), arrays.get("number_high")  # older files have none
+        if low is not None and high is not None and (len(low) != len(names) or len(high) != len(names)):
+            raise StateError("table features: numbers need one range each")
+        if low is not None and high is not None and (low > high).any():
+            raise StateError("table features: a range ends before it begins")
+        return cls(names, median, mean, scale, indicator, low, high)
 
 
 def _fit_column(

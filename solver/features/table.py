@@ -34,6 +34,8 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
         "mean": "float64",
         "scale": "float64",
         "indicator": "uint8",
+        "number_low": "float64",
+        "number_high": "float64",
     },
     "category": {
         "category_text": "uint8",
@@ -65,6 +67,9 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
     },
 }
 """Arrays of the state and their types, by the kind of column that they belong to."""
+_RANGES: Final = ("number_low", "number_high")
+_LATER: Final = ("level_fill", *_RANGES)
+"""What older files have not."""
 
 _Part = NumberColumns | CategoryColumns | DateColumns | TextColumns
 
@@ -378,7 +383,8 @@ class TableFeatures:
         kinds = [kind for kind, part in parts.items() if part.names]
         arrays = {name: array for kind in kinds for name, array in parts[kind].state().items()}
         readings = {name: reading.to_json() for name, reading in self.readings.items()}
-        return arrays, {"sparse": self.sparse, "missing": self.missing, "kinds": kinds, "readings": readings}
+        ranges = {"ranges": True} if "number_low" in arrays else {}
+        return arrays, ranges | {"sparse": self.sparse, "missing": self.missing, "kinds": kinds, "readings": readings}
 
     @staticmethod
     def _stored_readings(meta: Mapping[str, Any]) -> dict[str, Reading]:
@@ -402,10 +408,11 @@ class TableFeatures:
         kinds = meta.get("kinds")
         if kinds is None:  # written before there were dates and texts
             old = _PARTS["number"] | _PARTS["category"]
-            return {name: type_ for name, type_ in old.items() if name != "level_fill"}
+            return {name: type_ for name, type_ in old.items() if name not in _LATER}
         if not isinstance(kinds, list) or any(kind not in FEATURE_KINDS for kind in kinds):
             raise StateError(f"table features: 'kinds' must be of {', '.join(FEATURE_KINDS)}")
-        return {name: type_ for kind in kinds for name, type_ in _PARTS[kind].items()}
+        types = {name: type_ for kind in kinds for name, type_ in _PARTS[kind].items()}
+        return types if meta.get("ranges") is True else {k: v for k, v in types.items() if k not in _RANGES}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:
@@ -431,7 +438,7 @@ class TableFeatures:
             name: np.zeros(0, dtype=type_)
             for part in _PARTS.values()
             for name, type_ in part.items()
-            if name != "level_fill"
+            if name not in _LATER
         }
         stored = empty | dict(arrays)
         self = cls(missing=missing)

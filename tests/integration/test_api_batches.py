@@ -182,7 +182,7 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_reason(
     assert bench.supervisor.run(batch["id"]) == "failed"
     failed = client.get(f"/batches/{batch['id']}").json()
     assert failed["error"]["code"] == "rows_do_not_fit"
-    assert "'age' is a number to the model" in failed["error"]["message"]
+    assert "row 0, column 'age': expected a finite number" in failed["error"]["message"]
     problem(client.get(f"/batches/{batch['id']}/result"), 409, "batch-not-finished")
 
     batch = client.post("/batches", json=body).json()

@@ -175,11 +175,13 @@ def test_predict_matches_columns_by_name(client, database, tmp_path):
     extra = predict({"job": "cook", "age": None, "height": 3, "zip": "01234"})
     assert extra.status_code == 200, extra.text
     assert any("ignored" in warning and "height, zip" in warning for warning in extra.json()["warnings"])
+    as_text, as_number = (predict({"job": "cook", "age": age}).json()["predictions"] for age in ("30", 30))
+    assert as_text == as_number
     unseen = predict({"job": "pilot", "age": 30})
     assert unseen.status_code == 200
     assert unseen.json()["warnings"]
     for bad in (
-        {"job": "cook", "age": "30"},
+        {"job": "cook", "age": "thirty"},
         {"job": "cook", "age": [1]},
         {"job": {}, "age": 1},
         {"job": [1], "age": 1},

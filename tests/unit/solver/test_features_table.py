@@ -414,7 +414,8 @@ def test_state_from_before_dates_and_texts_is_understood() -> None:
     data = table(numbers("age", 1, 2, 9), texts("job", "cook", "clerk", None))
     features = TableFeatures().fit(data)
     arrays, meta = features.state()
-    old = {name: array for name, array in arrays.items() if name != "level_fill"}
+    later = ("level_fill", "number_low", "number_high")
+    old = {name: array for name, array in arrays.items() if name not in later}
     assert TableFeatures.array_types({"sparse": False}) == {name: array.dtype.name for name, array in old.items()}
     np.testing.assert_array_equal(dense(TableFeatures.from_state(old, {"sparse": False}), data), dense(features, data))
     for lie in ({"missing": "magic"}, {"missing": ["drop"]}, {"sparse": 1}):
@@ -423,3 +424,22 @@ def test_state_from_before_dates_and_texts_is_understood() -> None:
     for fill in (np.array([2]), np.array([-2])):
         with pytest.raises(StateError):
             TableFeatures.from_state({**arrays, "level_fill": fill}, meta)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_numbers_far_outside_those_of_the_training_are_said(rows: int) -> None:
+    features = stored_and_read(TableFeatures().fit(table(numbers("x", 1.0, 2.0, 4.0), numbers("y", -1.0, 0.5, 3.0))))
+    for value, far in ((4, False), (7, False), (-2, False), (7.1, True), (-2.1, True), (1e3, True), (-1e9, True)):
+        _, counts, _ = features.transform_rows([{"x": value, "y": 0}, {"x": 2, "y": 0}][:rows])
+        assert counts.far == ({"x": 1} if far else {}), value
+        assert counts.far_rows == ([0] if far else [])
+        assert any("column 'x': 1 row(s) hold a number far outside" in said for said in counts.warnings()) == far
+    _, counts = features.transform(table(numbers("x", 1e9, 2.0, -1e9), numbers("y", 0.0, 1.0, 0.0)))
+    assert (counts.far, counts.far_rows) == ({"x": 2}, [0, 2])
+
+
+def test_models_from_before_ranges_were_kept_say_nothing_of_them() -> None:
+    arrays, meta = TableFeatures().fit(table(numbers("x", 1.0, 2.0, 4.0))).state()
+    del meta["ranges"]
+    old = TableFeatures.from_state({name: arrays[name] for name in TableFeatures.array_types(meta)}, meta)
+    assert old.transform_rows([{"x": 1e9}])[1].far == {}
