@@ -109,7 +109,7 @@ class RowReader:
         """
         try:
             picked = list(map(self._pick, rows))
-            unread = [[row[name] for row in rows] for name in self.texts]
+            unread = [[row[name] for row in rows] for name in self.texts] if self.texts else []
         except KeyError:
             rows = [self._with_known_names(i, row) for i, row in enumerate(rows)]
             lacking = [name for name in (*self.numbers, *self.texts) if any(name not in row for row in rows)]
@@ -118,7 +118,7 @@ class RowReader:
             picked = list(map(self._pick, rows))
             unread = [[row[name] for row in rows] for name in self.texts]
         numbers = self._number_block(picked)
-        texts = [reader.read(values) for reader, values in zip(self._text_readers, unread, strict=True)]
+        texts = [reader.read(each) for reader, each in zip(self._text_readers, unread, strict=True)] if unread else []
         extra: set[str] = set()
         for row in rows:
             if len(row) > len(self._known):  # it has all of them, so only then can there be others
