@@ -31,7 +31,11 @@ from service.cli_support import (
     DEFAULT_URL,
     Decimal,
     Delimiter,
+    Encoding,
+    Escape,
+    Header,
     Missing,
+    Quote,
     Url,
     WithShow,
     by_suffix,
@@ -41,6 +45,7 @@ from service.cli_support import (
     print_table,
     published,
     read_settings,
+    reading_options,
     wait_for,
 )
 from service.cli_uploads import send_file, uploads_app
@@ -167,19 +172,16 @@ def upload(
         typer.Option(help="csv, tsv, jsonl, parquet, arrow, arff, svmlight, npz or mail.", show_default="by the file"),
     ] = None,
     delimiter: Delimiter = None,
+    quote: Quote = None,
+    escape: Escape = None,
+    header: Header = None,
+    encoding: Encoding = None,
     missing: Missing = [],  # noqa: B006
-    encoding: Annotated[str | None, typer.Option(help="Encoding of a csv or tsv file.", show_default="utf-8")] = None,
     decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""
-    given = {
-        "delimiter": delimiter,
-        "missing": missing,
-        "encoding": encoding,
-        "decimal": None if decimal == "." else decimal,
-    }
-    options = {option: value for option, value in given.items() if value}
+    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
     with open_client(url) as client:
         dataset = send_file(client, file, name, format, options)
     print(dataset["id"])
@@ -327,11 +329,13 @@ def _dataset_of(client: Client, named: str) -> str:
 @app.command()
 def predict(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
-    file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file with a header, or a mail.")
-    ],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file, or a mail.")],
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
     delimiter: Delimiter = None,
+    quote: Quote = None,
+    escape: Escape = None,
+    header: Header = None,
+    encoding: Encoding = None,
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
@@ -353,9 +357,10 @@ def predict(
             print(f"note: {warning}", file=sys.stderr)
         return
 
+    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
     with (
         open_client(url) as client,
-        open_csv(client, model, file, delimiter, missing, decimal) as rows,
+        open_csv(client, model, file, options) as rows,
         nullcontext(sys.stdout) if out is None else published(out) as sink,
     ):
         warnings = predict_csv(client, full_id(client, "/models", model), rows, sink)

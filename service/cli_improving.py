@@ -15,12 +15,17 @@ from service.cli_support import (
     DEFAULT_URL,
     Decimal,
     Delimiter,
+    Encoding,
+    Escape,
+    Header,
     Missing,
+    Quote,
     Url,
     fail,
     open_client,
     open_csv,
     print_table,
+    reading_options,
     short_time,
     wait_for,
 )
@@ -32,15 +37,20 @@ AliasName = Annotated[str, typer.Argument(help="The alias.")]
 @feedback_app.command("add")
 def feedback_add(
     alias: AliasName,
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV file with a header.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV file.")],
     label: Annotated[str, typer.Option(help="Column that holds the right labels.")] = "label",
     delimiter: Delimiter = None,
+    quote: Quote = None,
+    escape: Escape = None,
+    header: Header = None,
+    encoding: Encoding = None,
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send the rows of a CSV file with their right labels, and print the id of each thousand."""
-    with open_client(url) as client, open_csv(client, alias, file, delimiter, missing, decimal) as rows:
+    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
+    with open_client(url) as client, open_csv(client, alias, file, options) as rows:
         if label not in rows.header:
             fail(f"the file has no column {label!r}; --label names the one that holds the right labels")
         for warning in rows.warnings:

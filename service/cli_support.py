@@ -32,6 +32,25 @@ Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', su
 Decimal = Annotated[str, typer.Option(help="Decimal sign of the numbers, a point or a comma.", show_default="point")]
 ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key)_[0-9a-f]{32}")
 LONGEST_ID = len("job_") + 32
+Quote = Annotated[
+    str | None,
+    typer.Option(
+        help="Character that quotes values of a csv or tsv file; none: quotes are part of the texts.",
+        show_default='", if that makes sense',
+    ),
+]
+Escape = Annotated[
+    str | None, typer.Option(help="A backslash, if it escapes the character behind it, as in files of MySQL.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a csv or tsv file names the columns; else they are f0, f1, …",
+        show_default="told by the first lines",
+    ),
+]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a csv or tsv file.", show_default="utf-8")]
 QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 """How often somebody who waits for a job looks after it: at first, for how long, and then."""
 AWAY_SECONDS = 60.0
@@ -106,24 +125,57 @@ def published(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
             part.unlink(missing_ok=True)
 
 
-@contextmanager
-def open_csv(
-    client: Client, model: str, file: Path, delimiter: str | None, missing: Sequence[str], decimal: str
-) -> Iterator[CsvRows]:
-    """Open a CSV file of rows for a model, named by its id or by an alias."""
-    from service.cli_names import model_path
-    from service.client_csv import CsvRows, CsvStyle
-
-    if delimiter is None and file.suffix.lower() in (".tsv", ".tab"):
-        delimiter = "\t"
-    delimiter = "\t" if delimiter == "\\t" else delimiter
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise typer.BadParameter("--delimiter takes one character other than a quote")
+def reading_options(
+    delimiter: str | None,
+    quote: str | None,
+    escape: str | None,
+    header: bool | None,
+    encoding: str | None,
+    missing: Sequence[str],
+    decimal: str,
+) -> dict[str, Any]:
+    """Return what was said of a csv or tsv file, as options of an upload."""
     if decimal not in (".", ","):
         raise typer.BadParameter("--decimal takes . or ,")
-    with file.open(encoding="utf-8-sig", newline="") as source:
+    given = {
+        "delimiter": delimiter,
+        "escape": escape,
+        "header": header,
+        "encoding": encoding,
+        "missing": list(missing) or None,
+        "decimal": None if decimal == "." else decimal,
+    }
+    said: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    if quote is not None:
+        said["quote"] = None if quote in ("", "none") else quote
+    return said
+
+
+@contextmanager
+def open_csv(client: Client, model: str, file: Path, options: Mapping[str, Any]) -> Iterator[CsvRows]:
+    """Open a CSV file of rows for a model, named by its id or by an alias; see `reading_options`."""
+    from service.cli_names import model_path
+    from service.client_csv import CsvRows, CsvStyle, encoding_of
+
+    said = dict(options)
+    encoding = said.pop("encoding", None) or encoding_of(file)
+    if file.suffix.lower() in (".tsv", ".tab"):
+        said.setdefault("delimiter", "\t")
+    if said.get("delimiter") == "\\t":
+        said["delimiter"] = "\t"
+    for option in ("delimiter", "quote"):
+        value = said.get(option)
+        if value is not None and (len(value) != 1 or value in "\r\n\\" or (option == "delimiter" and value == '"')):
+            raise typer.BadParameter(f"--{option} takes one character{' other than a quote' * (option == 'delimiter')}")
+    if said.get("escape", "\\") != "\\":
+        raise typer.BadParameter("--escape takes a backslash")
+    try:
+        source = file.open(encoding=encoding, newline="")
+    except LookupError:
+        raise typer.BadParameter(f"--encoding: nobody knows {encoding}") from None
+    with source:
         kinds = {column["name"]: column["kind"] for column in client.get(model_path(client, model))["columns"]}
-        yield CsvRows(source, CsvStyle(delimiter, missing, decimal), kinds)
+        yield CsvRows(source, CsvStyle(**said), kinds)
 
 
 def by_suffix(out: Path | None, forms: Mapping[str, str], default: str, besides: str = "") -> str:

@@ -7,14 +7,19 @@ import io
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, Literal
 
 from service.client import Client, ClientError
 from service.ingest.delimiter import START_LENGTH, find_delimiter
+from service.ingest.errors import IngestError
+from service.ingest.escaping import Escapes
+from service.ingest.header import look_at_first_line
+from service.ingest.profile import checked_names
+from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
 
 PLAIN_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """`service.ingest.numbers.PLAIN_NUMBER`, which a test compares; importing it would take PyArrow along."""
@@ -32,6 +37,12 @@ class CsvStyle:
     ----------
     delimiter : str or None, default None
         Between the values; None: what the first lines tell, as of an upload.
+    quote : str or None, default "auto"
+        What may quote values; None: nothing does; ``auto``: ``"``.
+    escape : str or None, default None
+        A backslash, if it escapes the character behind it.
+    header : bool or "auto", default "auto"
+        Whether the first line names the columns, which are else ``f0``, ``f1``, …
     missing : collection of str, default ()
         Values that mean "missing", such as ``NA``. The empty one always does.
     decimal : {".", ","}, default "."
@@ -39,12 +50,15 @@ class CsvStyle:
     """
 
     delimiter: str | None = None
+    quote: str | None = "auto"
+    escape: str | None = None
+    header: bool | Literal["auto"] = "auto"
     missing: Collection[str] = ()
     decimal: str = "."
 
 
 class CsvRows:
-    """The rows of a CSV file that names its columns in the first line.
+    """The rows of a CSV file, by the rules of uploads; a quoted value that does not end as one is refused.
 
     Memory stays flat: the file is read in pieces of `PREDICT_ROWS` rows.
 
@@ -73,21 +87,54 @@ class CsvRows:
     def __init__(self, source: IO[str], style: CsvStyle, kinds: Mapping[str, str]) -> None:
         self._style = style
         self._kinds = kinds
-        csv.field_size_limit(LONGEST_CELL)
+        quote = QUOTE if style.quote == "auto" else style.quote
+        self._escapes: Escapes | None = None
         with self._errors_told():
             start = source.read(START_LENGTH)
-            found = find_delimiter(start, is_cut=len(start) == START_LENGTH, given=style.delimiter)
+            found = find_delimiter(
+                start, is_cut=len(start) == START_LENGTH, given=style.delimiter, quote=quote, escape=style.escape
+            )
             self.delimiter = found.character
             self.warnings = [found.warning] if found.warning else []
-            lines = itertools.chain(io.StringIO(start + source.readline(), newline=""), source)
-            self._reader = csv.reader(lines, strict=True, delimiter=self.delimiter)
+            lines: Iterator[str] = itertools.chain(io.StringIO(start + source.readline(), newline=""), source)
             if found.skipped:
-                next(self._reader)
-            header = next(filter(None, self._reader), None)
-        if not header:
-            raise ClientError("the file is empty: the first line must name the columns")
-        check_names(header)
-        self.header = header
+                next(lines)
+            if style.escape is not None:
+                self._escapes = Escapes(self.delimiter, quote)
+                lines = self._escapes.hidden_lines(lines)
+            self._records = split_records(
+                lines, self.delimiter, quote, max_characters=LONGEST_CELL, skipped_lines=int(bool(found.skipped))
+            )
+            first = next(self._records, None)
+            if first is None:
+                raise ClientError("the file is empty: the first line must name the columns")
+            self.header = self._names(first)
+
+    def _names(self, first: Record) -> list[str]:
+        """Return the names of the columns: those of the first line, or made-up ones if it is a row."""
+        has_names = self._style.header
+        try:
+            names = checked_names([self._restored(each) or "" for each in first.values], [], line=first.line)
+        except IngestError as error:
+            names, fault = (
+                [],
+                ClientError(f"line {first.line}: {error.message}; if it is a row, say --no-header"),
+            )
+        if has_names == "auto" and self._kinds.keys().isdisjoint(names):
+            begin = list(itertools.islice(self._records, PREDICT_ROWS))
+            self._records = itertools.chain(begin, self._records)
+            has_names = not look_at_first_line(first.values, [row.values for row in begin]).holds_values
+            if not has_names:
+                self.warnings.append("the first line was read as a row; if it names the columns, say --header")
+        if not has_names:
+            self._records = itertools.chain([first], self._records)
+            return [f"f{position}" for position in range(len(_without_end(first.values)))]
+        if not names:
+            raise fault
+        return names[: len(_without_end(first.values))]
+
+    def _restored(self, value: str) -> str | None:
+        return value if self._escapes is None else self._escapes.restored(value)
 
     def pieces(self) -> Iterator[list[list[str]]]:
         """Yield the rows, as many at a time as one request takes."""
@@ -98,14 +145,14 @@ class CsvRows:
     def _rows(self) -> Iterator[list[str]]:
         width = len(self.header)
         with self._errors_told():
-            for row in self._reader:
-                if row and len(row) != width:
+            for record in self._records:
+                row = record.values
+                if len(row) > width and not any(row[width:]):
+                    row = row[:width]  # delimiters that end the lines
+                if len(row) != width:
                     hint = "; is the delimiter another one?" if width == 1 else ""
-                    raise ClientError(
-                        f"line {self._reader.line_num} has {len(row)} cells, the header has {width}{hint}"
-                    )
-                if row:
-                    yield row
+                    raise ClientError(f"line {record.line} has {len(row)} cells, the header has {width}{hint}")
+                yield [self._restored(value) or "" for value in row]
 
     def as_sent(self, row: Sequence[str], without: str | None = None) -> dict[str, Any]:
         """Return a row as the API takes it, maybe without one of its columns."""
@@ -119,10 +166,15 @@ class CsvRows:
     def _errors_told(self) -> Iterator[None]:
         try:
             yield
-        except csv.Error as error:
-            raise ClientError(f"line {self._reader.line_num}: {error}") from None
-        except UnicodeDecodeError as error:
-            raise ClientError(f"the file is not UTF-8: {error.reason}") from None
+        except ImproperQuoteError as error:
+            cure = error.message.replace("null for option quote", "--quote none")
+            raise ClientError(f"line {error.line}: {cure.replace('option escape', '--escape')}") from None
+        except RecordTooLongError as error:
+            raise ClientError(f"line {error.line}: a row of more than {LONGEST_CELL} characters") from None
+        except UnicodeError as error:
+            raise ClientError(f"the file is in another encoding; say which by --encoding: {error}") from None
+        except ValueError as error:
+            raise ClientError(str(error)) from None
 
 
 def predict_csv(client: Client, model: str, rows: CsvRows, sink: IO[str]) -> list[str]:
@@ -163,11 +215,18 @@ def predict_csv(client: Client, model: str, rows: CsvRows, sink: IO[str]) -> lis
     return list(warnings)
 
 
-def check_names(header: Sequence[str]) -> None:
-    """Refuse a header that names two columns alike: a row by name would have the values of one of them only."""
-    twice = next((name for name, count in Counter(header).items() if count > 1), None)
-    if twice is not None:
-        raise ClientError(f"two columns have the same name {twice!r}; expected each name once")
+def encoding_of(file: Path) -> str:
+    """Return what the byte order mark of a file says; else, and of a pipe, UTF-8."""
+    if not file.is_file():
+        return "utf-8-sig"  # what was read of it would be gone
+    with file.open("rb") as source:
+        return "utf-16" if source.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def _without_end(values: Sequence[str]) -> Sequence[str]:
+    """Return values without empty ones at the end; all of them if they are all empty."""
+    filled = max((place for place, value in enumerate(values, start=1) if value.strip()), default=len(values))
+    return values[:filled]
 
 
 def cell(text: str, kind: str | None = None, decimal: str = ".") -> int | float | str | None:

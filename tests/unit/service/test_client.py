@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 from service import client
 from service.cli import ALGORITHM_NAMES, app
 from service.client import parse_objective, parse_params
-from service.client_csv import PLAIN_NUMBER, PREDICT_ROWS, cell
+from service.client_csv import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, cell
 from service.ingest import numbers
 from solver.training import ALGORITHMS
 
@@ -380,7 +381,7 @@ def test_options_of_an_upload(prefsvm, stand_in, table):
     stand_in.answers["POST /datasets"] = {"id": "ds_1", "columns": [], "rows": 2, "warnings": []}
     options = ("--delimiter", ";", "--missing", "NA", "--missing", "?", "--encoding", "cp1252")
     assert prefsvm("upload", table, *options).exit_code == 0
-    assert b'{"delimiter": ";", "missing": ["NA", "?"], "encoding": "cp1252"}' in stand_in.bodies[0]
+    assert b'{"delimiter": ";", "encoding": "cp1252", "missing": ["NA", "?"]}' in stand_in.bodies[0]
     assert prefsvm("upload", table).exit_code == 0
     assert b"options" not in stand_in.bodies[1]
 
@@ -398,13 +399,50 @@ def test_a_file_name_that_is_no_utf_8_is_sent_as_well_as_it_goes(prefsvm, stand_
     assert 'filename="b\ufffd.csv"'.encode() in stand_in.bodies[-1]
 
 
+def test_options_of_quotes_and_of_the_first_line_reach_the_upload(prefsvm, stand_in, table):
+    stand_in.answers["POST /datasets"] = {"id": "ds_1", "columns": [], "rows": 2, "warnings": []}
+    assert prefsvm("upload", table, "--quote", "none", "--escape", "\\", "--no-header", "--decimal", ",").exit_code == 0
+    assert b'{"escape": "\\\\", "header": false, "decimal": ",", "quote": null}' in stand_in.bodies[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "rows"),
+    [
+        ('a,b\n"x, ""y""\nz",1\n', {}, [['x, "y"\nz', "1"]]),
+        ('a,b\n"x,1\ny"z,2\n', {"quote": None}, [['"x', "1"], ['y"z', "2"]]),
+        ('a,b\n"x \\"y\\"",\\N\nu\\,v,2\n', {"escape": "\\"}, [['x "y"', ""], ["u,v", "2"]]),
+        ("a,b\n1,x,\n2,,\n", {}, [["1", "x"], ["2", ""]]),
+        ("a,b,\n1,x,\n", {}, [["1", "x"]]),
+        (" a ;b\n1;x\n", {}, [["1", "x"]]),
+    ],
+)
+def test_rows_are_those_of_an_upload(text, options, rows):
+    read = CsvRows(io.StringIO(text, newline=""), CsvStyle(**options), {"a": "text", "b": "text"})
+    assert read.header == ["a", "b"]
+    assert [row for piece in read.pieces() for row in piece] == rows
+
+
+def test_a_first_line_of_values_is_a_row_where_the_model_has_no_such_names():
+    text = "3.25,-1,yes\n" + "1.5,-2,no\n4.5,2,yes\n" * 5
+    read = CsvRows(io.StringIO(text), CsvStyle(), {"f0": "number", "f1": "number"})
+    assert (read.header, len(next(read.pieces()))) == (["f0", "f1", "f2"], 11)
+    assert "--header" in read.warnings[0]
+    named = CsvRows(io.StringIO(text), CsvStyle(header=True), {})
+    assert (named.header, len(next(named.pieces()))) == (["3.25", "-1", "yes"], 10)
+
+
+def test_a_quote_that_does_not_close_a_value_names_its_line():
+    with pytest.raises(client.ClientError, match=r"line 2: .*--quote none"):
+        list(CsvRows(io.StringIO('a,b\n"x,1\ny"z,2\n'), CsvStyle(), {"a": "text"}).pieces())
+
+
 def test_two_columns_of_one_name_make_no_rows(prefsvm, stand_in, tmp_path):
     file = tmp_path / "twice.csv"
     file.write_text("age,job,age,label\n39,clerk,40,ham\n")
     for command in (("predict", "mdl_1", file), ("feedback", "add", "mdl_1", file)):
         done = prefsvm(*command)
         assert done.exit_code == 1
-        assert "two columns have the same name 'age'" in done.output
+        assert "have the same name 'age'" in done.output
 
 
 @pytest.mark.parametrize(
