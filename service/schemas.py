@@ -9,6 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -17,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from service.ingest.labels import composed
+from service.ingest.labels import composed, spelt
 
 MOST_UNKNOWN = 20
 """Unknown fields of an object that are named in an error."""
@@ -103,5 +104,5 @@ AliasName = Annotated[
     Field(description="A name that moves between models, such as `spam-filter`.", examples=["spam-filter"]),
 ]
 
-Label = Annotated[str, StringConstraints(max_length=256), AfterValidator(composed)]
-"""One that a data set may have: in the form of those that are read from files."""
+Label = Annotated[str, StringConstraints(max_length=256), AfterValidator(composed), BeforeValidator(spelt)]
+"""One that a data set may have: in the form of those that are read from files. Numbers are taken, too."""

@@ -29,12 +29,16 @@ _UPLOAD: dict[str, Any] = {
             "in": "query",
             "required": False,
             "schema": schema,
-            "description": f"With a raw body only: {text}",
+            "description": f"{text} With multipart it may be a part of the form instead.",
         }
         for name, schema, text in (
-            ("name", {"type": "string", "maxLength": 255}, "what to call the data set."),
-            ("format", _FORMAT, "the format, where the Content-Type does not say it."),
-            ("options", {"type": "string", "examples": _OPTIONS}, "options of the format as a JSON object."),
+            ("name", {"type": "string", "maxLength": 255}, "What to call the data set."),
+            ("format", _FORMAT, "The format, where the Content-Type does not say it."),
+            (
+                "options",
+                {"type": "string", "examples": _OPTIONS},
+                "Options of the format as a JSON object.",
+            ),
         )
     ],
     "requestBody": {

@@ -197,6 +197,11 @@ def aliases_router(aliases: AliasService) -> APIRouter:
         """Show how often the shadow of an alias decided otherwise than the model that answers, and on what last."""
         return aliases.shadow(caller.project_id, name, limit)
 
+    @router.delete("/{name}/shadow", operation_id="deleteAliasShadow", status_code=204, responses=problems(404, 422))
+    def delete_shadow(caller: Writer, name: str) -> None:
+        """Take the shadow of an alias away, as `PUT` with `"shadow": null` does: for clients that cannot send null."""
+        aliases.delete_shadow(caller.project_id, name)
+
     @router.post("/{name}/rollback", operation_id="rollbackAlias", responses=problems(404, 409, 422))
     def roll_back(caller: Writer, name: str) -> Alias:
         """Point a name at the model that it pointed at before; doing it again goes further back."""

@@ -35,7 +35,21 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas["Batch"]["examples"] = [EXAMPLE_BATCH]
     schemas["WebhookDelivery"]["examples"] = [EXAMPLE_DELIVERY]
     _add_access(app, document)
+    _spell_constants(document)
     return document
+
+
+def _spell_constants(node: Any) -> None:
+    """Put an `enum` of one beside each `const`, which generators of clients that are not quite new do not know."""
+    if isinstance(node, list):
+        for item in node:
+            _spell_constants(item)
+    elif isinstance(node, dict):
+        if isinstance(node.get("const"), str):
+            node.setdefault("enum", [node["const"]])
+        for name, item in node.items():
+            if name not in ("examples", "example", "default"):
+                _spell_constants(item)
 
 
 def _add_access(app: FastAPI, document: dict[str, Any]) -> None:

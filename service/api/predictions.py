@@ -29,7 +29,7 @@ RAW_MAIL = {
             "schema": {"type": "string", "minLength": 1, "maxLength": MAX_NAME},
         }
     ],
-    "requestBody": {"content": {"message/rfc822": {"schema": {"type": "string"}}}},
+    "requestBody": {"content": {"message/rfc822": {"schema": {"type": "string", "format": "binary"}}}},
 }
 """What the OpenAPI document says of a mail as the body."""
 

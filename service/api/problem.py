@@ -157,9 +157,18 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def _on_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException) and _is_put_file(request, error):
+        message = "a file is sent with POST /datasets: curl does that with `-F file=@FILE`, and not with `-T`"
+        return problem_response(MethodNotAllowed(message, headers=error.headers))
     response = error_response(error)
     assert response is not None  # noqa: S101 (registered for these types)
     return as_called(request.scope, response)
+
+
+def _is_put_file(request: Request, error: HTTPException) -> bool:
+    """Tell whether this is what `curl -T` makes of an upload; to `/datasets/` it appends the name of the file."""
+    is_method = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and request.method == "PUT"
+    return is_method and request.url.path.startswith("/datasets")
 
 
 def as_called(scope: Scope, response: Response) -> Response:

@@ -8,15 +8,22 @@ from typing import Any
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.datastructures import QueryParams
 
 from service.api.json_body import declared_length, parse_json
 from service.api.problem import InvalidJson, MalformedRequest, UnsupportedMediaType
 from service.datasets.service import UploadDetails
 from service.errors import InvalidRequest
+from service.ingest.options import guess_format
 
 FIELDS = ("name", "format", "options")
 MAX_FIELD_BYTES = 64 * 1024
 MAX_PARTS = 10
+PACKED = (b"\x1f\x8b", b"BZh")
+"""How files begin in which there may be no end of a line."""
+MAX_PATH_BYTES = 4096
+LINE_ENDS = (b"\n", b"\r")
+HOW_TO_SEND = "curl does that with `-F file=@FILE`, or with `-H 'Content-Type: text/csv' --data-binary @FILE`"
 REFUSED_TYPES = ("application/json", "text/html", "application/x-www-form-urlencoded")
 
 
@@ -35,7 +42,9 @@ def open_upload(request: Request) -> MultipartUpload | RawUpload:
     if media_type == "multipart/form-data":
         return MultipartUpload(request, parameters.get(b"boundary", b""))
     if media_type in REFUSED_TYPES or media_type.startswith("multipart/"):
-        raise UnsupportedMediaType("send multipart/form-data with a part `file`, or the file itself with its own type")
+        raise UnsupportedMediaType(
+            f"send multipart/form-data with a part `file`, or the file itself with its own type: {HOW_TO_SEND}"
+        )
     return RawUpload(request, media_type or None)
 
 
@@ -49,17 +58,28 @@ class RawUpload:
         self._stream = request.stream()
         self._query = request.query_params
         self._media_type = media_type
+        self._begin = b""
+        self._has_lines = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the bytes of the file."""
         async for chunk in self._stream:
             if chunk:
+                self._begin = self._begin or chunk[:3]
+                self._has_lines = self._has_lines or any(end in chunk for end in LINE_ENDS)
                 yield chunk
 
     def details(self) -> UploadDetails:
-        """Return what was said about the file."""
-        given = {name: self._query[name] for name in FIELDS if name in self._query}
-        return _details("query", given, filename=None, media_type=self._media_type)
+        """Return what was said about the file; complete only after `chunks` has ended."""
+        details = _details("query", _in_query(self._query), filename=None, media_type=self._media_type)
+        kind = details.format or guess_format(details.name, self._media_type)
+        if kind in ("csv", "tsv") and self._begin and not self._has_lines and not self._begin.startswith(PACKED):
+            raise InvalidRequest.of(
+                "body",
+                "has no end of a line, and a table has a line for each row: curl's `-d` takes them away, "
+                "send it with `--data-binary @FILE`",
+            )
+        return details
 
 
 class MultipartUpload:
@@ -72,6 +92,9 @@ class MultipartUpload:
             raise MalformedRequest("the Content-Type multipart/form-data names no boundary")
         self.declared_bytes = declared_length(request)
         self._stream = request.stream()
+        self._query = request.query_params
+        self._begin = b""
+        self._bytes = 0
         self._file: list[bytes] = []  # bytes of the file that the parser has found and nobody has fetched yet
         self._filename: str | None = None
         self._media_type: str | None = None
@@ -107,17 +130,38 @@ class MultipartUpload:
             except FormParserError:
                 raise MalformedRequest("the multipart body does not follow its rules") from None
             for data in self._file:
+                if len(self._begin) < MAX_PATH_BYTES:
+                    self._begin += data[:MAX_PATH_BYTES]
+                self._bytes += len(data)
                 yield data
             self._file.clear()
         if not self._ended:
             raise MalformedRequest("the multipart body ends before its closing boundary")
         if not self._saw_file:
             raise InvalidRequest.of("form.file", "is missing; send the data set as the part `file`")
+        if self._is_path():
+            raise InvalidRequest.of(
+                "form.file", "holds a single line and names no file: curl sends a file with `-F file=@FILE`"
+            )
 
     def details(self) -> UploadDetails:
         """Return what was said about the file; complete only after `chunks` has ended."""
         given = {name: _text(f"form.{name}", value) for name, value in self._fields.items()}
-        return _details("form", given, filename=self._filename, media_type=self._media_type)
+        in_query = _in_query(self._query)
+        for name in in_query:
+            if name in given:
+                raise InvalidRequest.of(f"query.{name}", "was also sent as a part of the form; send it once")
+        where = "query" if "options" in in_query else "form"
+        return _details(where, given | in_query, filename=self._filename, media_type=self._media_type)
+
+    def _is_path(self) -> bool:
+        """Tell whether the part `file` is what `-F file=mails.csv`, without the @, makes of a path."""
+        return (
+            not self._filename
+            and 0 < self._bytes < MAX_PATH_BYTES
+            and not any(end in self._begin for end in LINE_ENDS)
+            and not self._begin.lstrip().startswith((b"{", *PACKED))
+        )
 
     def _on_part_begin(self) -> None:
         self._parts += 1
@@ -160,6 +204,18 @@ class MultipartUpload:
 
     def _on_end(self) -> None:
         self._ended = True
+
+
+def _in_query(query: QueryParams) -> dict[str, str]:
+    """Return what the query says about a file; raises `InvalidRequest` for what it cannot say."""
+    for name, _ in query.multi_items():
+        if name not in FIELDS:
+            raise InvalidRequest.of(
+                "query",
+                f"takes {', '.join(FIELDS)}; options of the format are a JSON object in `options`: "
+                'options={"header":false}',
+            )
+    return dict(query)
 
 
 def _text(field: str, value: bytearray) -> str:

@@ -17,7 +17,7 @@ from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackN
 from service.feedback.repository import FeedbackRepository
 from service.feedback.schemas import Feedback, FeedbackRequest
 from service.identifiers import is_id, new_id
-from service.ingest.labels import composed
+from service.ingest.labels import composed, number_label
 from service.ingest.mail import FIELDS
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
 from service.paging import Cursor, next_cursor
@@ -65,9 +65,9 @@ class FeedbackService:
             model = ModelRepository(session, project_id).shape_behind(body.alias)
         if model is None:
             raise InvalidRequest.of("body.alias", NO_ALIAS)
-        _check_labels(model, body.labels)
+        labels = _checked_labels(model, body.labels)
         # Outside of any transaction: mails take their time.
-        content = orjson.dumps({"rows": _rows(model, kind, items), "labels": body.labels})
+        content = orjson.dumps({"rows": _rows(model, kind, items), "labels": labels})
         with self._database.transaction() as session:
             feedback = FeedbackRepository(session, project_id)
             feedback_id = new_id("fb")
@@ -88,7 +88,7 @@ class FeedbackService:
                     alias=body.alias,
                     model_id=model.id,
                     rows=len(items),
-                    labels=dict(Counter(body.labels)),
+                    labels=dict(Counter(labels)),
                     bytes=len(content),
                     content=content,
                 )
@@ -148,12 +148,15 @@ class FeedbackService:
                 raise FeedbackNotFound("no feedback has this id")
 
 
-def _check_labels(model: ModelShape, labels: Sequence[str]) -> None:
+def _checked_labels(model: ModelShape, labels: Sequence[str]) -> list[str]:
+    """Return labels in the spelling of the model: 1 for 1.0 and for true, where its labels are 0 and 1."""
     allowed = [composed(label) for label in model.labels]  # an older model may have kept another form
+    labels = [label if label in allowed else number_label(label) for label in labels]
     for position, label in enumerate(labels):
         if label not in allowed:
             named = " or ".join(repr(known) for known in model.labels)
             raise FeedbackDoesNotFit.of(f"body.labels.{position}", f"should be one of the model's labels, {named}")
+    return labels
 
 
 def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> Sequence[Mapping[str, Any]]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from service.db.tables import DatasetRow
 from service.errors import FieldError, InvalidRequest
-from service.ingest.labels import composed, fault
-from service.ingest.limits import MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
+from service.ingest.labels import composed, fault, number_label
+from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.estimate import Estimate, estimate_training
@@ -142,10 +142,14 @@ def _target_errors(
         return
     if target["kind"] == "number":
         # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0.
-        request["unlabeled"] = [_number_label(label) for label in body.unlabeled]
-        request["negative"] = [_number_label(label) for label in body.negative]
-        request["positive"] = None if body.positive is None else _number_label(body.positive)
+        request["unlabeled"] = [number_label(label) for label in body.unlabeled]
+        request["negative"] = [number_label(label) for label in body.negative]
+        request["positive"] = None if body.positive is None else number_label(body.positive)
     target = _folded(target, request)
+    if request["positive"] is not None and not _may_occur(request["positive"], target):
+        # Digits beside words are texts; 1.0 and true mean the 1 among them.
+        plain = number_label(request["positive"])
+        request["positive"] = plain if _may_occur(plain, target) else request["positive"]
     positive = request["positive"]
     twice = [name for name in ("unlabeled", "negative") if positive is not None and positive in request[name]]
     unclear = _unclear_labels(target, request)
@@ -326,24 +330,13 @@ def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[Field
 
 def _may_be_plain_labels(target: Mapping[str, Any], unlabeled: Sequence[str]) -> bool:
     """Tell whether the labels may be 0/1 or -1/+1, which need no word on what is positive. Training knows for sure."""
-    labels = _labels(target, [*unlabeled, *map(_number_label, unlabeled)])
+    labels = _labels(target, [*unlabeled, *map(number_label, unlabeled)])
     if labels is not None:
         return any(labels.keys() <= plain.keys() for plain in BINARY_LABELS)
     if target["kind"] == "number":
         return target.get("min") in (-1, 0) and target.get("max") == 1
     # Digits beside a mark for "not known", such as "?", make a column of text.
     return bool(unlabeled) or target.get("plus_minus_one", False)
-
-
-def _number_label(label: str) -> str:
-    """Spell a number as the labels of a column of numbers are spelt; leave anything else as it is."""
-    try:
-        value = float(label)
-    except ValueError:
-        return label
-    if not math.isfinite(value):
-        return label
-    return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
 
 
 def _estimate(

@@ -256,6 +256,17 @@ class AliasService:
             ],
         )
 
+    def delete_shadow(self, project_id: str, name: str) -> None:
+        """Take the shadow of an alias away; raises `AliasNotFound`, `NoShadow`."""
+        with changing(self._database, self._changed) as session:
+            aliases = AliasRepository(session, project_id)
+            row = aliases.lock(name) if is_alias(name) else None
+            if row is None:
+                raise AliasNotFound("no alias has this name")
+            if row.shadow_id is None:
+                raise NoShadow("this alias has no shadow")
+            aliases.set_shadow(name, None)
+
     def list(self, project_id: str, cursor: str | None, limit: int) -> AliasPage:
         """Return a page of aliases, by name."""
         after = _decode_name(cursor) if cursor is not None else None

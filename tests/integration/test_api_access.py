@@ -95,6 +95,7 @@ SCOPES = {
         "createDataset",
         "createUpload",
         "deleteAlias",
+        "deleteAliasShadow",
         "deleteDataset",
         "deleteFeedback",
         "deleteModel",

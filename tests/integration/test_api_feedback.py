@@ -123,6 +123,9 @@ def test_rows_of_a_matrix(client: httpx.Client, database: Database, tmp_path: Pa
     model = Model("svm", {}, {"kind": "f1"}, (-1, 1), plain.decision, features)
     client.put("/aliases/sparse", json={"model": store_model(database, tmp_path, model)})
     assert send(client, alias="sparse", rows=[{"1": 0.5}], labels=["-1"])["labels"] == {"-1": 1}
+    for one in (1, 1.0, True, "1.0"):
+        assert send(client, alias="sparse", rows=[{"1": 0.5}], labels=[one])["labels"] == {"1": 1}
+    assert send(client, alias="sparse", rows=[{"1": 0.5}], labels=[2], status=422)["type"].endswith("does-not-fit")
     refused = send(client, alias="sparse", rows=[{"1": "x"}], labels=["1"], status=422)
     assert refused["type"].endswith("feedback-does-not-fit")
 

@@ -66,8 +66,14 @@ def test_train_names_the_field_at_fault(client, database):
     wrong = {
         "body.dataset": [{"dataset": "ds_" + "0" * 32}, {"dataset": "x"}, {"dataset": 1}, {"dataset": "x" * 101}],
         "body.target": [{"target": "nope"}, {"target": ""}, {"target": None}],
-        "body.positive": [{"positive": None}, {"positive": ""}, {"positive": "?", "unlabeled": ["?"]}, {"positive": 1}],
-        "body.unlabeled.0": [{"unlabeled": [0]}],
+        "body.positive": [
+            {"positive": None},
+            {"positive": ""},
+            {"positive": "?", "unlabeled": ["?"]},
+            {"positive": 1},
+            {"positive": []},
+        ],
+        "body.unlabeled.0": [{"unlabeled": [None]}],
         "body.features.include.0": [{"features": {"include": ["nope"]}}],
         "body.features.include": [{"features": {"include": []}}, {"features": {"include": ["label", "age"]}}],
         "body.features.kinds.nope": [{"features": {"kinds": {"nope": "text"}}}],
@@ -275,6 +281,14 @@ def test_numbers_in_positive_and_unlabeled_may_be_spelt_as_in_the_file(client):
     request = client.post("/train", json=body).json()["request"]
     assert (request["positive"], request["unlabeled"]) == ("1", ["-1", "0.5", "?"])
     assert fields(client.post("/train", json=body | {"unlabeled": ["1"]})) == ["body.positive"]
+    for one in (1, 1.0, True, "true", "01"):
+        request = client.post("/train?dry_run=true", json=body | {"positive": one, "unlabeled": [-1, 0.5]}).json()
+        assert (request["request"]["positive"], request["request"]["unlabeled"]) == ("1", ["-1", "0.5"])
+    holes = upload(client, b"x,label\n" + b"1,0\n2,1\n3,\n4,?\n" * 9)
+    for one in (1, 1.0, True, "1.0"):
+        request = client.post("/train?dry_run=true", json=train_body(holes, positive=one, unlabeled=["?"])).json()
+        assert request["request"]["positive"] == "1"
+    assert fields(client.post("/train", json=train_body(holes, positive=2, unlabeled=["?"]))) == ["body.positive"]
 
 
 def test_labels_that_the_profile_knows_are_looked_at_before_a_job_is_made(client):

@@ -105,6 +105,12 @@ def test_a_shadow_is_given_taken_and_promoted(settings: Settings, database: Data
         assert client.post("/aliases/filter/rollback").json()["model_id"] == model
         assert put(model=model, shadow=other).json()["shadow_id"] == other
         assert put(model=model, shadow=None).json()["shadow_id"] is None
+        # For clients that cannot send null.
+        assert put(model=model, shadow=other).json()["shadow_id"] == other
+        assert client.delete("/aliases/filter/shadow").status_code == 204
+        assert client.get("/aliases/filter").json()["shadow_id"] is None
+        assert client.delete("/aliases/filter/shadow").json()["type"] == "urn:prefsvm:problem:no-shadow"
+        assert client.delete("/aliases/other/shadow").json()["type"] == "urn:prefsvm:problem:alias-not-found"
         assert client.delete(f"/models/{other}").status_code == 204
 
 

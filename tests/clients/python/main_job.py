@@ -11,15 +11,27 @@ from prefsvm_client.api.jobs import get_job, train
 from prefsvm_client.api.models import get_model
 from prefsvm_client.api.predictions import predict
 from prefsvm_client.models import (
+    CostObjective,
+    CostObjectiveKind,
     CreateDatasetFilesBody,
     Dataset,
+    DryRun,
+    F1Objective,
+    F1ObjectiveKind,
+    FBetaObjective,
+    FBetaObjectiveKind,
     Job,
     JobStatus,
     Model,
+    PrecisionObjective,
+    PrecisionObjectiveKind,
+    PrecisionRecallObjective,
+    PrecisionRecallObjectiveKind,
     PredictAnswer,
     PredictRequest,
     PredictRequestRowsType0Item,
     RecallObjective,
+    RecallObjectiveKind,
     TrainRequest,
 )
 from prefsvm_client.types import File
@@ -32,8 +44,28 @@ dataset = create_dataset.sync(client=client, body=CreateDatasetFilesBody(file=fi
 assert isinstance(dataset, Dataset), dataset
 
 request = TrainRequest(
-    dataset=dataset.id, target="label", positive="spam", objective=RecallObjective(kind="recall", target=0.9)
+    dataset=dataset.id,
+    target="label",
+    positive="spam",
+    objective=RecallObjective(kind=RecallObjectiveKind.RECALL, target=0.9),
 )
+objectives = [
+    PrecisionObjective(kind=PrecisionObjectiveKind.PRECISION, target=0.9, confidence=0.8),
+    RecallObjective(kind=RecallObjectiveKind.RECALL, target=0.9),
+    PrecisionRecallObjective(kind=PrecisionRecallObjectiveKind.PRECISION_RECALL, precision=0.8, recall=0.7),
+    F1Objective(kind=F1ObjectiveKind.F1),
+    FBetaObjective(kind=FBetaObjectiveKind.F_BETA, beta=2.0),
+    CostObjective(kind=CostObjectiveKind.COST, false_negative=5.0, false_positive=1.0),
+]
+for objective in objectives:
+    asked = TrainRequest(dataset=dataset.id, target="label", positive="spam", objective=objective)
+    assert TrainRequest.from_dict(asked.to_dict()) == asked
+    would = train.sync(client=client, body=asked, dry_run=True)
+    assert isinstance(would, DryRun), would
+    got = TrainRequest.from_dict(would.request.to_dict())
+    assert type(got.objective) is type(objective)
+    assert objective.to_dict().items() <= got.objective.to_dict().items()
+
 job = train.sync(client=client, body=request)
 assert isinstance(job, Job), job
 while job.status in (JobStatus.QUEUED, JobStatus.RUNNING):

@@ -1,7 +1,7 @@
 // The main job through the types that openapi-typescript made. Arguments: address of the service, CSV file.
 import { readFileSync } from "node:fs";
 import createClient from "openapi-fetch";
-import type { paths } from "./schema.js";
+import type { components, paths } from "./schema.js";
 
 const [url, csv] = process.argv.slice(2);
 const client = createClient<paths>({ baseUrl: url });
@@ -17,6 +17,28 @@ const dataset = need(
   // The body is a form that fetch itself writes.
   await client.POST("/datasets", { body: {} as never, bodySerializer: () => form }),
 );
+
+type Objective = components["schemas"]["TrainRequest"]["objective"];
+const objectives: Objective[] = [
+  { kind: "precision", target: 0.9, confidence: 0.8 },
+  { kind: "recall", target: 0.9 },
+  { kind: "precision_recall", precision: 0.8, recall: 0.7 },
+  { kind: "f1" },
+  { kind: "f_beta", beta: 2 },
+  { kind: "cost", false_negative: 5, false_positive: 1 },
+];
+for (const objective of objectives) {
+  const would = need(
+    await client.POST("/train", {
+      params: { query: { dry_run: true } },
+      body: { dataset: dataset.id, target: "label", positive: "spam", objective },
+    }),
+  );
+  const got = would.request["objective"] as Objective;
+  for (const [name, value] of Object.entries(objective)) {
+    if (got[name as keyof Objective] !== value) throw new Error(`${objective.kind}: ${JSON.stringify(got)}`);
+  }
+}
 
 const accepted = need(
   await client.POST("/train", {

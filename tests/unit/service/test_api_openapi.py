@@ -50,6 +50,7 @@ OPERATIONS = {
     "cancelBatch": "POST /batches/{batch_id}/cancel",
     "createBatch": "POST /batches",
     "deleteAlias": "DELETE /aliases/{name}",
+    "deleteAliasShadow": "DELETE /aliases/{name}/shadow",
     "getAlias": "GET /aliases/{name}",
     "getAliasShadow": "GET /aliases/{name}/shadow",
     "getBatch": "GET /batches/{batch_id}",

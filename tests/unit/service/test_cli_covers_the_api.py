@@ -26,6 +26,7 @@ COMMANDS = {
     "createUpload": "upload",
     "createWebhook": "webhooks create",
     "deleteAlias": "aliases delete",
+    "deleteAliasShadow": "aliases set",
     "deleteDataset": "datasets delete",
     "deleteFeedback": "feedback delete",
     "deleteModel": "models",
