@@ -47,9 +47,13 @@ class NumberWriting:
         """Take a batch into account."""
         if not self._ways:
             return
-        values = pc.utf8_trim(pc.unique(texts.drop_null()), BLANKS)
-        if len(values) == 0:
+        texts = texts.drop_null()
+        if len(texts) == 0:
             return
+        if self._unit is None and not any("0" <= each <= "9" for each in texts[0].as_py()):
+            self._ways = []  # as most texts: nothing more of the column is looked at
+            return
+        values = pc.utf8_trim(pc.unique(texts), BLANKS)
         if self._unit is None:
             self._unit = _unit_of(values[0].as_py())
         for way in tuple(self._ways):
