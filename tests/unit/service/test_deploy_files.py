@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import socket
 import subprocess
@@ -246,6 +247,31 @@ def test_the_build_context_has_what_is_copied() -> None:
 def test_dockerfile_reader_refuses_what_it_does_not_know(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         run_dockerfile.parse(text)
+
+
+def test_images_are_pinned_by_digest_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a registry that is not there: its answer is the digit that the file ``digit`` holds, 64 times."""
+    for name in ("Dockerfile", "docker-compose.yml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(f"#!/bin/sh\nprintf 'sha256:'; for i in $(seq 64); do cat {tmp_path}/digit; done\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
+    for digit in "12":
+        (tmp_path / "digit").write_text(digit)
+        subprocess.run([sys.executable, ROOT / "scripts/pin_images.py", tmp_path], check=True, capture_output=True)
+        pinned = f"@sha256:{digit * 64}"
+        stages = run_dockerfile.parse((tmp_path / "Dockerfile").read_text())
+        bases = {stage.image for stage in stages} - {stage.name for stage in stages}
+        services = yaml.safe_load((tmp_path / "docker-compose.yml").read_text())["services"].values()
+        images = {service["image"] for service in services if "image" in service} | bases
+        assert all(image.endswith(pinned) for image in images if not image.startswith("prefsvm:")), images
+        assert sum(image.endswith(pinned) for image in images) >= 4
+    (tmp_path / "digit").write_text("x")
+    before = (tmp_path / "Dockerfile").read_text()
+    assert subprocess.run([sys.executable, ROOT / "scripts/pin_images.py", tmp_path], capture_output=True).returncode
+    assert (tmp_path / "Dockerfile").read_text() == before
 
 
 # --- deploy/ ---------------------------------------------------------------------------------------------------------
