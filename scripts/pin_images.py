@@ -3,7 +3,8 @@
     python3 scripts/pin_images.py [FOLDER]
 
 A tag can be moved to other bytes, a digest cannot. It asks the registry by ``docker buildx imagetools``, so it needs
-Docker and the network; run it again to take the updates that a tag has got since. Nothing is written if one cannot be found.
+Docker and the network; run it again to take the updates that a tag has got since. If one cannot be found nothing is
+written.
 """
 
 from __future__ import annotations
