@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from service.ingest.batches import joined
 from service.ingest.delimiter import OTHER_DELIMITERS, START_LENGTH, FoundDelimiter, find_delimiter, shown
 from service.ingest.errors import IngestError
 from service.ingest.escaping import MISSING as ESCAPED_MISSING
@@ -108,7 +109,7 @@ class _Reader:
                     output,
                     self._names,
                     storage,
-                    self._batches,
+                    lambda: joined(self._batches()),
                     self._number,
                     self._text,
                     self._limits,
@@ -463,7 +464,9 @@ class _Reader:
             return
         name = self._names[position]
         bad = pc.index(are_plain(texts), False).as_py()
-        infinite = pc.index(pc.is_inf(pc.cast(texts, pa.float64())), True).as_py() if bad < 0 else -1
+        infinite = (
+            pc.index(pc.is_inf(pc.cast(pc.utf8_trim(texts, " \t"), pa.float64())), True).as_py() if bad < 0 else -1
+        )
         if bad >= 0:
             why = f"row {first_row + bad + 1} holds none; if it means a missing value, name it in option missing"
         elif infinite >= 0:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from service.ingest.batches import batch_rows
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_NAME_CHARACTERS, Limits
 from service.ingest.matrix import MatrixWriter
@@ -199,7 +200,7 @@ def _store_dense(
     names = [*(f"f{j}" for j in range(d)), *(LABEL for _ in labels)]
     kinds = forced_kinds(options.columns, names)
     storage = [stored_as(kinds[j]) if j in kinds else as_they_are[j] for j in range(width)]
-    step = max(1, BATCH_ITEMS // max(d, 1))
+    step = batch_rows(d)
 
     def batches() -> Iterator[list[pa.Array]]:
         for start in range(0, n, step):

@@ -30,6 +30,11 @@ _ZERO, _NINE, _PLUS, _MINUS = b"09+-"
 _BLANKS = " \t"
 
 
+def array_values(array: pa.Array, dtype: type[Any]) -> NDArray[Any]:
+    """Return the values of an array without missing ones, as a view."""
+    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+
+
 def text_bytes(texts: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return offsets (n + 1) into, and the bytes of, a string array; missing texts are empty."""
     _, offsets_buffer, data_buffer = texts.buffers()

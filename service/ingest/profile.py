@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.ingest.errors import IngestError
@@ -66,7 +66,7 @@ class ColumnProfile:
 
     def to_json(self) -> dict[str, Any]:
         """Return what is known as a JSON object."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from service.ingest.identifiers import IdentifierSample, IndexKind
 from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
 from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
-from service.ingest.numbers import has_leading_zeros, has_outer_blanks, plain_numbers
+from service.ingest.numbers import array_values, has_leading_zeros, has_outer_blanks, plain_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import ColumnProfile
 
@@ -36,6 +36,10 @@ _HALF = np.uint64(32)
 # Made like this because `pyarrow.scalar`, as `Array.to_numpy`, loads pandas where there is one, which takes a while.
 _NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.nan]))])[0]
 _MINUS_ONE = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(np.array([-1], np.int32))])[0]
+
+
+_MISSING = (np.array([np.nan]) + 0.0).view(np.uint64)[0]
+"""What stands for a missing value where rows are compared."""
 
 
 class ColumnStatistics:
@@ -70,6 +74,9 @@ class ColumnStatistics:
         self._is_number = not pa.types.is_string(array.type)
         self._rows += len(array)
         self._missing += array.null_count
+        if array.null_count == len(array):
+            self._identifier.add(array, self._distinct)
+            return
         # A slice first: most columns with many values show it at once.
         for part in (array[: 2 * MAX_DISTINCT], array[2 * MAX_DISTINCT :]):
             if self._counts is not None:
@@ -80,7 +87,7 @@ class ColumnStatistics:
             self._leading_zeros = self._leading_zeros or has_leading_zeros(array)
             self.outer_blanks = self.outer_blanks or has_outer_blanks(array)
             self._note_bounds_of_texts(array)
-        elif array.null_count < len(array):
+        else:
             bounds = pc.min_max(array).as_py()
             self._min = min(self._min, bounds["min"])
             self._max = max(self._max, bounds["max"])
@@ -101,7 +108,7 @@ class ColumnStatistics:
         return lowered <= {"true", "false"} and len(lowered) < len(self._counts)
 
     def _note_bounds_of_texts(self, array: pa.Array) -> None:
-        if array.null_count == len(array) or self._text_bounds == []:
+        if self._text_bounds == []:
             return
         bounds = [*(self._text_bounds or ()), *pc.min_max(array).as_py().values()]
         self._text_bounds = [min(bounds), max(bounds)] if _LIKE_ISO.match(min(bounds)) else []
@@ -123,7 +130,7 @@ class ColumnStatistics:
         if self._distinct < MAX_DISTINCT:
             self._values = values
         else:
-            self._sample = values[:MAX_DISTINCT].to_pylist()
+            self._sample = [] if self._is_number else values[:MAX_DISTINCT].to_pylist()
             self._values = None
 
     def profile(self, kind: Kind | None = None) -> ColumnProfile:
@@ -139,7 +146,7 @@ class ColumnStatistics:
         if self._counts is not None:
             self._sample = list(self._counts)
         elif self._values is not None:
-            self._sample = self._values.to_pylist()
+            self._sample = [] if self._is_number else self._values.to_pylist()
         has_bounds = self._min <= self._max
         kind = "number" if self._is_number else kind or self._guessed_kind()
         earliest, latest = (self._date_range() if kind == "date" else None) or (None, None)
@@ -247,19 +254,17 @@ def number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
 
 
-def _bits(array: pa.Array) -> NDArray[np.uint64]:
-    """Return 64 bits for each value that are equal for equal values."""
+def _bits(array: pa.Array) -> NDArray[np.uint64] | np.uint64:
+    """Return 64 bits for each value, or for all of them, that are equal for equal values."""
+    if array.null_count == len(array):
+        return _MISSING
     if not pa.types.is_string(array.type):
-        values = _items(pc.fill_null(array, _NAN), np.float64) + 0.0  # -0.0 becomes 0.0
+        values = array_values(pc.fill_null(array, _NAN), np.float64) + 0.0  # -0.0 becomes 0.0
         return values.view(np.uint64)
     coded = array.dictionary_encode()
     # Python's hash of a text is seeded afresh in each process, so nobody can make two texts meet.
     hashes = np.fromiter((*map(hash, coded.dictionary.to_pylist()), 0), np.int64, len(coded.dictionary) + 1)
-    codes = _items(pc.fill_null(coded.indices, _MINUS_ONE), np.int32)  # the last one
+    hashes.view(np.uint64)[-1] = _MISSING
+    codes = array_values(pc.fill_null(coded.indices, _MINUS_ONE), np.int32)  # the last one
     hashes_of_rows: NDArray[np.uint64] = hashes.view(np.uint64)[codes]
     return hashes_of_rows
-
-
-def _items(array: pa.Array, dtype: type[Any]) -> NDArray[Any]:
-    """Return the values of an array without missing ones."""
-    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from service.ingest.batches import joined
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
@@ -168,7 +169,7 @@ def store_arrays(
             return array
         return pa.array([None if value is None else number_text(value) for value in array.to_pylist()], pa.string())
 
-    return store_table(output, names, storage, batches, to_number, to_text, limits, warnings, kinds)
+    return store_table(output, names, storage, lambda: joined(batches()), to_number, to_text, limits, warnings, kinds)
 
 
 def composed_texts(texts: pa.StringArray) -> pa.StringArray:

@@ -6,22 +6,21 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.ingest.batches import batch_bytes, batch_rows
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, Limits
+from service.ingest.numbers import array_values
 from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.table import Batches, Storage, check_columns, forced_kinds, forced_numbers, store_table, stored_as
 
-BATCH_ROWS = 65_536
-BATCH_CELLS = 1 << 21
 FREE_TEXT_BYTES = 128 << 20
 """Text that any file may unpack to, however small it is: a constant column takes next to no space."""
-BATCH_TEXT_BYTES = 32 << 20
-"""Text that is unpacked from its dictionary at once."""
 
 
 class TypedColumns:
@@ -64,7 +63,8 @@ class TypedColumns:
         self._indexes = _pandas_indexes(schema)
         self._max_text_bytes = min(limits.max_bytes, max(FREE_TEXT_BYTES, MAX_EXPANSION * file_bytes))
         self.text_names = [field.name for field in schema if _is_text(field.type)]
-        self.batch_rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(self._names)))
+        self.batch_rows = batch_rows(len(self._names))
+        self._batch_bytes = batch_bytes(len(self._names))
 
     def store(self, batches: Batches, output: Path) -> Columnar:
         """Write the ``table`` layout of all batches."""
@@ -103,7 +103,7 @@ class TypedColumns:
         count = len(columns[0])
         if count == 0:
             return
-        if count == 1 or self._unpacked_bytes(columns) <= BATCH_TEXT_BYTES:
+        if count == 1 or self._unpacked_bytes(columns) <= self._batch_bytes:
             yield columns
             return
         half = count // 2
@@ -132,7 +132,7 @@ class TypedColumns:
 
     def _number(self, position: int, array: pa.Array, first_row: int) -> pa.DoubleArray | None:
         type_ = array.type
-        if pa.types.is_null(type_):
+        if array.null_count == len(array):
             return pa.nulls(len(array), pa.float64())
         forced = position in self._forced
         if self._storage[position] == "text":
@@ -144,6 +144,8 @@ class TypedColumns:
             )
             return None
         numbers = pc.cast(array, pa.float64(), safe=False)
+        if not numbers.null_count and np.isfinite(array_values(numbers, np.float64)).all():
+            return numbers
         numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
         bad = pc.index(pc.is_inf(numbers), True).as_py()
         if bad >= 0:

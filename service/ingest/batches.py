@@ -1,0 +1,51 @@
+"""How many rows of a table are looked at together: enough that work done once a column and batch does not weigh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+MOST_ROWS = 65_536
+LEAST_BYTES = 16 << 20
+BYTES_A_COLUMN = 32 << 10
+"""4,096 numbers. What a batch costs by itself grows with its columns, so its rows must not shrink as these grow."""
+MOST_BYTES = 384 << 20
+"""Beyond it memory counts for more: from 12,000 columns on, batches have fewer rows again."""
+
+
+def batch_bytes(columns: int) -> int:
+    """Return how many bytes of values the batches of a table of so many columns should have."""
+    return min(MOST_BYTES, max(LEAST_BYTES, BYTES_A_COLUMN * columns))
+
+
+def batch_rows(columns: int) -> int:
+    """Return how many rows of numbers these are."""
+    return max(1, min(MOST_ROWS, batch_bytes(columns) // (8 * max(1, columns))))
+
+
+def joined(batches: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
+    """Join batches of few rows, in order, until they have `batch_rows` rows or about `batch_bytes` bytes."""
+    held: list[list[pa.Array]] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += len(batch[0])
+        size += sum(array.get_total_buffer_size() for array in batch)
+        if rows >= batch_rows(len(batch)) or size >= batch_bytes(len(batch)):
+            yield _one(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _one(held)
+
+
+def _one(batches: list[list[pa.Array]]) -> list[pa.Array]:
+    if len(batches) == 1:
+        return batches[0]
+    # Column by column, so that of no more than one there are two copies.
+    columns = []
+    for position in range(len(batches[0])):
+        columns.append(pa.concat_arrays([batch[position] for batch in batches]))
+        for batch in batches:
+            batch[position] = None
+    return columns
