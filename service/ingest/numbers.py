@@ -63,8 +63,8 @@ def plain_numbers(texts: pa.StringArray) -> pa.DoubleArray | None:
         numbers = pc.cast(texts, pa.float64())
     except pa.ArrowInvalid:
         return None
-    size = pc.max(pc.abs(numbers)).as_py()
-    if size is None or size < MAX_EXACT_INTEGER:
+    size = _largest(numbers)
+    if size < MAX_EXACT_INTEGER:
         return numbers
     if size == float("inf"):
         return None
@@ -72,6 +72,14 @@ def plain_numbers(texts: pa.StringArray) -> pa.DoubleArray | None:
     if pc.any(pc.match_substring_regex(large, "^-?[0-9]+$")).as_py():
         return None
     return numbers
+
+
+def _largest(numbers: pa.DoubleArray) -> float:
+    """Return the largest absolute value; 0 without any."""
+    if numbers.null_count:
+        return pc.max(pc.abs(numbers)).as_py() or 0.0
+    values = array_values(numbers, np.float64)
+    return float(max(values.max(), -values.min())) if len(values) else 0.0
 
 
 def any_numbers(texts: pa.StringArray) -> pa.DoubleArray:
@@ -132,7 +140,8 @@ def _has_sign_or_zero_in_front(offsets: NDArray[np.int32], data: NDArray[np.uint
     if negative.any():
         starts = starts + negative
         lengths = lengths - negative
-        starts, lengths = starts[lengths > 0], lengths[lengths > 0]
+        if not lengths.all():
+            starts, lengths = starts[lengths > 0], lengths[lengths > 0]
         first = data[starts]
     zero = (first == _ZERO) & (lengths > 1)
     second = data[starts[zero] + 1]

@@ -38,7 +38,7 @@ _NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.n
 _MINUS_ONE = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(np.array([-1], np.int32))])[0]
 
 
-_MISSING = (np.array([np.nan]) + 0.0).view(np.uint64)[0]
+_MISSING: np.uint64 = (np.array([np.nan]) + 0.0).view(np.uint64)[0]
 """What stands for a missing value where rows are compared."""
 
 
@@ -260,7 +260,8 @@ def _bits(array: pa.Array) -> NDArray[np.uint64] | np.uint64:
         return _MISSING
     if not pa.types.is_string(array.type):
         values = array_values(pc.fill_null(array, _NAN), np.float64) + 0.0  # -0.0 becomes 0.0
-        return values.view(np.uint64)
+        bits: NDArray[np.uint64] = values.view(np.uint64)
+        return bits
     coded = array.dictionary_encode()
     # Python's hash of a text is seeded afresh in each process, so nobody can make two texts meet.
     hashes = np.fromiter((*map(hash, coded.dictionary.to_pylist()), 0), np.int64, len(coded.dictionary) + 1)
