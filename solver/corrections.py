@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -78,8 +78,8 @@ class Rules:
     """What of a training request decides on what becomes of a correction; see `solver.training.TrainingRequest`."""
 
     target: str | None
-    include: Sequence[str] | None
-    exclude: Sequence[str]
+    include: Collection[str] | None
+    exclude: Collection[str]
     positive: str | None
     unlabeled: Sequence[str]
     missing: MissingPolicy

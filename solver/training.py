@@ -351,8 +351,8 @@ def _correct(
         return Corrected(data, labels, unchanged, unchanged, {})
     rules = Rules(
         target=request.target,
-        include=request.include,
-        exclude=request.exclude,
+        include=None if request.include is None else frozenset(request.include),
+        exclude=frozenset(request.exclude),
         positive=request.positive,
         unlabeled=request.unlabeled,
         missing=request.missing,
@@ -604,10 +604,11 @@ def _fit_features(
         if isinstance(data, Table):
             if target is not None and target in data.columns and target not in exclude:
                 exclude.append(target)
+            excluded = frozenset(exclude)
             table_features = TableFeatures(
                 include=request.include,
                 exclude=exclude,
-                kinds={name: kind for name, kind in request.kinds.items() if name not in exclude},
+                kinds={name: kind for name, kind in request.kinds.items() if name not in excluded},
                 missing=request.missing,
                 text=TextOptions(**request.text),
             ).fit(data, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
@@ -48,6 +49,13 @@ class Column:
     def known_reading(self) -> Reading:
         """How its values are written."""
         return self.reading or AS_IS[self.kind]
+
+
+def chosen_names(names: Iterable[str], include: Iterable[str] | None, exclude: Iterable[str]) -> list[str]:
+    """Return the names that are included, or all without such a choice, and not excluded, in order."""
+    left_out = frozenset(exclude)
+    wanted = None if include is None else frozenset(include)
+    return [name for name in names if name not in left_out and (wanted is None or name in wanted)]
 
 
 @dataclass(frozen=True, slots=True)

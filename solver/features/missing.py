@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.features.columns import Column, Table
+from solver.features.columns import Column, Table, chosen_names
 from solver.features.matrix import MatrixData
 
 MissingPolicy = Literal["indicate", "impute", "drop", "error"]
@@ -58,10 +58,8 @@ def missing_values(
         n_absent = int(np.count_nonzero(absent))
         return incomplete, {"matrix": n_absent} if n_absent else {}
     counts = {}
-    for name, column in data.columns.items():
-        if name in exclude or (include is not None and name not in include):
-            continue
-        absent = _absent(column)
+    for name in chosen_names(data.columns, include, exclude):
+        absent = _absent(data.columns[name])
         n_absent = int(np.count_nonzero(absent))
         if 0 < n_absent < len(absent):
             counts[name] = n_absent

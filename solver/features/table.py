@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.features.categories import CategoryColumns
-from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table
+from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table, chosen_names
 from solver.features.dates import DateColumns, checked_format, guess_format
 from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.missing import MISSING_POLICIES, MissingPolicy
@@ -155,9 +155,10 @@ class TableFeatures:
         categories: dict[str, Sequence[str | None]] = {}
         dates: dict[str, tuple[Sequence[str | None], str]] = {}
         texts: dict[str, Sequence[str | None]] = {}
+        chosen = frozenset(chosen_names(table.columns, self.include, self.exclude))
         for place, (name, column) in enumerate(table.columns.items()):
             progress(_SEEN * place / len(table.columns))
-            if name in self.exclude or (self.include is not None and name not in self.include):
+            if name not in chosen:
                 continue
             given = self.kinds.get(name)
             if column.kind == "number" and given in (None, "number"):
