@@ -19,11 +19,11 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.columnar import Layout, count_rows, read_blocks
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table
-from solver.model_file import Model, Predictions, read_model
+from solver.model_file import Model, ModelFileError, Predictions, read_model
 from solver.parallel import single_threaded_blas, thread_count
+from worker.dataset_file import dataset_file
 from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, Job, JobError, Reporter, Result
 
 log = logging.getLogger("prefsvm.worker")
@@ -47,7 +47,10 @@ def run(job: Job, reporter: Reporter) -> Result:
     JobError
         For what the user can mend.
     """
-    model = _read(Path(job.scratch, MODEL_FILE), job.request["threshold"])
+    try:
+        model = _read(Path(job.scratch, MODEL_FILE), job.request["threshold"])
+    except ModelFileError as error:
+        raise JobError("damaged_model", "the stored model is damaged and cannot be applied; train it again") from error
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     labels: Counter[str] = Counter()
@@ -57,7 +60,7 @@ def run(job: Job, reporter: Reporter) -> Result:
     decided: list[NDArray[np.bool_]] = []
     compared: dict[str, Any] = {}
     try:
-        with BlobStore(job.blob_location).local_path(job.columnar_key) as path:
+        with dataset_file(job) as path:
             rows = count_rows(path, layout)
             with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE)) as writer:
                 for made, met in _decisions(model, path, layout, BLOCK_ROWS):
@@ -73,8 +76,6 @@ def run(job: Job, reporter: Reporter) -> Result:
                 compared = {"shadow": _compare(job, path, layout, model, np.concatenate(decided), reporter)}
     except FeatureError as error:
         raise JobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
-    except BlobNotFoundError as error:
-        raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
     report = {"rows": done, "labels": dict(labels), "warnings": counts.warnings()}
     return Result(model.algorithm, {}, report | compared)
 

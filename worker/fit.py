@@ -11,7 +11,6 @@ from typing import Any, cast
 from numba.core.caching import Cache
 from numba.core.event import install_recorder
 
-from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.columnar import Layout, read_columnar, read_identifiers, read_kinds, read_labels
 from service.ingest.errors import IngestError
 from service.ingest.labels import composed
@@ -20,6 +19,7 @@ from solver.model_file import write_model
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
+from worker.dataset_file import dataset_file
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
 from worker.shared_parts import SharedParts
 
@@ -105,7 +105,7 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
     reporter.progress("reading", 0.0)
     started = time.monotonic()
     try:
-        with BlobStore(job.blob_location).local_path(job.columnar_key) as path:
+        with dataset_file(job) as path:
             data = read_columnar(path, layout)
             labels = read_labels(path, layout, job.request["target"])
             kinds = read_kinds(path, layout)
@@ -113,8 +113,6 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
         corrections = read_corrections(Path(job.scratch, FEEDBACK_FILE))
     except IngestError as error:
         raise JobError(error.code, error.message) from error
-    except BlobNotFoundError as error:
-        raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
     request = training_request(job.request, kinds, identifiers)
     reading = time.monotonic() - started
 

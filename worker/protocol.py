@@ -56,6 +56,8 @@ class Job:
     blob_location: str
     scratch: str
     """Private folder; also the working folder and the place of temporary files."""
+    columnar_sha256: str | None = None
+    """Of the file at `columnar_key`; None for a data set from before there were checksums."""
     kind: str = "train"
     """``train``; ``batch``: apply the model that lies at ``MODEL_FILE`` in the scratch folder; or ``part``."""
     part: dict[str, Any] | None = None

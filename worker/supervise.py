@@ -289,6 +289,7 @@ class _Attempt:
                 request=self._claim.request,
                 layout=self._claim.dataset.layout,
                 columnar_key=self._claim.dataset.columnar_key,
+                columnar_sha256=self._claim.dataset.columnar_sha256,
                 blob_location=self._settings.blob_location,
                 scratch=str(self._scratch),
                 kind=self._claim.kind,

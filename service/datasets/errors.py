@@ -38,6 +38,25 @@ class UnreadableDataset(Problem):
     status = 422
 
 
+class DamagedDataset(Problem):
+    """The stored bytes of the upload are not those that were sent. Upload the file again, or restore the blob store."""
+
+    type = "damaged-dataset"
+    title = "The stored data set is damaged"
+    status = 500
+
+
+class ReaderLost(Problem):
+    """What read the upload was ended from outside. The file is not to blame; send it again."""
+
+    type = "reader-lost"
+    title = "The reader was ended"
+    status = 503
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers={"Retry-After": "30"})
+
+
 class UploadNotFound(NotFound):
     """No upload has this id, or it has expired."""
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Protocol, TypeVar
 
 from service.access.repository import QuotaRepository
 from service.blobs.store import BlobStore
 from service.blobs.streams import BlobStreams
 from service.datasets.errors import (
+    DamagedDataset,
     DatasetInUse,
     DatasetNotFound,
     DatasetUsed,
+    ReaderLost,
     UnreadableDataset,
     UploadTooLarge,
     full_storage_told,
 )
+from service.datasets.readers import Readers
 from service.datasets.repository import DatasetRepository
 from service.datasets.schemas import Dataset
 from service.db import idempotency
@@ -31,7 +35,7 @@ from service.errors import IdempotencyConflict, InvalidRequest, Problem, Storage
 from service.identifiers import is_id, new_id
 from service.ingest.errors import IngestError
 from service.ingest.options import FORMATS, Format, Kind, guess_format, parse_options
-from service.ingest.run import IngestResult, ingest
+from service.ingest.run import IngestResult, ReaderKilledError, ingest
 from service.jobs.faults import fault
 from service.jobs.repository import JobRepository
 from service.paging import Cursor, next_cursor
@@ -95,7 +99,7 @@ class DatasetService:
         self._database = database
         self._blobs = blobs
         self._settings = settings
-        self._readers = asyncio.Semaphore(settings.ingest_slots)
+        self._readers = Readers(settings.ingest_slots)
         self._streams = BlobStreams(blobs)
 
     async def create(self, project_id: str, upload: Upload, idempotency_key: str | None, gone: Gone) -> Dataset:
@@ -141,8 +145,8 @@ class DatasetService:
                 earlier = await self._streams.run(self._find_earlier, project_id, idempotency_key, digest)
                 if earlier is not None:
                     return earlier
-            reading = self._read(upload_key, format_, details.options, columnar_key, where=details.where)
-            result = await _unless_gone(reading, gone)
+            reading = self._read(project_id, upload_key, format_, details.options, columnar_key, where=details.where)
+            result, columnar_sha256 = await _unless_gone(reading, gone)
             row = DatasetRow(
                 id=new_id("ds"),
                 project_id=project_id,
@@ -160,6 +164,7 @@ class DatasetService:
                 lines=None if result.lines is None else result.lines.model_dump(),
                 blob_key=upload_key,
                 columnar_key=columnar_key,
+                columnar_sha256=columnar_sha256,
             )
             handed_over = True
             room = 0 if upload.counts_as_stored else row.bytes
@@ -206,12 +211,15 @@ class DatasetService:
         columnar_key = f"columnar/{new_id('blob')}"
         kept = False
         try:
-            result = await self._read(row.blob_key, row.format, options, columnar_key, where="body")
+            result, columnar_sha256 = await self._read(
+                project_id, row.blob_key, row.format, options, columnar_key, where="body", sha256=row.sha256
+            )
             changes = {
                 "columns": result.columns,
                 "warnings": result.warnings,
                 "options": options,
                 "columnar_key": columnar_key,
+                "columnar_sha256": columnar_sha256,
             }
             dataset = await self._streams.run(self._change, row, changes)
             kept = True
@@ -284,23 +292,46 @@ class DatasetService:
         return _Stored(out.bytes, out.sha256)
 
     async def _read(
-        self, upload_key: str, format_: str, options: dict[str, Any], columnar_key: str, *, where: str
-    ) -> IngestResult:
-        """Have an upload read in a child process, and store what it made of it."""
+        self,
+        project_id: str,
+        upload_key: str,
+        format_: str,
+        options: dict[str, Any],
+        columnar_key: str,
+        *,
+        where: str,
+        sha256: str | None = None,
+    ) -> tuple[IngestResult, str]:
+        """Have an upload read in a child process, and store what it made of it; also return the checksum of that.
+
+        With `sha256`, bytes that have changed since they arrived are refused as `DamagedDataset`.
+        """
         opened = ExitStack()
-        async with self._readers:
+        async with self._readers.slot(project_id):
             try:
                 with full_storage_told():
                     folder = await self._streams.run(opened.enter_context, self._blobs.scratch())
                     path = await self._streams.run(opened.enter_context, self._blobs.local_path(upload_key))
+                    if sha256 is not None and await self._streams.run(_sha256, path) != sha256:
+                        raise DamagedDataset("the stored upload is not what was sent; upload the file again")
                     output = folder / "columnar"
-                    result = await ingest(self._settings, path, format_, options, output=output)
+                    result = await self._ingest(path, format_, options, output)
+                    digest = await self._streams.run(_sha256, output)
                     await self._streams.run(self._blobs.put_file, columnar_key, output)
-                    return result
+                    return result, digest
             except IngestError as error:
                 raise _refused(error, where) from None
             finally:
                 await asyncio.shield(self._streams.run(opened.close))
+
+    async def _ingest(self, path: Path, format_: str, options: dict[str, Any], output: Path) -> IngestResult:
+        """Read an upload, once more where something from outside has ended the reader."""
+        with suppress(ReaderKilledError):
+            return await ingest(self._settings, path, format_, options, output=output)
+        try:
+            return await ingest(self._settings, path, format_, options, output=output)
+        except ReaderKilledError:
+            raise ReaderLost("the process that read the upload was killed twice; the machine may lack memory") from None
 
     def _find_earlier(self, project_id: str, key: str, digest: str) -> Dataset | None:
         """Return the data set that this key made before, so that its copy need not be read."""
@@ -364,6 +395,11 @@ class DatasetService:
                 self._blobs.delete(key)
             except Exception:
                 logger.exception("a blob was left behind", extra={"fields": {"key": key}})
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 async def _unless_gone(work: Coroutine[Any, Any, Result], gone: Gone) -> Result:

@@ -51,7 +51,7 @@ def read_columnar(path: Path, layout: Layout) -> Table | MatrixData:
 def count_rows(path: Path, layout: Layout) -> int:
     """Return how many rows a data set has, without reading them."""
     if layout == "table":
-        with pq.ParquetFile(path, memory_map=True) as file:
+        with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
             return int(file.metadata.num_rows)
     with safe_open(path, framework="numpy") as file:
         return int(file.get_slice("indptr").get_shape()[0]) - 1
@@ -74,7 +74,7 @@ def read_blocks(path: Path, layout: Layout, columns: Collection[str], rows: int)
         for start in range(0, whole.n_rows, rows):
             yield MatrixData(whole.X[start : start + rows], whole.first_index)
         return
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
         readings = _readings(file)
         names = [name for name in file.schema_arrow.names if name in columns]
         # By name again, because asking Parquet for a column "a" also gives one that is called "a.b".
@@ -112,7 +112,7 @@ def read_kinds(path: Path, layout: Layout) -> dict[str, Kind]:
     """Return the kinds of columns that the caller or the format has said; of the others there are only guesses."""
     if layout == "matrix":
         return {}
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
         stored = (file.metadata.metadata or {}).get(KINDS_KEY.encode(), b"{}")
     kinds: dict[str, Kind] = json.loads(stored)
     return kinds
@@ -122,7 +122,7 @@ def read_identifiers(path: Path, layout: Layout) -> dict[str, str]:
     """Return the columns that number or name the rows, each with what shows it, see `service.ingest.identifiers`."""
     if layout == "matrix":
         return {}
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
         stored = (file.metadata.metadata or {}).get(IDENTIFIERS_KEY.encode())
         if stored is None:  # read before such columns were looked for
             known = read_kinds(path, layout)
@@ -144,7 +144,7 @@ def _readings(file: pq.ParquetFile) -> dict[str, Reading]:
 
 def _read_table(path: Path) -> Table:
     columns = {}
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
         # One column at a time, so that Arrow's copy of only one is there besides the result.
         readings = _readings(file)
         for name in file.schema_arrow.names:
@@ -189,7 +189,7 @@ def _matrix_metadata(file: Any) -> dict[str, str]:
 
 
 def _table_labels(path: Path, target: str) -> NDArray[np.object_]:
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
         if target not in file.schema_arrow.names:
             raise _unknown_target()
         values = _to_numpy(_read_column(file, target), _label)

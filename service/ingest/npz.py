@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import shutil
 import struct
 import tempfile
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from service.ingest.batches import batch_rows
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_NAME_CHARACTERS, Limits
+from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, MAX_NAME_CHARACTERS, Limits
 from service.ingest.matrix import MatrixWriter
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar, has_control_characters
@@ -56,7 +57,11 @@ def read_npz(path: Path, options: TableOptions, limits: Limits, output: Path, wa
         ):
             members = _members(archive)
             used = _used(members, warnings)
-            arrays = {name: _Array.unpack(archive, members[name], name, Path(folder), limits) for name in used}
+            room = max(EXPANSION_FREE_BYTES, MAX_EXPANSION * path.stat().st_size)
+            arrays = {}
+            for name in used:
+                arrays[name] = _Array.unpack(archive, members[name], name, Path(folder), limits, room)
+                room -= arrays[name].bytes
             if "X" in arrays:
                 return _store_dense(arrays["X"], arrays.get(LABEL), options, limits, output, warnings)
             if options.columns:
@@ -115,8 +120,10 @@ class _Array:
     fortran: bool
 
     @classmethod
-    def unpack(cls, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, folder: Path, limits: Limits) -> _Array:
-        """Check what the header says, then unpack no more than that."""
+    def unpack(
+        cls, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, folder: Path, limits: Limits, room: int
+    ) -> _Array:
+        """Check what the header says, then unpack no more than that; `room` is what the file may still unpack to."""
         if info.flag_bits & 1:
             raise IngestError("unsupported", "the zip archive is encrypted")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -130,10 +137,19 @@ class _Array:
                 raise IngestError(
                     "expands_too_much", f"array {name} has {size} bytes; at most {limits.max_bytes} are allowed"
                 )
+            if size > room:
+                raise IngestError(
+                    "expands_too_much", f"the file unpacks to more than {MAX_EXPANSION} times its own size"
+                )
             path = folder / name
             with path.open("wb") as out:
                 shutil.copyfileobj(_Bounded(member, size, name), out, 1 << 20)
         return cls(name, path, dtype, shape, fortran)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all items."""
+        return self.dtype.itemsize * math.prod(self.shape)
 
     def items(self, start: int, stop: int) -> NDArray[Any]:
         """Read items of a 1-D array."""

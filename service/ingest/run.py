@@ -27,6 +27,11 @@ MAX_ANSWER_BYTES = 64 << 20
 KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONSAFEPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
 """What the child gets of the environment: nothing that holds a password or an address."""
 
+
+class ReaderKilledError(Exception):
+    """Somebody else has killed the reader, maybe the kernel for want of memory; that says nothing about the file."""
+
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Listed = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
@@ -203,7 +208,8 @@ async def _run_child(request: bytes, seconds: float) -> bytes:
             "timeout", "reading the file took too much processor time; send less, or Parquet instead of text"
         )
     if status == -signal.SIGKILL:
-        raise IngestError("out_of_memory", "the reader was killed, most likely for the memory that the file needs")
+        # Its own limits end it otherwise: memory by a MemoryError, processor time by SIGXCPU.
+        raise ReaderKilledError
     raise IngestError(
         "crashed", "the reader died on this file: it is damaged, or needs more memory than the reader has"
     )

@@ -194,6 +194,10 @@ def recoded(chunks: Iterator[bytes], encoding: str | None) -> Iterator[bytes]:
 
 
 def _refuse_other_files(begin: bytes) -> None:
+    if begin and not begin.strip(b"\0"):
+        raise IngestError(
+            "malformed", "the file begins with nothing but NUL bytes: it is damaged, or was never written to its end"
+        )
     for magic, meaning in _OTHER_FILES.items():
         if begin.startswith(magic):
             raise IngestError("malformed", f"expected text, but this is {meaning}")

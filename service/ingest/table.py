@@ -40,7 +40,11 @@ Convert = Callable[[int, pa.Array, int], pa.Array | None]
 def check_columns(count: int, limits: Limits, *, line: int | None = None) -> None:
     """Refuse more columns than allowed."""
     if count > limits.max_columns:
-        raise IngestError("too_many_columns", f"{count} columns; at most {limits.max_columns} are allowed", line=line)
+        raise IngestError(
+            "too_many_columns",
+            f"{count} columns; at most {limits.max_columns} are allowed (PREFSVM_MAX_COLUMNS says how many)",
+            line=line,
+        )
 
 
 def check_size(rows: int, columns: int, limits: Limits) -> None:
@@ -242,6 +246,7 @@ class _TableWriter:
                 # Numbers rarely repeat enough to pay for a dictionary, which costs twice their encoding.
                 use_dictionary=[field.name for field in schema if pa.types.is_string(field.type)],
                 write_statistics=False,
+                write_page_checksum=True,
                 store_schema=False,
             )
         # Not write_batch, which would hold row groups of a million rows in memory.

@@ -83,6 +83,7 @@ class Dataset:
     id: str
     layout: str
     columnar_key: str
+    columnar_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -268,6 +269,7 @@ class JobLifecycle:
                 DatasetRow.id,
                 DatasetRow.layout,
                 DatasetRow.columnar_key,
+                DatasetRow.columnar_sha256,
             )
             .select_from(JobRow)
             .join(ProjectRow, ProjectRow.id == JobRow.project_id)

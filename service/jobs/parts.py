@@ -289,7 +289,9 @@ class PartLifecycle:
             ).where(JobRow.id == part.job_id)
         ).one()
         dataset = session.execute(
-            select(DatasetRow.id, DatasetRow.layout, DatasetRow.columnar_key).where(DatasetRow.id == job.dataset_id)
+            select(DatasetRow.id, DatasetRow.layout, DatasetRow.columnar_key, DatasetRow.columnar_sha256).where(
+                DatasetRow.id == job.dataset_id
+            )
         ).one_or_none()
         return PartClaim(
             job_id=part.job_id,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import tarfile
+from pathlib import Path
 
 from api_support import CSV, blob_files, train_body, upload
+
+from service.ingest import run
 
 
 def kinds(dataset: dict) -> dict[str, str]:
@@ -51,6 +54,28 @@ def test_kinds_are_corrected_until_a_job_has_used_them(client, settings):
     assert used.status_code == 409
     assert used.json()["type"] == "urn:prefsvm:problem:dataset-used"
     assert client.patch("/datasets/ds_" + "0" * 32, json={"columns": {"a": "text"}}).status_code == 404
+
+
+def test_an_upload_that_has_changed_is_not_read_again(client, settings):
+    made = upload(client, CSV)
+    files = [Path(settings.blob_location, name) for name in blob_files(settings)]
+    stored = next(path for path in files if path.read_bytes() == CSV)
+    stored.write_bytes(CSV.replace(b"1", b"2", 1))
+    response = client.patch(f"/datasets/{made['id']}", json={"columns": {"age": "category"}})
+    assert response.json()["type"] == "urn:prefsvm:problem:damaged-dataset"
+    assert client.get(f"/datasets/{made['id']}").json() == made
+
+
+def test_a_reader_that_is_killed_is_started_once_more_and_then_not_held_against_the_file(client, settings, monkeypatch):
+    whole = run.CHILD
+    monkeypatch.setattr(run, "CHILD", ("-c", "import os; os.kill(os.getpid(), 9)"))
+    response = client.post("/datasets", files={"file": ("x.csv", CSV)})
+    assert response.status_code == 503, response.text
+    assert response.json()["type"] == "urn:prefsvm:problem:reader-lost"
+    assert response.headers["Retry-After"] == "30"
+    assert blob_files(settings) == []
+    monkeypatch.setattr(run, "CHILD", whole)
+    assert upload(client, CSV)["rows"] > 0
 
 
 def test_the_date_of_mails_is_no_feature_unless_somebody_asks(client):

@@ -173,7 +173,6 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
     ("script", "code"),
     [
         ("import os; os.abort()", "crashed"),
-        ("import os; os.kill(os.getpid(), 9)", "out_of_memory"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "timeout"),
         ("raise SystemExit(3)", "crashed"),
         ("pass", "crashed"),
@@ -189,6 +188,15 @@ def test_nothing_is_believed_of_a_child(
 ) -> None:
     monkeypatch.setattr(run, "CHILD", ("-c", script))
     assert refusal(tmp_path, b"a\n1\n", "csv").code == code
+
+
+def test_a_child_that_somebody_kills_says_nothing_about_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "CHILD", ("-c", "import os; os.kill(os.getpid(), 9)"))
+    with pytest.raises(run.ReaderKilledError):
+        read(tmp_path, b"a\n1\n", "csv")
+    assert {each.name for each in tmp_path.iterdir()} == {"upload"}, "nothing stays behind"
 
 
 def test_start_of_the_child_is_quick(tmp_path: Path) -> None:

@@ -165,7 +165,8 @@ def test_headers_that_lie() -> None:
     y = npy(Y)
     for shape, data, code in (
         ((2**40, 2**20), b"", "expands_too_much"),
-        ((10**6, 1000), b"\0" * 100, "truncated"),
+        ((10**6, 1000), b"\0" * 100, "expands_too_much"),
+        ((10**5, 10), b"\0" * 100, "truncated"),
         ((3, 2), b"\0" * 40, "truncated"),
         ((3, 2), b"\0" * 56, "malformed"),
         ((-3, 2), b"\0" * 48, "malformed"),
@@ -242,3 +243,10 @@ def test_published_data_sets(name: str) -> None:
         else:
             for part in ("data", "indices", "indptr"):
                 np.testing.assert_array_equal(getattr(read.data.X, part), arrays[part])
+
+
+def test_the_arrays_of_a_small_file_unpack_to_250_times_its_size_at_most() -> None:
+    out = io.BytesIO()
+    np.savez_compressed(out, X=np.zeros((1_000_000, 10)), y=np.zeros(1_000_000))
+    assert 88e6 / len(out.getvalue()) > 500
+    assert refusal(out.getvalue(), "npz").code == "expands_too_much"

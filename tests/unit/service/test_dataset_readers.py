@@ -1,0 +1,84 @@
+"""Slots of readers: a project with many files leaves room for others."""
+
+from __future__ import annotations
+
+import asyncio
+
+from service.datasets.readers import Readers
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_one_file_of_another_project_does_not_wait_for_four_long_ones() -> None:
+    async def run() -> None:
+        readers = Readers(2)
+        end = asyncio.Event()
+        begun: list[str] = []
+
+        async def read(project: str, *, long: bool) -> None:
+            async with readers.slot(project):
+                begun.append(project)
+                if long:
+                    await end.wait()
+
+        long_ones = [asyncio.create_task(read("a", long=True)) for _ in range(4)]
+        await settle()
+        assert begun == ["a"], "the other slot is left for others"
+        await asyncio.wait_for(read("b", long=False), 5)
+        end.set()
+        await asyncio.gather(*long_ones)
+        assert begun == ["a", "b", "a", "a", "a"]
+
+    asyncio.run(run())
+
+
+def test_a_free_slot_goes_to_the_project_that_has_the_fewest() -> None:
+    async def run() -> None:
+        readers = Readers(3)
+        begun: list[str] = []
+        ends = {name: asyncio.Event() for name in ("a1", "a2", "a3", "b1", "c1", "b2")}
+
+        async def read(name: str) -> None:
+            async with readers.slot(name[0]):
+                begun.append(name)
+                await ends[name].wait()
+
+        tasks = {}
+        for name in ends:
+            tasks[name] = asyncio.create_task(read(name))
+            await settle()
+        assert begun == ["a1", "a2", "b1"]
+        ends["a1"].set()
+        await settle()
+        assert begun[3:] == ["c1"], "which has none; the third of a came earlier"
+        tasks["a3"].cancel()
+        ends["a2"].set()
+        await settle()
+        assert begun[4:] == ["b2"]
+        for end in ends.values():
+            end.set()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_who_is_cancelled_while_waiting_or_reading_holds_nothing() -> None:
+    async def run() -> None:
+        readers = Readers(1)
+
+        async def read() -> None:
+            async with readers.slot("a"):
+                await asyncio.Event().wait()
+
+        first, second = asyncio.create_task(read()), asyncio.create_task(read())
+        await settle()
+        for task in (first, second):  # the slot comes to the second one as it is cancelled
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        async with asyncio.timeout(5), readers.slot("b"):
+            pass
+
+    asyncio.run(run())
