@@ -57,7 +57,7 @@ def look_at_first_line(first: Sequence[str], rows: Sequence[Sequence[str]]) -> F
     first = [each.strip() for each in first]
     width = len(first)
     below = [[each.strip() for each in row] for row in rows if len(row) == width]
-    if width > 1:
+    if width > 1 and not all(map(_NUMBER.fullmatch, first)):
         below = [row for row in below if row != first]  # files that were put together repeat their names
     if not below:
         return _NAMES

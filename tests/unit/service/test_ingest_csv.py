@@ -618,3 +618,69 @@ def test_a_column_that_counts_the_rows_is_remarked_on() -> None:
         assert "column 'n' holds whole numbers that" in read(values)[0]
     for values in ([*range(19)], [*range(40), 39]):
         assert read(values) == []
+
+
+# --- the first line, and the ends of lines ---------------------------------------------------------------------------
+
+NO_NAMES = {
+    "a label that repeats": "".join(
+        f"{('ham', 'spam')[i % 3 == 0]}\ta message, number {i}, about things\n" for i in range(50)
+    ),
+    "numbers of their size": "".join(f"{30 - i % 7}.{i % 10},{i % 9},{(i * 7) % 50}\n" for i in range(3, 60)),
+    "negative numbers": "".join(f"-1.5,{i % 5}\n-2.5,7\n" for i in range(20)),
+    "dates": "".join(f"2024-01-{i % 28 + 1:02},{i % 3}\n" for i in range(40)),
+    "letters": "".join(f"{'yn'[i % 2]},{'yn'[i // 2 % 2]},{'ab'[i % 2]}\n" for i in range(40)),
+}
+NAMES = {
+    "text above numbers": "age,yes\n" + "1,yes\n2,no\n" * 20,
+    "years": "2019,2020,2021\n" + "".join(f"{i},{i * 3},{i * 2}\n" for i in range(1000, 4000, 100)),
+    "places": "0,1,2,3\n" + "1,0,2,3\n" * 9,
+    "ids of any order": "1043,88,532\n" + "0,5,3\n1,0,2\n" * 9,
+    "all texts": "text,label\n" + "".join(f"some words {i} of a text,{'ab'[i % 2]}\n" for i in range(40)),
+    "the class as a name": "text,spam\n" + "".join(f"some words {i},{('spam', 'ham')[i % 2]}\n" for i in range(40)),
+    "repeated names": ("a,b\n" + "x,1\ny,2\n") * 1 + "z,3\n" * 20,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", NO_NAMES.values(), ids=NO_NAMES)
+def test_a_first_line_of_values_is_a_row(data: str) -> None:
+    read = Read(data.encode(), "csv")
+    assert next(iter(read.kinds)) == "f0"
+    assert read.rows == data.count("\n")
+    assert any("first line was read as a row" in warning for warning in read.warnings)
+    assert Read(data.encode(), "csv", {"header": False}).table == read.table
+
+
+@pytest.mark.parametrize("data", NAMES.values(), ids=NAMES)
+def test_names_stay_names(data: str) -> None:
+    read = Read(data.encode(), "csv")
+    assert list(read.table) == data.partition("\n")[0].split(",")
+    assert read.rows == data.count("\n") - 1
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("a,b,\n1,x,\n2,y,\n", "was left out"),
+        ("a,b\n1,x,\n2,y,\n", "was left out"),
+        ("a,b,\n1,x\n2,y\n", "end the line of the column names"),
+        ("a,b,,,\n1,x,,,\n2,y,,,\n", "the last 3 columns"),
+    ],
+)
+def test_delimiters_that_end_lines_make_no_column(data: str, said: str) -> None:
+    read = Read(data.encode(), "csv")
+    assert read.table == {"a": [1, 2], "b": ["x", "y"]}
+    assert any(said in warning for warning in read.warnings)
+
+
+def test_a_value_behind_the_last_name_far_below_is_no_delimiter() -> None:
+    rows = "1,x,\n" * 300_000
+    assert Read(f"a,b,\n{rows}1,x,9\n".encode(), "csv").table["column3"][-1] == 9
+    error = refusal(f"a,b\n{rows}1,x,9\n".encode(), "csv")
+    assert (error.code, error.line) == ("ragged", 300_002)
+
+
+def test_one_line_names_the_option_of_curl() -> None:
+    error = refusal(b"a,b,c1,2,34,5,6", "csv")
+    assert error.code == "empty"
+    assert "--data-binary" in error.message
