@@ -7,8 +7,6 @@ here, one after the other; only single, short headers are handed to it.
 from __future__ import annotations
 
 import binascii
-import codecs
-import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +14,9 @@ from datetime import UTC, datetime
 from email.message import Message
 from email.utils import parsedate_to_datetime
 
-from service.ingest.options import ENCODINGS
+from service.ingest.charsets import MAX_NAME, decoded
+from service.ingest.html_text import visible_text
+from service.ingest.mbox import ENVELOPE
 
 FIELDS = ("subject", "from", "to", "date", "body")
 """What `parse_mail` returns, in order."""
@@ -33,15 +33,25 @@ MAX_TYPE_BYTES = 1 << 10
 MAX_BODY_BYTES = 1 << 20
 """Of the text that is kept, as UTF-8."""
 
-_END_OF_HEADERS = re.compile(rb"\r?\n\r?\n|\r\r")
-_FIELD = re.compile(rb"(?m)^([!-9;-~]+)[ \t]*:((?:[^\r\n]*(?:\r\n|\n|\r(?!\n))[ \t]+)*[^\r\n]*)")
+MAX_MESSAGE_BYTES = 8 << 20
+"""Of a message that are looked at; what follows are attachments as a rule."""
+
+_BREAK = rb"(?:\r{0,2}\n|\r)"
+_END_OF_HEADERS = re.compile(_BREAK + _BREAK)
+_FIELD = re.compile(rb"([!-9;-~]+)([ \t]*):((?:[^\r\n]*" + _BREAK + rb"[ \t]+)*+[^\r\n]*)(?:" + _BREAK + rb"|\Z)")
+_LIKE_A_BOUNDARY = re.compile(rb"(?im)^--([^\r\n]{1,200}?)[ \t]*\r?\nContent-")
+_BLANK_LINE = re.compile(_BREAK)
 _ENCODED_WORD = re.compile(r"=\?([^?\s]{1,64})\?([bBqQ])\?([^?]*)\?=")
-_BLANKS_BETWEEN_WORDS = re.compile(r"\?=\s+=\?")
+_ENCODED_WORDS = re.compile(rf"{_ENCODED_WORD.pattern}(?:\s*{_ENCODED_WORD.pattern})*+")
+_LINE_BREAK = re.compile(r"\r{1,2}\n|\r")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
-_BLOCK_TAG = re.compile(r"(?i)</?(?:address|blockquote|br|div|dd|dt|h[1-6]|hr|li|ol|p|pre|table|td|th|tr|ul)\b[^<>]*>")
-_TAG = re.compile(r"<[/!?a-zA-Z][^<>]*>")
-_HIDDEN = (("<!--", "-->"), ("<script", "</script"), ("<style", "</style"), ("<head>", "</head"))
-_CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127])
+_CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, *range(0xD800, 0xE000)])
+_ONE_WORD_FIELDS = frozenset(
+    b"approved archive bcc cc comments control date distribution encrypted errors expires from importance keywords "
+    b"language lines newsgroups organisation organization path precedence priority received references sender "
+    b"sensitivity status subject summary supersedes to xref".split()
+)
+"""Names of header fields without a hyphen. A line of another one, such as ``Note: …``, may as well be text."""
 
 
 @dataclass(frozen=True)
@@ -54,36 +64,44 @@ class Mail:
         One for each of `FIELDS`; empty where the message has none.
     is_cut : bool
         Whether something went beyond the limits of this module and was left out.
+    unknown_charsets : tuple of str
+        Names of charsets that are not known here; such texts were read by their looks.
     """
 
     fields: dict[str, str]
     is_cut: bool
+    unknown_charsets: tuple[str, ...] = ()
 
 
-def parse_mail(raw: bytes) -> dict[str, str]:
+def parse_mail(message: bytes | str) -> dict[str, str]:
+    """Return the texts of one message, the `Mail.fields` of `read_mail`."""
+    return read_mail(message).fields
+
+
+def read_mail(message: bytes | str) -> Mail:
     """Return the texts of one message.
 
     Parameters
     ----------
-    raw : bytes
-        As RFC 5322 says, with any kind of line break; an mbox ``From `` line may stand in front.
+    message : bytes or str
+        As RFC 5322 says, with any kind of line break; an mbox ``From `` line may stand in front. The first line that is
+        no header field begins the body, also without an empty line before it. What is beyond ASCII in a str has been
+        decoded already, whatever charset a header names.
 
     Returns
     -------
-    dict of str to str
+    Mail
         ``subject``, ``from`` and ``to`` decoded, ``date`` as ``2026-11-28T02:30:00Z``, and ``body``: the plain text
         parts or, if there are none, the HTML parts without their tags. Attachments are left out. What a message does
         not have is an empty text.
     """
-    return read_mail(raw).fields
-
-
-def read_mail(raw: bytes) -> Mail:
-    """Return the texts of one message, and whether some had to be left out. See `parse_mail`."""
+    raw = message.encode("utf-8", "replace") if isinstance(message, str) else message
     raw = raw.lstrip(b"\r\n")
     if raw.startswith(b"From "):
         raw = raw.partition(b"\n")[2]
-    parts = _Parts(raw)
+    is_long = len(raw) > MAX_MESSAGE_BYTES
+    parts = _Parts(raw[:MAX_MESSAGE_BYTES], is_text=isinstance(message, str))
+    parts.is_cut = parts.is_cut or is_long
     plain: list[str] = []
     marked_up: list[str] = []
     room = MAX_BODY_BYTES
@@ -91,19 +109,18 @@ def read_mail(raw: bytes) -> Mail:
         if room <= 0:
             parts.is_cut = True
             break
-        text = _decoded(part, room)
+        text = parts.text(part, room)
         room -= len(text)
         (marked_up if part.type == "text/html" else plain).append(text)
     body = "\n".join(plain)
     if not body.strip():
-        body = "\n".join(map(_without_tags, marked_up))
+        body = "\n".join(map(visible_text, marked_up))
     encoded = _clean(body).encode("utf-8", "ignore")
     parts.is_cut = parts.is_cut or len(encoded) > MAX_BODY_BYTES
-    top = parts.top
-    fields = {name: _header_text(top.get(name, b"")) for name in ("subject", "from", "to")}
-    fields["date"] = _date(_header_text(top.get("date", b"")))
+    fields = {name: parts.header_text(name) for name in ("subject", "from", "to")}
+    fields["date"] = _date(parts.header_text("date"))
     fields["body"] = encoded[:MAX_BODY_BYTES].decode("utf-8", "ignore")
-    return Mail(fields, parts.is_cut)
+    return Mail(fields, parts.is_cut, tuple(sorted(parts.unknown_charsets)))
 
 
 @dataclass(frozen=True)
@@ -119,12 +136,14 @@ class _Part:
 class _Parts:
     """The text parts of a message, in order."""
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, *, is_text: bool) -> None:
         self.is_cut = False
-        self.top, self._body = self._split(raw)
+        self.unknown_charsets: set[str] = set()
+        self._is_text = is_text
+        self._top, self._body = self._split(raw)
 
     def __iter__(self) -> Iterator[_Part]:
-        waiting = [(self.top, self._body, 0)]
+        waiting = [(self._top, self._body, 0)]
         seen = 0
         while waiting:
             fields, body, depth = waiting.pop()
@@ -134,8 +153,12 @@ class _Parts:
                 return
             kind = _type(fields)
             main = kind.get_content_type()
-            boundary = _boundary(kind) if main.startswith("multipart/") else None
-            if boundary is None and main != "message/rfc822":
+            inner: list[bytes] | None = None
+            if main == "message/rfc822":
+                inner = [body]
+            elif main.startswith("multipart/"):
+                inner = self._inside(body, _boundary(kind), MAX_PARTS - seen - len(waiting))
+            if inner is None:
                 part = _text_part(fields, kind, main, body)
                 if part is not None:
                     yield part
@@ -143,37 +166,113 @@ class _Parts:
             if depth == MAX_DEPTH:
                 self.is_cut = True
                 continue
-            inner = [body] if boundary is None else self._between(body, boundary, MAX_PARTS - seen - len(waiting))
             waiting += [(*self._split(each), depth + 1) for each in reversed(inner)]
 
+    def text(self, part: _Part, room: int) -> str:
+        """Return the text of a part, cut before it is decoded if it is far too long."""
+        content = part.content[: 4 * room]  # no encoding takes more than four bytes for one
+        match part.encoding:
+            case "base64":
+                content = _base64(content)
+            case "quoted-printable":
+                content = binascii.a2b_qp(content)
+            case _ if self._is_text and not content.isascii():
+                return content.decode("utf-8", "replace")
+        return self._decoded(content[: 4 * room], part.charset)
+
+    def header_text(self, name: str) -> str:
+        """Return a field of the message itself, its encoded words decoded."""
+        text, _ = decoded(self._top.get(name, b""), "")
+        return " ".join(_clean(_ENCODED_WORDS.sub(self._words, text)).split())
+
+    def _words(self, found: re.Match[str]) -> str:
+        """Decode encoded words with nothing but blanks between them.
+
+        Those of one charset are joined before they are decoded: programs cut them inside of characters.
+        """
+        joined: list[tuple[str, bytes]] = []
+        for charset, kind, text in _ENCODED_WORD.findall(found[0]):
+            data = text.encode("ascii", "ignore")
+            content = _base64(data) if kind in "bB" else binascii.a2b_qp(data, header=True)
+            name = charset.partition("*")[0].lower()  # a language may follow
+            if joined and joined[-1][0] == name:
+                content = joined.pop()[1] + content
+            joined.append((name, content))
+        return "".join(self._decoded(content, name) for name, content in joined)
+
+    def _decoded(self, data: bytes, charset: str) -> str:
+        text, is_known = decoded(data, charset)
+        if not is_known:
+            self.unknown_charsets.add(_clean(charset)[:MAX_NAME])
+        return text
+
     def _split(self, raw: bytes) -> tuple[dict[str, bytes], bytes]:
-        """Tell fields and body apart; of fields that are there twice the first counts."""
+        """Tell fields and body apart; of fields that are there twice the first counts.
+
+        Without an empty line between them, the body begins with the first line that is no field; and what stands right
+        before it and has no name that fields have is taken for text, too.
+        """
         if raw[:1] in (b"\n", b"\r"):  # a part without headers
             return {}, raw.lstrip(b"\r\n")
-        found = _END_OF_HEADERS.search(raw)
-        head, body = (raw, b"") if found is None else (raw[: found.start()], raw[found.end() :])
-        if len(head) > MAX_HEADER_BYTES:
+        found: list[re.Match[bytes]] = []
+        position = 0
+        while position <= MAX_HEADER_BYTES:
+            field = _FIELD.match(raw, position)
+            if field is not None and (not field[2] or field[1].lower() in _ONE_WORD_FIELDS):
+                found.append(field)
+            else:
+                field = ENVELOPE.match(raw, position)
+            if field is None or field.end() == position:
+                break
+            position = field.end()
+        if position > MAX_HEADER_BYTES:
             self.is_cut = True
-            head = head[:MAX_HEADER_BYTES]
+            end = _END_OF_HEADERS.search(raw, position - 2)
+            body = b"" if end is None else raw[end.end() :]
+        elif blank := _BLANK_LINE.match(raw, position):
+            body = raw[blank.end() :]
+        else:
+            while found and not _is_surely_a_field(found[-1], found[0]):
+                position = found.pop().start()
+            body = raw[position:]
         fields: dict[str, bytes] = {}
-        for match in _FIELD.finditer(head):
-            fields.setdefault(match[1].decode("ascii").lower(), match[2][:MAX_FIELD_BYTES])
+        for field in found:
+            fields.setdefault(field[1].decode("ascii").lower(), field[3][:MAX_FIELD_BYTES])
         return fields, body
+
+    def _inside(self, body: bytes, boundary: bytes | None, most: int) -> list[bytes] | None:
+        """Return the parts of a body; None if it has none, and is a text then."""
+        parts = self._between(body, boundary, most) if boundary is not None else []
+        if not parts and (found := _LIKE_A_BOUNDARY.search(body)):  # another one than the header says
+            parts = self._between(body, found[1], most)
+        return parts or None
 
     def _between(self, body: bytes, boundary: bytes, most: int) -> list[bytes]:
         """Return what stands between the boundaries, without copying what stands before and after them."""
-        marks = re.compile(rb"(?m)^--" + re.escape(boundary) + rb"(--)?[ \t]*\r?$\n?")
+        marks = re.compile(rb"--" + re.escape(boundary) + rb"(--)?[ \t]*" + rb"(?:\r{0,2}\n|\r|\Z)")
         parts: list[bytes] = []
         start = None
-        for mark in marks.finditer(body):
+        position = -1
+        while (position := body.find(b"--" + boundary, position + 1)) >= 0:
+            if position and body[position - 1] not in b"\r\n":
+                continue
+            mark = marks.match(body, position)
+            if mark is None:
+                continue
             if start is not None:
-                parts.append(body[start : mark.start()])
+                parts.append(body[start:position])
             start = None if mark[1] else mark.end()
             if mark[1] or len(parts) > most:
                 break
         if start is not None and len(parts) <= most:  # the end is missing
             parts.append(body[start:])
         return parts
+
+
+def _is_surely_a_field(field: re.Match[bytes], first: re.Match[bytes]) -> bool:
+    """Whether a line that looks like a header field is one, even with text right behind it."""
+    name = field[1].lower()
+    return (b"-" in name or name in _ONE_WORD_FIELDS) and bool(field[2]) <= bool(first[2])
 
 
 def _type(fields: dict[str, bytes]) -> Message:
@@ -194,6 +293,8 @@ def _boundary(kind: Message) -> bytes | None:
 
 
 def _text_part(fields: dict[str, bytes], kind: Message, main: str, body: bytes) -> _Part | None:
+    if main.startswith("multipart/"):  # without parts
+        main = "text/plain"
     if main not in ("text/plain", "text/html") or kind.get_content_disposition() == "attachment":
         return None
     try:
@@ -204,46 +305,11 @@ def _text_part(fields: dict[str, bytes], kind: Message, main: str, body: bytes) 
     return _Part(main, charset, encoding, body)
 
 
-def _decoded(part: _Part, room: int) -> str:
-    """Return the text of a part, cut before it is decoded if it is far too long."""
-    content = part.content[: 4 * room]  # no encoding takes more than four bytes for one
-    match part.encoding:
-        case "base64":
-            content = _base64(content)
-        case "quoted-printable":
-            content = binascii.a2b_qp(content)
-    return _text(content[: 4 * room], part.charset)
-
-
 def _base64(data: bytes) -> bytes:
     kept = _NOT_BASE64.sub(b"", data)
     if len(kept) % 4 == 1:
         kept = kept[:-1]
     return binascii.a2b_base64(kept + b"=" * (-len(kept) % 4))
-
-
-def _text(data: bytes, charset: str) -> str:
-    """Decode with the charset that was named if there is one, else by looks. Never fails."""
-    try:
-        name = codecs.lookup(charset).name
-    except (LookupError, ValueError):
-        name = ""
-    if name in ENCODINGS and name != "ascii":
-        return data.decode(name, "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
-
-
-def _header_text(raw: bytes) -> str:
-    text = _BLANKS_BETWEEN_WORDS.sub("?==?", _text(raw, ""))
-    return " ".join(_clean(_ENCODED_WORD.sub(_word, text)).split())
-
-
-def _word(match: re.Match[str]) -> str:
-    charset, kind, data = match[1].partition("*")[0], match[2], match[3].encode("ascii", "ignore")
-    return _text(_base64(data) if kind in "bB" else binascii.a2b_qp(data, header=True), charset)
 
 
 def _date(text: str) -> str:
@@ -255,27 +321,6 @@ def _date(text: str) -> str:
     return f"{date:%Y-%m-%dT%H:%M:%S}Z" if date.year >= 1000 else ""
 
 
-def _without_tags(text: str) -> str:
-    """Return what of an HTML text people see, roughly: no tags, no scripts, no styles."""
-    lower = text.lower()
-    if len(lower) != len(text):  # a few letters change their length
-        lower = text
-    for begin, end in _HIDDEN:
-        kept: list[str] = []
-        kept_lower: list[str] = []
-        position = 0
-        while (start := lower.find(begin, position)) >= 0:
-            kept.append(text[position:start])
-            kept_lower.append(lower[position:start])
-            stop = lower.find(end, start + len(begin))
-            if stop >= 0:
-                stop = lower.find(">", stop)  # an end tag may hold blanks
-            position = len(text) if stop < 0 else stop + 1
-        text = " ".join([*kept, text[position:]])
-        lower = " ".join([*kept_lower, lower[position:]])
-    return html.unescape(_TAG.sub("", _BLOCK_TAG.sub("\n", text)))
-
-
 def _clean(text: str) -> str:
     """Return a text without control characters, its line breaks as on Unix."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
+    return _LINE_BREAK.sub("\n", text).translate(_CONTROLS)

@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
-import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 
 from service.ingest.archive import is_tar, tar_members, zip_members
+from service.ingest.charsets import said_of_charsets
 from service.ingest.errors import IngestError
 from service.ingest.labels import composed, fault
 from service.ingest.limits import Limits
-from service.ingest.mail import FIELDS, read_mail
+from service.ingest.mail import FIELDS, MAX_MESSAGE_BYTES, read_mail
+from service.ingest.mbox import messages_of
 from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import Columnar
-from service.ingest.stream import ChunkReader, unpacked
+from service.ingest.stream import unpacked
 from service.ingest.table import check_size, forced_kinds, store_arrays, stored_as
 
 LABEL = "label"
-COLUMNS = [*FIELDS, LABEL]
+FILE = "file"
+"""Column with the name of a mail's file in the archive, folders and all, or its number in an mbox file."""
+COLUMNS = [*FIELDS, LABEL, FILE]
 KINDS: dict[str, Kind] = {
-    "subject": "text", "from": "text", "to": "text", "date": "date", "body": "text", LABEL: "category"
+    "subject": "text", "from": "text", "to": "text", "date": "date", "body": "text", LABEL: "category",
+    FILE: "category",
 }  # fmt: skip
-MAX_MESSAGE_BYTES = 8 << 20
-"""Of a message that are looked at; what follows are attachments as a rule."""
+MOST_EMPTY = 0.1
+"""Share of mails without a body from which on it is said."""
+MOST_COUNTED_CHARSETS = 1000
 BATCH_ROWS = 2000
 BATCH_BYTES = 16 << 20
 MAILDIR = ("cur", "new")
 """Folders of a Maildir, which are not classes."""
 _BEGINS_LIKE_A_MAIL = re.compile(rb"\s*(?:From [^\n]*\n)?>?[!-9;-~]+[ \t]*:")
-_FROM_LINE = b"From "
-_QUOTED_FROM_LINE = re.compile(rb"(?m)^>(>*From )")
+_BEGINS_LIKE_AN_MBOX = re.compile(rb"(?:\r?\n)*From ")
 
 
 @dataclass(frozen=True)
 class _Message:
     raw: bytes
     label: str | None
+    file: str
     is_cut: bool
 
 
 def read_mailbox(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
-    """Write the ``table`` layout of mails: ``subject``, ``from``, ``to``, ``date``, ``body`` and ``label``.
+    """Write the ``table`` layout of mails: ``subject``, ``from``, ``to``, ``date``, ``body``, ``label``, ``file``.
 
     In an archive the label of a mail is the folder that it lies in; mails outside of any folder have none, nor have
     those of an mbox file. Files that are no mails are left out and counted. Of each message, bounded parts are kept,
-    see `service.ingest.mail`.
+    see `service.ingest.mail`. ``file`` tells where a mail came from; it is for people, and never a feature.
 
     Raises
     ------
@@ -59,7 +66,7 @@ def read_mailbox(path: Path, options: TableOptions, limits: Limits, output: Path
     kinds = {position: forced.get(position, KINDS[name]) for position, name in enumerate(COLUMNS)}
     storage = [stored_as(kinds[position]) for position in range(len(COLUMNS))]
     try:
-        columnar = store_arrays(output, COLUMNS, storage, reader.batches, limits, warnings, kinds)
+        columnar = store_arrays(output, COLUMNS, storage, reader.batches, limits, warnings, kinds, uncompared=(FILE,))
     except IngestError as error:
         if error.code == "empty" and reader.skipped:
             raise IngestError(
@@ -76,6 +83,17 @@ def read_mailbox(path: Path, options: TableOptions, limits: Limits, output: Path
     )
     if reader.cut:
         warnings.append(f"{reader.cut} mails are larger or deeper than what is kept of one; the rest was left out")
+    if reader.empty > MOST_EMPTY * columnar.rows:
+        warnings.append(
+            f"{reader.empty} of {columnar.rows} mails have no text in their body; if they should have, look at one of "
+            "them: the body is what follows the header lines, and attachments are left out"
+        )
+    if reader.mailboxes:
+        warnings.append(
+            f"{reader.mailboxes} files of the archive hold several mails each (mbox) and were read as one mail each; "
+            "upload such a file by itself"
+        )
+    warnings += said_of_charsets(reader.unknown_charsets)
     return replace(columnar, dropped_rows=reader.skipped)
 
 
@@ -83,12 +101,15 @@ class _Reader:
     def __init__(self, path: Path, limits: Limits) -> None:
         self._path = path
         self._limits = limits
-        self.skipped = 0
-        self.cut = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.skipped = self.cut = self.empty = self.mailboxes = 0
+        self.unknown_charsets: Counter[str] = Counter()
 
     def batches(self) -> Iterator[list[pa.Array]]:
         """Start to read from the beginning, and yield columns of texts."""
-        self.skipped = self.cut = 0
+        self._start()
         rows: list[list[str | None]] = []
         size = 0
         for message in self._messages():
@@ -98,7 +119,11 @@ class _Reader:
                 continue
             mail = read_mail(message.raw)
             self.cut += mail.is_cut or message.is_cut
-            rows.append([*(mail.fields[name] or None for name in FIELDS), message.label])
+            self.empty += not mail.fields["body"].strip()
+            for name in mail.unknown_charsets:
+                if len(self.unknown_charsets) < MOST_COUNTED_CHARSETS or name in self.unknown_charsets:
+                    self.unknown_charsets[name] += 1
+            rows.append([*(mail.fields[name] or None for name in FIELDS), message.label, message.file])
             size += sum(len(text) for text in mail.fields.values())
             if len(rows) == BATCH_ROWS or size > BATCH_BYTES:
                 yield _columns(rows)
@@ -119,36 +144,28 @@ class _Reader:
         for member in members:
             if member.name.startswith(".") or "__MACOSX" in member.folders:
                 continue
-            yield _Message(member.content, _label(member.folders), member.is_cut)
+            self.mailboxes += _holds_several(member.content)
+            name = "/".join((*member.folders, member.name))
+            yield _Message(member.content, _label(member.folders), name, member.is_cut)
 
     def _mbox(self) -> Iterator[_Message]:
-        """Yield the messages of an mbox file: each begins with a line ``From …`` after an empty line."""
-        lines = io.BufferedReader(ChunkReader(unpacked(self._path, self._limits)), 1 << 20)
-        first = lines.readline(1 << 16)
-        if not first.startswith(_FROM_LINE):
+        chunks = unpacked(self._path, self._limits)
+        first = next(chunks, b"")
+        if not _BEGINS_LIKE_AN_MBOX.match(first):
             raise IngestError(
                 "malformed" if first else "empty", "expected an mbox file, or a tar or zip archive of mails", line=1
             )
-        kept: list[bytes] = []
-        size = 0
-        after_empty_line = at_start = True
-        # Long lines come in pieces.
-        while line := lines.readline(1 << 16):
-            if at_start and after_empty_line and line.startswith(_FROM_LINE) and kept:
-                yield _of_mbox(kept, size)
-                kept, size = [], 0
-            else:
-                if size <= MAX_MESSAGE_BYTES:
-                    kept.append(line)
-                size += len(line)
-            after_empty_line = at_start and line in (b"\n", b"\r\n")
-            at_start = line.endswith(b"\n")
-        yield _of_mbox(kept, size)
+        for number, (raw, is_cut) in enumerate(messages_of(chain([first], chunks), MAX_MESSAGE_BYTES), start=1):
+            yield _Message(raw, None, str(number), is_cut)
 
 
-def _of_mbox(lines: list[bytes], size: int) -> _Message:
-    raw = _QUOTED_FROM_LINE.sub(rb"\1", b"".join(lines)[:MAX_MESSAGE_BYTES])
-    return _Message(raw, None, is_cut=size > MAX_MESSAGE_BYTES)
+def _holds_several(content: bytes) -> bool:
+    """Whether a file of an archive is an mbox file of more than one message."""
+    if not content.startswith(b"From "):
+        return False
+    messages = messages_of(iter([content]), 0)
+    next(messages, None)
+    return next(messages, None) is not None
 
 
 def _label(folders: tuple[str, ...]) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Literal
 
@@ -81,6 +82,8 @@ def store_table(
     kinds: Mapping[int, Kind],
     indexes: Mapping[int, IndexKind] | None = None,
     reading: Reading = AS_TYPED,
+    *,
+    uncompared: Collection[str] = (),
 ) -> Columnar:
     """Write a table of which only reading shows what its columns are.
 
@@ -108,11 +111,13 @@ def store_table(
         Columns that are or seem to be an index, by position, see `service.ingest.identifiers`.
     reading : Reading, optional
         How the options of the upload say that values are written.
+    uncompared : collection of str, optional
+        Columns that do not matter for whether two rows are equal.
     """
     lowered: set[int] = set()
     written: dict[int, Reading] = {}
     while True:
-        writer = _TableWriter(output, names, kinds, indexes or {}, reading, written)
+        writer = _TableWriter(output, names, kinds, indexes or {}, reading, written, uncompared)
         rows = 0
         valid = True
         for batch in batches():
@@ -162,6 +167,8 @@ def store_arrays(
     limits: Limits,
     warnings: list[str],
     kinds: Mapping[int, Kind],
+    *,
+    uncompared: Collection[str] = (),
 ) -> Columnar:
     """Write a table whose batches are float64 or string already; one that has to be the other is converted."""
 
@@ -173,7 +180,18 @@ def store_arrays(
             return array
         return pa.array([None if value is None else number_text(value) for value in array.to_pylist()], pa.string())
 
-    return store_table(output, names, storage, lambda: joined(batches()), to_number, to_text, limits, warnings, kinds)
+    return store_table(
+        output,
+        names,
+        storage,
+        lambda: joined(batches()),
+        to_number,
+        to_text,
+        limits,
+        warnings,
+        kinds,
+        uncompared=uncompared,
+    )
 
 
 def composed_texts(texts: pa.StringArray) -> pa.StringArray:
@@ -215,6 +233,7 @@ class _TableWriter:
         indexes: Mapping[int, IndexKind],
         reading: Reading,
         written: Mapping[int, Reading],
+        uncompared: Collection[str],
     ) -> None:
         self._path = path
         self._reading = reading
@@ -225,6 +244,7 @@ class _TableWriter:
         self._file: pq.ParquetWriter | None = None
         self._columns = [ColumnStatistics(name, indexes.get(position)) for position, name in enumerate(names)]
         self._comparison = RowComparison()
+        self._compared = [name not in uncompared for name in names]
 
     def write(self, storage: list[Storage], columns: list[pa.Array]) -> None:
         """Append a batch as one row group."""
@@ -234,7 +254,7 @@ class _TableWriter:
         for position, writing in self._writings.items():
             if storage[position] == "text":
                 writing.add(columns[position])
-        self._comparison.add(columns)
+        self._comparison.add(list(compress(columns, self._compared)))
         schema = pa.schema(
             [(column.name, ARROW_TYPES[kept]) for column, kept in zip(self._columns, storage, strict=True)]
         )

@@ -40,6 +40,8 @@ LONGEST_LISTED = 40
 """Characters; what is longer helps nobody in an error."""
 MAIL_DATE = "date"
 """Column of mails that is no feature by default."""
+MAIL_FILE = "file"
+"""Column of mails that is never a feature."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def check_training(
     request = body.model_dump()
     identifiers = _identifiers(body, dataset)
     if dataset.format == "mail":
-        request["features"]["exclude"] += _excluded_of_mails(body)
+        request["features"]["exclude"] += _excluded_of_mails(body, dataset)
     errors = [
         *_target_errors(body, request, dataset, feedback_rows),
         *_column_errors(body, dataset, identifiers),
@@ -293,6 +295,10 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
         for name in body.features.kinds
         if numbered or name not in names
     ]
+    if dataset.format == "mail" and MAIL_FILE in {*(body.features.include or ()), *body.features.kinds}:
+        errors.append(
+            FieldError("body.features", f"{MAIL_FILE!r} of mails tells where they were kept; it is no feature")
+        )
     if body.target in (body.features.include or []):
         errors.append(FieldError("body.features.include", "the target cannot be a feature"))
     kept = set(body.features.include or names) - {*body.features.exclude, body.target}
@@ -304,12 +310,16 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
     return errors
 
 
-def _excluded_of_mails(body: TrainRequest) -> list[str]:
-    """Return the date, unless somebody asks for it: collections of spam and of other mails are rarely of one time."""
-    if body.features.include is not None:
-        return []
+def _excluded_of_mails(body: TrainRequest, dataset: DatasetRow) -> list[str]:
+    """Return the date, unless somebody asks for it, and the file.
+
+    Collections of spam and of other mails are rarely of one time; and names of files tell who kept a mail, and where.
+    """
+    excluded = [MAIL_FILE] if any(column["name"] == MAIL_FILE for column in dataset.columns) else []
     named = {*body.features.kinds, *body.features.exclude, body.target}
-    return [] if MAIL_DATE in named else [MAIL_DATE]
+    if body.features.include is None and MAIL_DATE not in named:
+        excluded.append(MAIL_DATE)
+    return [name for name in excluded if name not in {*body.features.exclude, body.target}]
 
 
 def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[FieldError]:

@@ -104,7 +104,10 @@ class TextFeatures(Body):
 
 
 class Features(Body):
-    """Which columns are features, and how. All but the target, unless something is said here; of mails, not `date`."""
+    """Which columns are features, and how. All but the target, unless something is said here; of mails, not `date`.
+
+    `file` of mails is never a feature.
+    """
 
     include: list[Name] | None = Field(default=None, min_length=1, max_length=10_000)
     exclude: list[Name] = Field(default=[], max_length=10_000)

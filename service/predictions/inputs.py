@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from service.ingest.mail import FIELDS, parse_mail
+from service.ingest.charsets import said_of_charsets
+from service.ingest.mail import FIELDS, read_mail
 from service.predictions.errors import RowsDoNotFit
 
 InputKind = Literal["texts", "messages"]
 
 
 def rows_of(
-    columns: Sequence[Mapping[str, str]], kind: InputKind, given: Sequence[str | bytes]
+    columns: Sequence[Mapping[str, str]],
+    kind: InputKind,
+    given: Sequence[str | bytes],
+    warnings: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows that a model needs.
 
@@ -23,13 +28,15 @@ def rows_of(
     kind : {"texts", "messages"}
     given : sequence
         Texts, or mail messages as RFC 5322 has them.
+    warnings : list of str, optional
+        Gets what of the mails could not be read as it was meant.
 
     Raises
     ------
     RowsDoNotFit
         If the model was not trained on one column of text, or on mails.
     """
-    return _of_texts(columns, given) if kind == "texts" else _of_messages(columns, given)
+    return _of_texts(columns, given) if kind == "texts" else _of_messages(columns, given, warnings)
 
 
 def _of_texts(columns: Sequence[Mapping[str, str]], texts: Sequence[str | bytes]) -> list[dict[str, Any]]:
@@ -39,15 +46,21 @@ def _of_texts(columns: Sequence[Mapping[str, str]], texts: Sequence[str | bytes]
     return [{name: text or None} for text in texts]
 
 
-def _of_messages(columns: Sequence[Mapping[str, str]], messages: Sequence[str | bytes]) -> list[dict[str, Any]]:
+def _of_messages(
+    columns: Sequence[Mapping[str, str]], messages: Sequence[str | bytes], warnings: list[str] | None
+) -> list[dict[str, Any]]:
     names = [column["name"] for column in columns]
     if not names or not set(names) <= set(FIELDS):
         raise RowsDoNotFit.of("body.messages", f"needs a model of mails; {_described(columns)}: send rows")
     rows = []
+    unknown: Counter[str] = Counter()
     for message in messages:
-        fields = parse_mail(message if isinstance(message, bytes) else message.encode())
+        mail = read_mail(message)
+        unknown.update(mail.unknown_charsets)
         # An empty field is a missing value, as in an upload of mails.
-        rows.append({name: fields[name] or None for name in names})
+        rows.append({name: mail.fields[name] or None for name in names})
+    if warnings is not None:
+        warnings += said_of_charsets(unknown)
     return rows
 
 

@@ -159,9 +159,12 @@ class PredictionService:
     ) -> Decisions:
         """Decide on texts or mails in a thread: reading them takes as long as it takes."""
         ready = await self.ready(project_id, name)
+        said: list[str] = []
         decided = await to_thread.run_sync(
-            lambda: decide(ready, rows_of(ready.model.columns, kind, items), f"body.{kind}"), limiter=self._threads
+            lambda: decide(ready, rows_of(ready.model.columns, kind, items, said), f"body.{kind}"),
+            limiter=self._threads,
         )
+        decided.warnings.extend(said)
         self.shadows.offer(project_id, name, kind, items, decided)
         return decided
 

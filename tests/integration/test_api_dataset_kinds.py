@@ -95,11 +95,11 @@ def test_the_date_of_mails_is_no_feature_unless_somebody_asks(client):
         job = client.post("/train", json=train_body(made, features=features, algorithm="svm", params={})).json()
         return job["request"]["features"]["exclude"]
 
-    assert excluded() == ["date"]
-    assert excluded(exclude=["to"]) == ["to", "date"]
-    assert excluded(exclude=["date"]) == ["date"]
-    assert excluded(kinds={"date": "date"}) == []
-    assert excluded(include=["date", "body"]) == []
+    assert excluded() == ["file", "date"]
+    assert excluded(exclude=["to"]) == ["to", "file", "date"]
+    assert excluded(exclude=["date"]) == ["date", "file"]
+    assert excluded(kinds={"date": "date"}) == ["file"]
+    assert excluded(include=["date", "body"]) == ["file"]
 
 
 def test_a_sparse_matrix_has_no_kinds(client):
