@@ -60,6 +60,7 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
         "text_ends": "int64",
         "text_kind": "uint8",
         "text_longest": "uint8",
+        "text_normalization": "uint8",
         "term_counts": "int64",
         "term_text": "uint8",
         "term_ends": "int64",
@@ -68,8 +69,11 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
 }
 """Arrays of the state and their types, by the kind of column that they belong to."""
 _RANGES: Final = ("number_low", "number_high")
-_LATER: Final = ("level_fill", *_RANGES)
+_NORMALIZATION: Final = "text_normalization"
+_LATER: Final = ("level_fill", *_RANGES, _NORMALIZATION)
 """What older files have not."""
+_NORMALIZED: Final = "normalized"
+"""What the JSON part of the state calls it that each vocabulary says how texts are normalised."""
 
 _Part = NumberColumns | CategoryColumns | DateColumns | TextColumns
 
@@ -385,7 +389,8 @@ class TableFeatures:
         arrays = {name: array for kind in kinds for name, array in parts[kind].state().items()}
         readings = {name: reading.to_json() for name, reading in self.readings.items()}
         ranges = {"ranges": True} if "number_low" in arrays else {}
-        return arrays, ranges | {"sparse": self.sparse, "missing": self.missing, "kinds": kinds, "readings": readings}
+        meta = {"sparse": self.sparse, "missing": self.missing, "kinds": kinds, "readings": readings}
+        return arrays, ranges | meta | {_NORMALIZED: "text" in kinds}
 
     @staticmethod
     def _stored_readings(meta: Mapping[str, Any]) -> dict[str, Reading]:
@@ -413,7 +418,9 @@ class TableFeatures:
         if not isinstance(kinds, list) or any(kind not in FEATURE_KINDS for kind in kinds):
             raise StateError(f"table features: 'kinds' must be of {', '.join(FEATURE_KINDS)}")
         types = {name: type_ for kind in kinds for name, type_ in _PARTS[kind].items()}
-        return types if meta.get("ranges") is True else {k: v for k, v in types.items() if k not in _RANGES}
+        absent: tuple[str, ...] = () if meta.get("ranges") is True else _RANGES
+        absent = absent if meta.get(_NORMALIZED) is True else (*absent, _NORMALIZATION)
+        return {name: type_ for name, type_ in types.items() if name not in absent}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:

@@ -8,6 +8,7 @@ the words takes most of the time, so the texts that were fitted are not read aga
 from __future__ import annotations
 
 import re
+import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,20 @@ _IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900
 _WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]{{2,}}")
 _LETTERS: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W\d_{_IDEOGRAPHS}]{{2,}}")
 _BLANKS: Final = re.compile(r"\s\s+")
+
+NORMALIZATION: Final = 1
+"""How texts are normalised that are fitted now; 0, not at all, is that of older models, which decide as they did."""
+HIDDEN_TERM: Final = "(invisible characters)"
+"""Counts the places where invisible characters stand between letters or digits. No word has parentheses."""
+# Those of Unicode's property Default_Ignorable_Code_Point: nothing is seen of them, wherever they stand.
+_INVISIBLE: Final = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_HIDDEN: Final = re.compile(f"[{_INVISIBLE}]+")
+_HIDDEN_IN_A_WORD: Final = re.compile(rf"(?<=[^\W{_INVISIBLE}])[{_INVISIBLE}]+(?=[^\W{_INVISIBLE}])")
+# Normalising sorts the accents of a letter in quadratic time, so it is done a thousand characters at a time.
+_BEYOND_ASCII: Final = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]{1,1000}")
 
 TermKind = Literal["words", "characters"]
 _KINDS: Final[tuple[TermKind, ...]] = get_args(TermKind)
@@ -79,13 +94,15 @@ class TextOptions:
 def looks_like_prose(values: Sequence[str]) -> bool:
     """Whether texts are made of words, three or more on average, rather than names or codes."""
     sample = values[:: max(1, len(values) // 1000)]
-    return bool(sample) and sum(len(_LETTERS.findall(text[:1000])) for text in sample) >= 3 * len(sample)
+    return bool(sample) and sum(len(_LETTERS.findall(_normalized(text[:1000])[0])) for text in sample) >= 3 * len(
+        sample
+    )
 
 
 def consists_of_words(values: Sequence[str]) -> bool:
     """Whether most texts have two words or more: they may be free text, if short, where names and codes have one."""
     sample = values[:: max(1, len(values) // 1000)]
-    return 2 * sum(len(_LETTERS.findall(text[:1000])) >= 2 for text in sample) > len(sample)
+    return 2 * sum(len(_LETTERS.findall(_normalized(text[:1000])[0])) >= 2 for text in sample) > len(sample)
 
 
 class TextColumns:
@@ -172,6 +189,7 @@ class TextColumns:
             "text_ends": column_ends,
             "text_kind": np.array([_KINDS.index(each.kind) for each in self._vocabularies], dtype=np.uint8),
             "text_longest": np.array([each.longest for each in self._vocabularies], dtype=np.uint8),
+            "text_normalization": np.array([each.normalization for each in self._vocabularies], dtype=np.uint8),
             "term_counts": np.array([len(each.terms) for each in self._vocabularies], dtype=np.int64),
             "term_text": term_text,
             "term_ends": term_ends,
@@ -180,7 +198,7 @@ class TextColumns:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild from `state`, believing nothing.
+        """Rebuild from `state`, believing nothing; without ``text_normalization``, texts are taken as they are.
 
         Raises
         ------
@@ -190,8 +208,11 @@ class TextColumns:
         columns = unpack_strings(arrays["text_text"], arrays["text_ends"])
         kinds, longest = arrays["text_kind"].tolist(), arrays["text_longest"].tolist()
         counts = arrays["term_counts"].tolist()
-        if not len(columns) == len(kinds) == len(longest) == len(counts):
-            raise StateError("text features: each vocabulary needs a column, a kind, a length and a count")
+        normalizations = arrays["text_normalization"].tolist() if "text_normalization" in arrays else [0] * len(columns)
+        if not len(columns) == len(kinds) == len(longest) == len(counts) == len(normalizations):
+            raise StateError("text features: each vocabulary needs a column, a kind, a length, a form and a count")
+        if any(each > NORMALIZATION for each in normalizations):
+            raise StateError("text features: texts are normalised in a way that is not known here")
         if len(set(zip(columns, kinds, strict=True))) != len(columns) or any(
             columns[i] != columns[i - 1] and columns[i] in columns[:i] for i in range(1, len(columns))
         ):
@@ -205,7 +226,7 @@ class TextColumns:
         terms = unpack_strings(arrays["term_text"], arrays["term_ends"])
         vocabularies = []
         start = 0
-        for column, kind, most, count in zip(columns, kinds, longest, counts, strict=True):
+        for column, kind, most, count, form in zip(columns, kinds, longest, counts, normalizations, strict=True):
             if kind >= len(_KINDS) or not (
                 1 <= most <= MOST_WORDS if kind == 0 else SHORTEST_CHARACTERS <= most <= MOST_CHARACTERS
             ):
@@ -213,7 +234,9 @@ class TextColumns:
             own = terms[start : start + count]
             if len(set(own)) != count:
                 raise StateError("text features: a term is listed twice")
-            vocabularies.append(_Vocabulary(column, _KINDS[kind], most, own, arrays["idf"][start : start + count]))
+            vocabularies.append(
+                _Vocabulary(column, _KINDS[kind], most, own, arrays["idf"][start : start + count], form)
+            )
             start += count
         return cls(vocabularies)
 
@@ -221,10 +244,13 @@ class TextColumns:
 class _Vocabulary:
     """The terms of one kind in one column, with their weights."""
 
-    def __init__(self, column: str, kind: TermKind, longest: int, terms: list[str], idf: NDArray[Any]) -> None:
+    def __init__(
+        self, column: str, kind: TermKind, longest: int, terms: list[str], idf: NDArray[Any], normalization: int
+    ) -> None:
         self.column, self.kind, self.longest, self.terms, self.idf = column, kind, longest, terms, idf
+        self.normalization = normalization
         self._index = {term: j for j, term in enumerate(terms)}
-        self._split = _splitter(kind, longest)
+        self._split = _splitter(kind, longest, normalization)
         self._fitted: tuple[Sequence[str | None], sparse.csr_array] | None = None
 
     def remember(self, texts: Sequence[str | None], counts: sparse.csr_array) -> None:
@@ -269,7 +295,7 @@ def _fit_vocabulary(
 
     fewest = options.min_rows if len(values) >= 10 * options.min_rows else 1
     vectorizer = CountVectorizer(
-        analyzer=_splitter(kind, longest), min_df=fewest, max_features=options.max_terms, dtype=np.int32
+        analyzer=_splitter(kind, longest, NORMALIZATION), min_df=fewest, max_features=options.max_terms, dtype=np.int32
     )
     try:
         counts = sparse.csr_array(vectorizer.fit_transform(value or "" for value in values))
@@ -277,33 +303,51 @@ def _fit_vocabulary(
         return None
     counts.sort_indices()
     terms = vectorizer.get_feature_names_out().tolist()
-    vocabulary = _Vocabulary(column, kind, longest, terms, TfidfTransformer().fit(counts).idf_)
+    vocabulary = _Vocabulary(column, kind, longest, terms, TfidfTransformer().fit(counts).idf_, NORMALIZATION)
     vocabulary.remember(values, counts)
     return vocabulary, counts.nnz / len(values)
 
 
-def _splitter(kind: TermKind, longest: int) -> Callable[[str], Sequence[str]]:
+def _splitter(kind: TermKind, longest: int, normalization: int) -> Callable[[str], Sequence[str]]:
     """What cuts a text into terms."""
     if kind == "words":
-        return _words if longest == 1 else lambda text: list(_word_runs(text, longest))
-    return lambda text: list(_character_runs(text, longest))
+        return lambda text: _word_runs(*_prepared(text, normalization), longest)
+    return lambda text: list(_character_runs(_prepared(text, normalization)[0], longest))
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text[:MAX_TEXT_CHARACTERS].lower())
+def _prepared(text: str, normalization: int) -> tuple[str, int]:
+    """A text in lower case as terms are cut from it, and what it hid within words."""
+    if not normalization or text.isascii():
+        return text[:MAX_TEXT_CHARACTERS].lower(), 0
+    seen, hidden = _normalized(text[:MAX_TEXT_CHARACTERS])
+    return seen[:MAX_TEXT_CHARACTERS].lower(), hidden
 
 
-def _word_runs(text: str, longest: int) -> Iterator[str]:
-    words = _words(text)
-    yield from words
+def _normalized(text: str) -> tuple[str, int]:
+    """A text as it looks, and how often invisible characters part letters or digits in it.
+
+    Invisible characters go; other spellings of a letter, such as full-width ones, become the letter (NFKC).
+    """
+    if text.isascii():
+        return text, 0
+    hidden = 0
+    if _HIDDEN.search(text):
+        hidden = len(_HIDDEN_IN_A_WORD.findall(text))
+        text = _HIDDEN.sub("", text)
+    return _BEYOND_ASCII.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text), hidden
+
+
+def _word_runs(text: str, hidden: int, longest: int) -> list[str]:
+    words = _WORD.findall(text)
+    runs = [*words, *[HIDDEN_TERM] * hidden] if hidden else words if longest == 1 else list(words)
     for length in range(2, longest + 1):
-        for i in range(len(words) - length + 1):
-            yield " ".join(words[i : i + length])
+        runs += [" ".join(words[i : i + length]) for i in range(len(words) - length + 1)]
+    return runs
 
 
 def _character_runs(text: str, longest: int) -> Iterator[str]:
     """Runs within words that a blank begins and ends, as ``analyzer="char_wb"`` of scikit-learn has them."""
-    for word in _BLANKS.sub(" ", text[:MAX_TEXT_CHARACTERS].lower()).split():
+    for word in _BLANKS.sub(" ", text).split():
         padded = f" {word} "
         for length in range(SHORTEST_CHARACTERS, longest + 1):
             yield padded[:length]

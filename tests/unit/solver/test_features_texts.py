@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 
 import numpy as np
 import pytest
@@ -202,8 +203,8 @@ def test_fitted_texts_are_read_once_and_to_the_same_bits(options, monkeypatch):
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{j}" for j in rng.integers(0, 60, 20)) for _ in range(50)] + [None]
     read = []
-    words = texts_module._words
-    monkeypatch.setattr(texts_module, "_words", lambda text: read.append(text) or words(text))
+    words = texts_module._prepared
+    monkeypatch.setattr(texts_module, "_prepared", lambda text, form: read.append(text) or words(text, form))
     fitted, _ = TextColumns.fit({"t": texts}, options, [])
     first = fitted.transform([list(texts)], FeatureCounts())
     assert len(read) == len(texts)
@@ -216,3 +217,75 @@ def test_fitted_texts_are_read_once_and_to_the_same_bits(options, monkeypatch):
     # Other texts than those that were fitted are read, also right after.
     fitted, _ = TextColumns.fit({"t": texts}, options, [])
     np.testing.assert_array_equal(fitted.transform([texts[:7]], FeatureCounts()).toarray(), again[:7].toarray())
+
+
+INVISIBLE = ["\u200b", "\u00ad", "\u2060", "\ufe0f", "\u200c", "\u200d", "\ufeff", "\u034f", "\u180e", "\u200b\u200d"]
+
+
+def hidden(mark: str, text: str) -> str:
+    return " ".join(mark.join(word) for word in text.split())
+
+
+@pytest.mark.parametrize("mark", INVISIBLE)
+def test_invisible_characters_part_no_words_and_are_counted(mark: str) -> None:
+    texts = ["claim your prize now", "see you at lunch", "the prize is yours", hidden(mark, "claim the prize")] * 10
+    fitted, _ = TextColumns.fit({"body": texts}, TextOptions(words=2, characters=4), [])
+    index = {name: j for j, name in enumerate(fitted.feature_names)}
+    rows = fitted.transform([["claim the prize", hidden(mark, "claim the prize")]], FeatureCounts()).toarray()
+    sign = index["body: (invisible characters)"]
+    assert rows[0, sign] == 0
+    assert rows[1, sign] > 0
+    assert {name for name, j in index.items() if rows[0, j]} == {name for name, j in index.items() if rows[1, j]} - {
+        "body: (invisible characters)"
+    }
+    emoji = fitted.transform([["claim \u2764\ufe0f the \ufeffprize"]], FeatureCounts()).toarray()
+    assert emoji[0, sign] == 0  # between letters alone they are odd
+
+
+@pytest.mark.parametrize("spelt", ["ｐｒｉｚｅ", "𝐩𝐫𝐢𝐳𝐞", "PRIZE", "ⓟⓡⓘⓩⓔ"])
+def test_other_spellings_of_letters_are_the_letters(spelt: str) -> None:
+    fitted, _ = TextColumns.fit({"body": ["a prize", "gro\u00dfe caf\u00e9"] * 10}, TextOptions(), [])
+    plain, other = fitted.transform([["prize", spelt]], FeatureCounts()).toarray()
+    assert (plain == other).all()
+    composed, parted = fitted.transform([["caf\u00e9", "cafe\u0301"]], FeatureCounts()).toarray()
+    assert (composed == parted).all()
+
+
+def test_an_older_state_decides_as_it_did() -> None:
+    """Before texts were normalised, invisible characters parted words, and full-width letters were other ones."""
+    fitted, _ = TextColumns.fit({"body": ["claim your prize now", "see you at lunch"] * 10}, TextOptions(), [])
+    state = fitted.state()
+    del state["text_normalization"]
+    old = TextColumns.from_state(state)
+    given = [["pr\u200bize", "ｐｒｉｚｅ", "prize lunch"]]
+    assert np.diff(fitted.transform(given, FeatureCounts()).indptr).tolist() == [1, 1, 2]
+    assert np.diff(old.transform(given, FeatureCounts()).indptr).tolist() == [0, 0, 2]
+    again = TextColumns.from_state(old.state())  # stored again, it stays what it is
+    assert np.diff(again.transform(given, FeatureCounts()).indptr).tolist() == [0, 0, 2]
+    for wrong in ([2], [0, 0], []):
+        with pytest.raises(StateError):
+            TextColumns.from_state({**state, "text_normalization": np.array(wrong, dtype=np.uint8)})
+
+
+@pytest.mark.parametrize("unit", ["\u0301\u0316", "\u05b0\u05b1", "\ufdfa", "\u200b", "a\u200b", "\u1160", "é", "字"])
+def test_normalising_takes_linear_time(unit: str) -> None:
+    fitted, _ = TextColumns.fit({"body": ["claim your prize now", "see you at lunch"] * 10}, TextOptions(), [])
+    text = "a" + unit * (500_000 // len(unit))
+    started = time.process_time()
+    fitted.transform([[text]], FeatureCounts())
+    assert time.process_time() - started < 2
+
+
+def test_a_table_of_an_older_model_is_read_as_it_was() -> None:
+    table = Table({"t": Column("t", "text", np.array(["claim your prize now", "see you at lunch"] * 10, dtype=object))})
+    arrays, meta = TableFeatures(kinds={"t": "text"}).fit(table).state()
+    assert meta["normalized"] is True
+    assert set(TableFeatures.array_types(meta)) == set(arrays)
+    old_meta = {name: value for name, value in meta.items() if name != "normalized"}
+    old_arrays = {name: array for name, array in arrays.items() if name != "text_normalization"}
+    assert set(TableFeatures.array_types(old_meta)) == set(old_arrays)
+    old = TableFeatures.from_state(old_arrays, old_meta)
+    X, _, _ = old.transform_rows([{"t": "pr\u200bize"}])
+    assert not X.any()
+    X, _, _ = TableFeatures.from_state(*old.state()).transform_rows([{"t": "pr\u200bize"}])
+    assert not X.any()
