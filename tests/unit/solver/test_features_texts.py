@@ -203,8 +203,8 @@ def test_fitted_texts_are_read_once_and_to_the_same_bits(options, monkeypatch):
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{j}" for j in rng.integers(0, 60, 20)) for _ in range(50)] + [None]
     read = []
-    words = texts_module._prepared
-    monkeypatch.setattr(texts_module, "_prepared", lambda text, form: read.append(text) or words(text, form))
+    words = texts_module._word_runs
+    monkeypatch.setattr(texts_module, "_word_runs", lambda text, *how: read.append(text) or words(text, *how))
     fitted, _ = TextColumns.fit({"t": texts}, options, [])
     first = fitted.transform([list(texts)], FeatureCounts())
     assert len(read) == len(texts)
