@@ -28,7 +28,7 @@ class TypedColumns:
 
     Integers, floats and decimals are numbers; NaN is missing. Strings, dictionaries of them, booleans, dates and times
     are text, and an empty text is missing. An integer column with values beyond 2**53 becomes text, digit by digit.
-    Nested and binary columns are refused.
+    Dictionaries of numbers and booleans are what they hold. Nested and binary columns are left out, and said.
 
     Parameters
     ----------
@@ -56,8 +56,25 @@ class TypedColumns:
         check_columns(len(schema.names), limits)
         self._limits = limits
         self._warnings = warnings
-        self._names = checked_names(schema.names, warnings)
-        self._storage = [_storage(field.type, name) for field, name in zip(schema, self._names, strict=True)]
+        names = checked_names(schema.names, warnings)
+        storage = [_storage(field.type) for field in schema]
+        self._kept = [j for j, kept in enumerate(storage) if kept is not None]
+        unusable = [name for name, kept in zip(names, storage, strict=True) if kept is None]
+        if not self._kept:
+            raise IngestError(
+                "unsupported",
+                f"column {names[0]!r} is of a type that cannot be used, and so are all others; expected numbers, "
+                "strings, booleans, dates or times",
+                column=names[0],
+            )
+        warnings += [
+            f"column {name!r} is left out: its type (nested, binary or a duration) cannot be used; send a "
+            "list as one column for each of its numbers"
+            for name in unusable
+        ]
+        schema = pa.schema([schema.field(j) for j in self._kept], metadata=schema.metadata)
+        self._names = [names[j] for j in self._kept]
+        self._storage = [kept for kept in storage if kept is not None]
         self._forced = forced_kinds(options.columns, self._names)
         self._dates: dict[int, Kind] = {j: "date" for j, field in enumerate(schema) if _is_date(field.type)}
         self._indexes = _pandas_indexes(schema)
@@ -90,13 +107,14 @@ class TypedColumns:
         """
         text_bytes = 0
         for batch in batches:
-            text_bytes += self._unpacked_bytes(batch.columns)
+            columns = [_decoded(batch.column(j)) for j in self._kept]
+            text_bytes += self._unpacked_bytes(columns)
             if text_bytes > self._max_text_bytes:
                 raise IngestError(
                     "expands_too_much",
                     f"the texts unpack to more than {self._max_text_bytes} bytes, too much for a file of this size",
                 )
-            yield from self._slices(batch.columns)
+            yield from self._slices(columns)
 
     def _slices(self, columns: list[pa.Array]) -> Iterator[list[pa.Array]]:
         """Cut a batch so that no slice unpacks to too much text."""
@@ -221,7 +239,15 @@ def _is_date(type_: pa.DataType) -> bool:
     return bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))
 
 
-def _storage(type_: pa.DataType, name: str) -> Storage:
+def _decoded(array: pa.Array) -> pa.Array:
+    """Return an array whose dictionary holds something else than texts without it."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) and not _is_text(array.type) else array
+
+
+def _storage(type_: pa.DataType) -> Storage | None:
+    """Return how a column is kept; None for one of a type that cannot be used."""
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
     if (
         pa.types.is_integer(type_)
         or pa.types.is_floating(type_)
@@ -231,11 +257,7 @@ def _storage(type_: pa.DataType, name: str) -> Storage:
         return "number"
     if _is_text(type_) or _is_date(type_) or pa.types.is_boolean(type_) or pa.types.is_time(type_):
         return "text"
-    raise IngestError(
-        "unsupported",
-        f"column {name!r} is of a type that cannot be used; expected numbers, strings, booleans, dates or times",
-        column=name,
-    )
+    return None
 
 
 def _beyond_exact(array: pa.Array) -> bool:

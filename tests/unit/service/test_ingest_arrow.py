@@ -73,6 +73,14 @@ def test_refusals() -> None:
     assert refusal(packed(TABLE.slice(0, 0)), "arrow").code == "empty"
     assert refusal(packed(pa.table({"x": [[1]]})), "arrow").code == "unsupported"
     assert refusal(packed(pa.table({"x": [b"x"]})), "arrow").code == "unsupported"
+    some = {
+        "n": pa.array([3, 4, 3]).dictionary_encode(),
+        "list": [[1.0], [2.0], None],
+        "flag": pa.array([True, None, False]).dictionary_encode(),
+    }
+    read = Read(packed(pa.table(some)), "arrow")
+    assert read.table == {"n": [3.0, 4.0, 3.0], "flag": ["true", None, "false"]}
+    assert any("'list' is left out" in warning for warning in read.warnings)
     assert refusal(packed(pa.table({"x": ["a", "b\0"]})), "arrow").line == 2
     broken = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 2, 4], np.int32)), pa.py_buffer(b"ok\xff\xfe"))
     assert refusal(packed(pa.table({"x": broken})), "arrow").code in ("bad_encoding", "malformed")

@@ -83,7 +83,10 @@ def test_kinds_can_be_set() -> None:
     ],
 )
 def test_unsupported_types(column: pa.Array) -> None:
-    error = refusal(packed({"good": [1], "bad": column}), "parquet")
+    read = Read(packed({"bad": column, "good": [1]}), "parquet")
+    assert read.table == {"good": [1.0]}
+    assert any("'bad' is left out" in warning for warning in read.warnings)
+    error = refusal(packed({"bad": column}), "parquet")
     assert (error.code, error.column) == ("unsupported", "bad")
 
 
