@@ -637,7 +637,7 @@ NAMES = {
     "places": "0,1,2,3\n" + "1,0,2,3\n" * 9,
     "ids of any order": "1043,88,532\n" + "0,5,3\n1,0,2\n" * 9,
     "all texts": "text,label\n" + "".join(f"some words {i} of a text,{'ab'[i % 2]}\n" for i in range(40)),
-    "the class as a name": "text,spam\n" + "".join(f"some words {i},{('spam', 'ham')[i % 2]}\n" for i in range(40)),
+    "the class as a name": "text,spam\n" + "".join(f"words of a text {i},{('spam', 'x')[i % 2]}\n" for i in range(9)),
     "repeated names": ("a,b\n" + "x,1\ny,2\n") * 1 + "z,3\n" * 20,
 }  # fmt: skip
 
