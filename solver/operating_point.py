@@ -35,6 +35,10 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "f_beta": ("beta",),
     "cost": ("false_negative", "false_positive"),
 }
+FEWEST_NEGATIVES: Final = 5
+"""Negative calibration rows without which no precision is called reached: of four, even if none is called positive, a
+rate of false positives of 44 % would leave that to chance one time in ten."""
+
 # comparing k/n with a target that was typed as a decimal: 0.9 must be met by 9 of 10
 _SLACK: Final = 1e-12
 # the fixed-sequence grid steps through the share of rows predicted positive in this ratio
@@ -196,7 +200,7 @@ class OperatingPoint:
         What the threshold decides on the calibration rows.
     status : str
         `met`, `preference_unmet` (the target is not reached on the calibration rows) or `cannot_certify` (reached
-        there, but not with the asked confidence).
+        there, but not with the asked confidence, or a precision on too few negative rows to mean anything).
     reason : str
         One sentence when the status is not `met`, otherwise empty.
     """
@@ -324,6 +328,12 @@ def _number(name: str, value: Any) -> float:
 
 def _point(threshold: float, counts: ConfusionCounts, objective: Objective) -> OperatingPoint:
     if objective.is_met(counts):
+        if objective.precision_target > 0 and counts.negatives < FEWEST_NEGATIVES:
+            reason = (
+                f"Only {counts.negatives} of the {counts.total} calibration rows are negative, too few to speak of a "
+                f"precision: label more of them, at least {FEWEST_NEGATIVES}."
+            )
+            return OperatingPoint(threshold, counts, "cannot_certify", reason)
         return OperatingPoint(threshold, counts, "met", "")
     missed = [
         f"{name} {measure:.3f} where {target:g} was asked"

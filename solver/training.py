@@ -37,6 +37,7 @@ from solver.labels import counted, folded, folding, keep_labels, spelling_warnin
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
 from solver.parts import ALONE, Parts
+from solver.telling import telling_columns
 
 __all__ = [
     "ALGORITHMS",
@@ -63,6 +64,11 @@ FEWEST_OF_A_CLASS: Final = 2
 _HURRIED_SECONDS: Final = 1.0
 _HURRIED_ROWS: Final = 1024
 """What measuring on the test rows may take of a training that was told to stop, and how many rows are taken at once."""
+
+_DECIDED_ROWS: Final = 4096
+"""Unlabelled rows that are decided on for the report."""
+_OTHER_MIX: Final = 0.1
+"""How far the shares of rows called positive may differ, labelled and unlabelled ones, before somebody is told."""
 
 _FEATURES_DONE: Final = 0.05
 _TRAINING_DONE: Final = 0.95
@@ -288,6 +294,8 @@ def train(
             features=features,
             curve=None if curve is None else OperatingCurve.from_dict(curve),
         )
+        unlabelled = _decided_unlabelled(model, X, target.codes[train_rows], target, request.seed, watch.stopped)
+        told = [] if watch.stopped else telling_columns(*_learned_from(data, features, target, test_rows), request.seed)
         measured = _measure_on_test(
             model, data, test_rows, target, estimator.control_states_, request.seed, in_a_hurry=watch.stopped
         )
@@ -310,6 +318,7 @@ def train(
             if corrections is None
             else {"feedback": corrected.report | {"held_out": int(np.count_nonzero(changed[test_rows]))}}
         ),
+        "unlabelled": unlabelled,
         "test": measured.get(""),
         "controls": {
             name: {**control, "test": measured.get(name)} for name, control in report.get("controls", {}).items()
@@ -326,7 +335,9 @@ def train(
             *target.warnings,
             *_plan_warnings(target, spec, test_rows, request),
             *warnings,
+            *told,
             *report.get("warnings", []),
+            *_another_mix(unlabelled, report.get("calibration"), objective),
             *_partly_measured(measured.get(""), test_rows),
             *_one_sided(measured.get("") or report.get("calibration"), target.classes),
         ],
@@ -577,6 +588,62 @@ def _partly_measured(block: Mapping[str, Any] | None, test_rows: NDArray[np.intp
     if block is None or block["n"] == len(test_rows):
         return []
     return [f"the training was stopped: {block['n']} of the {len(test_rows)} test rows were measured on"]
+
+
+def _learned_from(
+    data: Table | MatrixData,
+    features: TableFeatures | MatrixFeatures,
+    target: _Target,
+    test_rows: NDArray[np.intp],
+) -> tuple[Table | MatrixData, list[dict[str, str]], NDArray[np.int8]]:
+    """What `telling_columns` looks at: the columns that are features, and the labels of all but the test rows."""
+    codes = target.codes.copy()
+    codes[test_rows] = _UNLABELLED
+    return data, list(features.columns) if isinstance(features, TableFeatures) else [], codes
+
+
+def _decided_unlabelled(
+    model: Model,
+    X: NDArray[np.float64] | sparse.csr_array,
+    codes: NDArray[np.int8],
+    target: _Target,
+    seed: int,
+    in_a_hurry: bool,
+) -> dict[str, Any] | None:
+    """How many of the unlabelled rows, of which some are drawn if there are many, the model calls positive."""
+    rows = np.flatnonzero(codes == _UNLABELLED)
+    if len(rows) == 0:
+        return None
+    most = _HURRIED_ROWS if in_a_hurry else _DECIDED_ROWS
+    some = np.sort(np.random.default_rng(seed).permutation(rows)[:most])
+    positive = int(np.count_nonzero(model.decision.decision_function(X[some]) > model.decision.threshold))
+    labelled = target.count(_POSITIVE) + target.count(_NEGATIVE)
+    return {
+        "rows": len(rows),
+        "measured": len(some),
+        "positive": positive,
+        "share": positive / len(some),
+        "labelled_share": target.count(_POSITIVE) / labelled,
+    }
+
+
+def _another_mix(
+    unlabelled: Mapping[str, Any] | None, calibration: Mapping[str, Any] | None, objective: Objective
+) -> list[str]:
+    """Say that a precision was measured on rows of another mix than the unlabelled ones, as far as the model tells."""
+    if unlabelled is None or not calibration or not calibration["n"] or objective.precision_target <= 0:
+        return []
+    called = (calibration["true_positives"] + calibration["false_positives"]) / calibration["n"]
+    share, n, m = unlabelled["share"], unlabelled["measured"], calibration["n"]
+    pooled = (share * n + called * m) / (n + m)
+    spread = math.sqrt(max(pooled * (1 - pooled), 1e-12) * (1 / n + 1 / m))
+    if abs(share - called) < max(_OTHER_MIX, 4 * spread):
+        return []
+    return [
+        f"the model calls {share:.0%} of the unlabelled rows positive, and {called:.0%} of the labelled ones that its "
+        f"precision was measured on ({unlabelled['labelled_share']:.0%} of the labelled rows are positive): these are "
+        "different mixes, and among rows like the unlabelled ones the precision is another; label some of those"
+    ]
 
 
 def _one_sided(block: Mapping[str, Any] | None, classes: tuple[str, str]) -> list[str]:

@@ -76,6 +76,16 @@ class ExcludedColumn(Answer):
     reason: str = Field(examples=["counts the rows"])
 
 
+class DecidedUnlabelled(Answer):
+    """What the model says of the unlabelled rows that it was trained with."""
+
+    rows: int
+    measured: int = Field(description="Of them, drawn at random: those that it decided on.")
+    positive: int = Field(description="Of these, those that it calls positive.")
+    share: float
+    labelled_share: float = Field(description="Share of positive ones among the labelled rows.")
+
+
 class Report(Answer):
     """What was asked, what was reached, how, and what it cost."""
 
@@ -103,6 +113,9 @@ class Report(Answer):
     solver: dict[str, Any] = Field(default_factory=dict)
     timings: dict[str, float] = Field(default={}, description="Seconds of each phase.")
     peak_memory_bytes: int | None = None
+    unlabelled: DecidedUnlabelled | None = Field(
+        default=None, description="Null for a training without unlabelled rows."
+    )
     excluded: list[ExcludedColumn] = Field(
         default_factory=list, description="Columns that were left out because they number or name the rows."
     )
