@@ -60,6 +60,9 @@ class Column(Answer):
     latest: str | None = Field(default=None, description="Last of the dates.")
     constant: bool = Field(default=False, description="Whether all rows have the same value, or none.")
     leading_zeros: bool = Field(default=False, description="Whether texts such as `01234` occur.")
+    missing_words: dict[str, int] | None = Field(
+        default=None, description="Words such as `NA` in a column of numbers, which count as missing, and how often."
+    )
     identifier: str | None = Field(
         default=None,
         description="Why the column is taken for an index, a counter, an id or a key. A training leaves it out, unless "

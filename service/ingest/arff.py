@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
+from service.ingest.missing_words import MissingWords
 from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
@@ -70,6 +71,7 @@ class _Reader:
         self._path = path
         self._limits = limits
         self._warnings = warnings
+        self._words = MissingWords()
         self._attributes: list[_Attribute] = []
         next(self._rows(), None)  # reads the header
         self._names = checked_names([each.name for each in self._attributes], warnings)
@@ -83,7 +85,9 @@ class _Reader:
             stored_as(kinds[j]) if j in kinds else "number" if each.type == "numeric" else "text"
             for j, each in enumerate(self._attributes)
         ]
-        return store_arrays(output, self._names, storage, self._batches, self._limits, self._warnings, kinds)
+        return store_arrays(
+            output, self._names, storage, self._batches, self._limits, self._warnings, kinds, self._words
+        )
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
@@ -178,6 +182,8 @@ class _Reader:
             return None
         attribute = self._attributes[position]
         if attribute.type == "numeric":
+            if self._words.is_one(position, text):
+                return None
             value = float(text) if _NUMBER.fullmatch(text) else math.nan
             if not math.isfinite(value):
                 raise self._bad_value(position, "something that is no finite number; a missing one is ?", line)

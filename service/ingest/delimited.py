@@ -23,6 +23,7 @@ from service.ingest.escaping import Escapes
 from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
+from service.ingest.missing_words import MissingWords
 from service.ingest.numbers import PLAIN_NUMBER, any_numbers, are_plain, plain_numbers, written_otherwise
 from service.ingest.options import DelimitedOptions
 from service.ingest.profile import Columnar, checked_names
@@ -91,6 +92,7 @@ class _Reader:
         found = self._find_delimiter()
         self._delimiter, self._guessed = found.character, found.guessed
         self._skipped = found.skipped.encode()
+        self._words = MissingWords()
         self._indexes: dict[int, IndexKind] = {}
         self._lines: Lines | None = None  # of the first pass, once it is through
         self._read_head()
@@ -117,6 +119,7 @@ class _Reader:
                     self._forced,
                     self._indexes,
                     reading,
+                    self._words,
                 )
                 break
             except _LastColumnHasValuesError as error:
@@ -433,6 +436,8 @@ class _Reader:
         if position not in self._forced:
             numbers = plain_numbers(texts)
             if numbers is None:
+                numbers = self._words.numbers(position, raw, lambda rest: plain_numbers(self._with_points(rest)))
+            if numbers is None:
                 other = written_otherwise(raw, self._options.decimal) if first_row == 0 else None
                 if other is not None:
                     self._warnings.append(f"column {self._names[position]!r} is text, but {other}")
@@ -440,6 +445,9 @@ class _Reader:
                     self._remark_on_mixed(position, texts, first_row)
             return numbers
         numbers = any_numbers(texts)
+        without = self._words.numbers(position, raw, lambda rest: _or_none(rest, any_numbers(self._with_points(rest))))
+        if without is not None:
+            return without
         bad = pc.index(pc.and_(numbers.is_null(), texts.is_valid()), True).as_py()
         if bad >= 0:
             name = self._names[position]
@@ -479,6 +487,11 @@ class _Reader:
 def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
     while chunk := file.read1(CHUNK_BYTES):
         yield chunk
+
+
+def _or_none(texts: pa.StringArray, numbers: pa.DoubleArray) -> pa.DoubleArray | None:
+    """Return numbers, or None where a text is none."""
+    return numbers if numbers.null_count == texts.null_count else None
 
 
 class _LastColumnHasValuesError(Exception):

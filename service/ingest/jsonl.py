@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_EXACT_INTEGER, Limits
+from service.ingest.missing_words import MissingWords
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.statistics import number_text
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
 from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
 from service.json_names import has_repeated_names
+from solver.labels import is_missing_word
 
 BATCH_ROWS = 8192
 BATCH_CELLS = 1 << 18
@@ -47,13 +49,16 @@ class _Reader:
         self._path = path
         self._limits = limits
         self._warnings = warnings
+        self._words = MissingWords()
         self._keys, self._storage = self._survey()
         self._names = checked_names(self._keys, warnings)
         self._forced = forced_kinds(options.columns, self._names)
 
     def store(self, output: Path) -> Columnar:
         storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
-        return store_arrays(output, self._names, storage, self._batches, self._limits, self._warnings, self._forced)
+        return store_arrays(
+            output, self._names, storage, self._batches, self._limits, self._warnings, self._forced, self._words
+        )
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """Yield each object with the number of its line."""
@@ -80,19 +85,28 @@ class _Reader:
     def _survey(self) -> tuple[list[str], list[Storage]]:
         """Return the names of all columns in the order of their first lines, and how they have to be kept."""
         storage: dict[str, Storage] = {}
+        with_words: set[str] = set()
+        with_numbers: set[str] = set()
         for rows, (number, row) in enumerate(self._rows(), start=1):
             for name, value in row.items():
                 kept = storage.get(name)
                 if kept is None:
                     check_columns(len(storage) + 1, self._limits, line=number)
                     storage[name] = kept = "number"
-                if kept == "number" and value is not None and not _is_number(value):
+                if kept != "number" or value is None:
+                    continue
+                if _is_number(value):
+                    with_numbers.add(name)
+                elif isinstance(value, str) and (not value or is_missing_word(value)):
+                    with_words.add(name)  # as long as all other values are numbers
+                else:
                     if isinstance(value, dict | list):
                         raise self._nested(number, name)
                     storage[name] = "text"
             check_size(rows, len(storage), self._limits)
         if not storage:
             raise IngestError("empty", "no rows; expected one object a line")
+        storage |= dict.fromkeys(with_words - with_numbers, "text")
         return list(storage), list(storage.values())
 
     def _nested(self, line: int, name: str) -> IngestError:
@@ -120,9 +134,13 @@ class _Reader:
 
     def _columns(self, rows: list[tuple[int, Row]]) -> list[pa.Array]:
         columns = []
-        for key, kept in zip(self._keys, self._storage, strict=True):
+        for position, (key, kept) in enumerate(zip(self._keys, self._storage, strict=True)):
             values = [row.get(key) for _, row in rows]
             if kept == "number":
+                values = [
+                    None if isinstance(value, str) and (not value or self._words.is_one(position, value)) else value
+                    for value in values
+                ]
                 columns.append(pa.array(values, pa.float64()))
             else:
                 columns.append(pa.array(list(map(self._as_text, values, rows, [key] * len(rows))), pa.string()))

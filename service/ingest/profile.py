@@ -41,6 +41,8 @@ class ColumnProfile:
         Text of digits only that begins with a zero occurs, so the column would not survive as numbers.
     identifier : str, optional
         Why it is taken for an index, a counter, an id or a key, see `service.ingest.identifiers`.
+    missing_words : dict of str to int, optional
+        Words in a column of numbers that count as missing, as they are spelt, and how often they occur.
     plus_minus_one : bool, optional
         True for text of which each value is ``-1`` or ``+1``: labels that need no word on what is positive.
     count, nonzeros : int, optional
@@ -60,6 +62,7 @@ class ColumnProfile:
     constant: bool | None = None
     leading_zeros: bool | None = None
     identifier: str | None = None
+    missing_words: dict[str, int] | None = None
     plus_minus_one: bool | None = None
     count: int | None = None
     nonzeros: int | None = None

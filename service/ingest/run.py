@@ -56,6 +56,7 @@ class _Column(_Strict):
     latest: Listed | None = None
     leading_zeros: bool | None = None
     identifier: Listed | None = None
+    missing_words: Annotated[dict[Listed, Count], Field(max_length=100)] | None = None
     plus_minus_one: bool | None = None
     count: Count | None = None
     nonzeros: Count | None = None

@@ -94,6 +94,11 @@ class ColumnStatistics:
         self._identifier.add(array, self._distinct)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it has no value."""
+        return self._missing == self._rows
+
+    @property
     def holds_quoted_numbers(self) -> bool:
         """Whether it is a column of texts which all are numbers; of too many different ones that is not known."""
         sample = self._counts if self._counts is not None else self._sample

@@ -17,11 +17,13 @@ from service.ingest.batches import joined
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
+from service.ingest.missing_words import MissingWords
 from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import Columnar
 from service.ingest.statistics import ColumnStatistics, RowComparison, number_text
 from service.ingest.writings import NumberWriting, numbers_of, said_of
+from solver.labels import is_missing_word
 from solver.reading import Reading
 
 Storage = Literal["number", "text"]
@@ -34,6 +36,8 @@ IDENTIFIERS_KEY = "prefsvm.identifiers"
 READINGS_KEY = "prefsvm.readings"
 """Metadata of the Parquet file: how the values of each column are written (`Reading`), as a JSON object."""
 AS_TYPED = Reading()
+MOST_WORDS = 10
+"""Words for missing values that a warning names."""
 Batches = Callable[[], Iterator[list[pa.Array]]]
 Convert = Callable[[int, pa.Array, int], pa.Array | None]
 
@@ -82,6 +86,7 @@ def store_table(
     kinds: Mapping[int, Kind],
     indexes: Mapping[int, IndexKind] | None = None,
     reading: Reading = AS_TYPED,
+    words: MissingWords | None = None,
     *,
     uncompared: Collection[str] = (),
 ) -> Columnar:
@@ -113,10 +118,14 @@ def store_table(
         How the options of the upload say that values are written.
     uncompared : collection of str, optional
         Columns that do not matter for whether two rows are equal.
+    words : MissingWords, optional
+        Where the reader counts words that it took for missing values in columns of numbers.
     """
     lowered: set[int] = set()
     written: dict[int, Reading] = {}
+    words = words or MissingWords()
     while True:
+        words.begin()
         writer = _TableWriter(output, names, kinds, indexes or {}, reading, written, uncompared)
         rows = 0
         valid = True
@@ -154,8 +163,12 @@ def store_table(
                 warnings[:] = [each for each in warnings if not each.startswith(f"column {names[j]!r} is text")]
                 warnings.append(said_of(names[j], how))
             valid = False
+        if valid and (empty := [position for position in writer.without_numbers() if words.of(position)]):
+            for position in empty:  # two words of which none is missing beside the other
+                storage[position] = stored_as(kinds.get(position, "category"))
+            valid = all(storage[position] == "number" for position in empty)
         if valid:
-            return writer.close(rows, warnings)
+            return writer.close(rows, warnings, words)
         writer.discard()
 
 
@@ -167,6 +180,7 @@ def store_arrays(
     limits: Limits,
     warnings: list[str],
     kinds: Mapping[int, Kind],
+    words: MissingWords | None = None,
     *,
     uncompared: Collection[str] = (),
 ) -> Columnar:
@@ -191,6 +205,7 @@ def store_arrays(
         warnings,
         kinds,
         uncompared=uncompared,
+        words=words,
     )
 
 
@@ -285,15 +300,40 @@ class _TableWriter:
         """Return the columns that hold nothing but booleans, one of them in several spellings."""
         return [position for position, column in enumerate(self._columns) if column.mixes_booleans()]
 
-    def close(self, rows: int, warnings: list[str]) -> Columnar:
+    def without_numbers(self) -> list[int]:
+        """Return the columns of numbers that hold none."""
+        return [
+            position
+            for position, column in enumerate(self._columns)
+            if self._storage[position] == "number" and column.is_empty
+        ]
+
+    def close(self, rows: int, warnings: list[str], words: MissingWords) -> Columnar:
         """Finish the file; `warnings` gets what is odd about the columns."""
         assert self._file is not None  # noqa: S101 (there are rows)
         known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
+        found = [words.of(position) if kept == "number" else {} for position, kept in enumerate(self._storage)]
         readings = {
-            column.name: dataclasses.replace(self._written.get(position, self._reading), kind=kept).to_json()
-            for position, (column, kept) in enumerate(zip(self._columns, self._storage, strict=True))
+            column.name: dataclasses.replace(
+                (base := self._written.get(position, self._reading)), kind=kept, missing=(*base.missing, *missing)
+            ).to_json()
+            for position, (column, kept, missing) in enumerate(zip(self._columns, self._storage, found, strict=True))
         }
-        profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
+        profiles = [
+            dataclasses.replace(column.profile(self._kinds.get(position)), missing_words=found[position] or None)
+            for position, column in enumerate(self._columns)
+        ]
+        warnings += [
+            f"column {profile.name!r}: {_counted(profile.missing_words)} count as missing in a column of numbers"
+            for profile in profiles
+            if profile.missing_words
+        ]
+        warnings += [
+            f"column {profile.name!r}: {_counted(held)} are values of their own; if they mean missing, name them in "
+            "option missing"
+            for profile in profiles
+            if profile.kind == "category" and (held := _missing_values(profile.values))
+        ]
         identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}
         self._file.add_key_value_metadata(
             {
@@ -345,6 +385,14 @@ class _TableWriter:
         """Close a file that will be written anew."""
         if self._file is not None:
             self._file.close()
+
+
+def _missing_values(values: Mapping[str, int] | None) -> dict[str, int]:
+    return {value: count for value, count in (values or {}).items() if is_missing_word(value)}
+
+
+def _counted(words: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} times {word!r}" for word, count in list(words.items())[:MOST_WORDS])
 
 
 def _differ_in_case_only(values: Mapping[str, int]) -> bool:

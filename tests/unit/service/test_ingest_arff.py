@@ -79,7 +79,7 @@ def test_quotes_and_escapes() -> None:
         (b"@attribute a real\n@data\n1,2\n", "ragged", 3),
         (b"@attribute a real\n@data\nsecret\n", "bad_value", 3),
         (b"@attribute a real\n@data\n1e999\n", "bad_value", 3),
-        (b"@attribute a real\n@data\nnan\n", "bad_value", 3),
+        (b"@attribute a real\n@data\ninf\n", "bad_value", 3),
         (b"@attribute a {x,y}\n@data\nsecret\n", "bad_value", 3),
         (b"@attribute a {x,y\n@data\nx\n", "malformed", 1),
         (b"@attribute a relational\n@data\nx\n", "unsupported", 1),

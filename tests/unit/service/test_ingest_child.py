@@ -223,7 +223,7 @@ def test_start_of_the_child_is_quick(tmp_path: Path) -> None:
         "numba",
     }
     # of the solver, only how values are written
-    assert {name for name in done.stdout.split() if name.startswith("solver.")} == {"solver.reading"}
+    assert {name for name in done.stdout.split() if name.startswith("solver.")} == {"solver.labels", "solver.reading"}
     assert read(tmp_path, b"a\n1\n", "csv").cpu_seconds < 1.5
 
 

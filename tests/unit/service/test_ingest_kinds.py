@@ -108,7 +108,8 @@ def test_decimal_commas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "why"), [("1e400", "beyond 1.8e308"), ("9007199254740993", "identifiers"), ("n/a", "option missing")]
+    ("value", "why"),
+    [("1e400", "beyond 1.8e308"), ("9007199254740993", "identifiers"), ("none of them", "option missing")],
 )
 def test_why_a_column_of_numbers_is_none(value: str, why: str) -> None:
     (warning,) = Read(f"a,b\n1,x\n2,x\n{value},x\n".encode(), "csv").warnings

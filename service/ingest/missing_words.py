@@ -1,0 +1,76 @@
+"""Words for missing values (``NA``, ``?``, ``unknown``) in columns of otherwise numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from solver.labels import MISSING_WORDS, is_missing_word
+
+_BLANKS = " \t"
+_SPELT = sorted(MISSING_WORDS)
+# From buffers, because `pyarrow.array` and `pyarrow.scalar` load pandas where there is one, which takes a while.
+_WORDS = pa.StringArray.from_buffers(
+    len(_SPELT),
+    pa.py_buffer(np.cumsum([0, *(len(word.encode()) for word in _SPELT)]).astype(np.int32)),
+    pa.py_buffer("".join(_SPELT).encode()),
+)
+_NOTHING = pa.nulls(1, pa.string())[0]
+MOST_SPELLINGS = 100
+"""Of one column; there are fewer words, in capitals of any kind."""
+
+
+class MissingWords:
+    """Counts such words by the position of their column, in one pass over a file."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, Counter[str]] = {}
+
+    def begin(self) -> None:
+        """Forget what an earlier pass has counted."""
+        self._counts.clear()
+
+    def of(self, position: int) -> dict[str, int]:
+        """Return the words of a column as they are spelt, without blanks around them, the most frequent ones first."""
+        return dict(self._counts.get(position, Counter[str]()).most_common(MOST_SPELLINGS))
+
+    def is_one(self, position: int, text: str) -> bool:
+        """Tell whether a text is such a word, and count it."""
+        if not is_missing_word(text):
+            return False
+        self._counts.setdefault(position, Counter())[text.strip(_BLANKS)] += 1
+        return True
+
+    def numbers(
+        self, position: int, texts: pa.StringArray, convert: Callable[[pa.StringArray], pa.DoubleArray | None]
+    ) -> pa.DoubleArray | None:
+        """Return the numbers that texts are without such words, which count as missing.
+
+        Parameters
+        ----------
+        position : int
+        texts : string array
+        convert : callable
+            Gives numbers for texts, or None if one of them is something else.
+
+        Returns
+        -------
+        float64 array or None
+            None if there are no such words, or something else is no number.
+        """
+        trimmed = pc.utf8_trim(texts, _BLANKS)
+        are_words = pc.is_in(pc.utf8_lower(trimmed), value_set=_WORDS)
+        if not pc.any(are_words).as_py():
+            return None
+        # Trimmed, which drops the bytes of what is null now.
+        numbers = convert(pc.utf8_trim(pc.if_else(are_words, _NOTHING, texts), _BLANKS))
+        if numbers is not None:
+            found = pc.value_counts(trimmed.filter(are_words))
+            counts = self._counts.setdefault(position, Counter())
+            for word, count in zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True):
+                counts[word] += count
+        return numbers
