@@ -470,6 +470,11 @@ def _read_labels(labels: NDArray[Any], unmeasured: NDArray[np.bool_], request: T
     return target
 
 
+def no_unlabelled(algorithm: str) -> str:
+    """Say that there is nothing to learn from without labels."""
+    return f"{algorithm} learns from unlabelled rows, and there are none; use svm"
+
+
 def too_few_labelled(counts: Mapping[str, int], besides: str = "") -> str | None:
     """What to say where a class has too few labelled rows to be learned; `counts` are those of each class."""
     if min(counts.values()) >= FEWEST_OF_A_CLASS:
@@ -546,7 +551,7 @@ def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dic
         raise TrainingError("objective", str(error)) from error
     spec = ALGORITHMS[name]
     if spec.uses_unlabelled and not some_unlabelled:
-        raise TrainingError("no_unlabelled", f"{name} learns from unlabelled rows, and there are none; use svm")
+        raise TrainingError("no_unlabelled", no_unlabelled(name))
     return spec, params, objective
 
 

@@ -25,6 +25,7 @@ from solver.training import (
     all_but,
     identifier_warning,
     many_labels,
+    no_unlabelled,
     too_few_labelled,
     validate_params,
 )
@@ -93,6 +94,8 @@ def check_training(
         *_column_errors(body, dataset, identifiers),
         *_algorithm_errors(body, request),
     ]
+    if not errors:
+        errors += _unlabelled_errors(request, dataset)
     limit = settings.job_max_seconds
     if body.max_seconds is not None and body.max_seconds > limit:
         errors.append(FieldError("body.max_seconds", f"this installation allows at most {limit:g}"))
@@ -217,6 +220,20 @@ def _class_errors(labels: Mapping[str, int], positive: str | None) -> Iterator[F
     if too_few is not None:
         is_positive = positive is not None and counts[positive] < FEWEST_OF_A_CLASS
         yield FieldError("body.positive" if is_positive else "body.target", too_few)
+
+
+def _unlabelled_errors(request: dict[str, Any], dataset: DatasetRow) -> list[FieldError]:
+    """Say, as the job would, that a method that learns from unlabelled rows has none, where the profile tells."""
+    name = request["algorithm"]
+    if name == AUTO or not ALGORITHMS[name].uses_unlabelled:
+        return []
+    target = next(column for column in dataset.columns if column["name"] == request["target"])
+    labels = _labels(target, request["unlabeled"])
+    if labels is not None:
+        some = sum(labels.values()) < dataset.rows
+    else:  # only of numbers is it sure that none is blank
+        some = bool(request["unlabeled"]) or target["kind"] != "number" or target.get("missing", 1) > 0
+    return [] if some else [FieldError("body.algorithm", no_unlabelled(name))]
 
 
 def _label_warnings(request: dict[str, Any], dataset: DatasetRow) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -38,6 +39,7 @@ def test_the_walk_with_curl(tmp_path):
         done = subprocess.run(
             ["bash", "-c", strict + pasted(stack.url)],
             cwd=tmp_path,
+            env={**os.environ, "PREFSVM_URL": stack.url},
             capture_output=True,
             text=True,
             timeout=150,

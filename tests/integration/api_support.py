@@ -139,7 +139,7 @@ def train_body(dataset: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "target": "label",
         "positive": "spam",
         "objective": {"kind": "recall", "target": 0.9},
-        "algorithm": "psvm",
+        "algorithm": "svm",
         "params": {"C": 10},
     } | changes
 

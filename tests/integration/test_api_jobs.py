@@ -325,12 +325,22 @@ def test_a_class_of_one_row_is_refused_in_the_words_of_the_job(client, database,
     assert client.post("/train?dry_run=true", json=train_body(dataset, positive="?")).status_code == 200
     with database.transaction() as session:
         stored = session.scalars(select(DatasetRow).where(DatasetRow.id == dataset["id"])).one()
-    check_training(
-        TrainRequest.model_validate(train_body(dataset, negative=["ham", "tea", "?"])),
-        stored,
-        settings,
-        feedback_rows=1,
-    )  # may mend it
+    mended = TrainRequest.model_validate(train_body(dataset, negative=["ham", "tea", "?"]))
+    check_training(mended, stored, settings, feedback_rows=1)  # may mend it
+
+
+def test_a_method_that_needs_unlabelled_rows_is_refused_where_there_are_none(client):
+    rows = "".join(f"{i % 9},{('ham', 'spam')[i % 2]},{i % 2}\n" for i in range(30))
+    dataset = upload(client, f"x,label,number\n{rows}".encode())
+    asked = train_body(dataset) | {"positive": "spam", "algorithm": "psvm"}
+    for path in ("/train", "/train?dry_run=true"):
+        for changes in ({}, {"target": "number", "positive": "1"}):
+            answer = client.post(path, json=asked | changes)
+            assert fields(answer) == ["body.algorithm"]
+            assert "psvm learns from unlabelled rows, and there are none; use svm" in answer.text
+    assert client.post("/train?dry_run=true", json=asked | {"algorithm": "svm"}).status_code == 200
+    some = upload(client, f"x,label\n3,\n{rows.replace(',0', '').replace(',1', '')}".encode())
+    assert client.post("/train?dry_run=true", json=asked | {"dataset": some["id"]}).status_code == 200
 
 
 def test_a_label_is_the_same_however_its_accents_are_written(client):
