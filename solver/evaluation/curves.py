@@ -188,13 +188,15 @@ class OperatingCurve:
 
 def _is_parted(ordered: NDArray[np.float64], resolution: float) -> NDArray[np.bool_]:
     """Whether a threshold may stand between neighbours of falling scores, shape (n - 1,)."""
-    gaps = ordered[:-1] - ordered[1:]
+    with np.errstate(over="ignore"):  # between scores of 1e308 and more, which no resolution brings together
+        gaps = ordered[:-1] - ordered[1:]
     parted = gaps > 0
     for width in resolution * _FINER:
         # groups without a gap wider than this; those that are no wider as a whole are one score
         ends = np.flatnonzero(np.append(gaps > width, True))
         starts = np.append(0, ends[:-1] + 1)
-        tied = ordered[starts] - ordered[ends] <= width
+        with np.errstate(over="ignore"):
+            tied = ordered[starts] - ordered[ends] <= width
         group = np.repeat(np.arange(len(ends)), ends - starts + 1)
         parted &= ~(tied[group[:-1]] & (group[:-1] == group[1:]))
     return parted
