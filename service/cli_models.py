@@ -44,7 +44,7 @@ def jobs(
             (
                 each["id"],
                 f"{each['status']} {each['progress']:.0%}" if each["status"] == "running" else each["status"],
-                each["phase"] or "",
+                (each["phase"] or "") if each["status"] == "running" else "",
                 short_time(each["created_at"]),
                 _promise(each["request"], names, made.get(each["model_id"])),
             )

@@ -214,7 +214,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_row(*row)
     # One line a row where a program reads it.
     shown = sys.stdout.isatty() or "COLUMNS" in os.environ
-    width = None if shown else max([200, *(sum(map(len, row)) + 2 * len(row) for row in cells)])
+    wide = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
+    width = None if shown else max(200, wide)
     if title:
         print(title)
     Console(highlight=False, markup=False, width=width).print(table)
