@@ -169,7 +169,9 @@ def upload(
     name: Annotated[str | None, typer.Option(help="Name of the data set.", show_default="of the file")] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="csv, tsv, jsonl, parquet, arrow, arff, svmlight, npz or mail.", show_default="by the file"),
+        typer.Option(
+            help="csv, tsv, jsonl, parquet, arrow, arff, svmlight, npz, mail or xlsx.", show_default="by the file"
+        ),
     ] = None,
     delimiter: Delimiter = None,
     quote: Quote = None,

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
+import xlsxwriter
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
@@ -95,6 +96,16 @@ def zipped() -> bytes:
     return out.getvalue()
 
 
+def workbook() -> bytes:
+    out = io.BytesIO()
+    with xlsxwriter.Workbook(out, {"in_memory": True}) as written:
+        sheet = written.add_worksheet()
+        for i, row in enumerate([("a", "b c", "d"), *[(1.5, "x & y", "ä"), (-2e10, "z", "")] * 10]):
+            for j, value in enumerate(row):
+                sheet.write(i, j, value)
+    return out.getvalue()
+
+
 WHOLE: dict[str, list[bytes]] = {
     "csv": [b'a,b,"c",d\n' + b'1,"x ""y""",z,2026-01-02\n-2.5e3,,"q\nr",\n' * 20],
     "tsv": [b"a\tb\n" + b"1\tx\n" * 40],
@@ -109,6 +120,7 @@ WHOLE: dict[str, list[bytes]] = {
     "svmlight": [b"1 1:2 3:4.5 # x\n-1 2:1e3\n+1 qid:3 1:1\n" * 30],
     "npz": [npz(), sparse_npz()],
     "mail": [tar(), zipped(), b"".join(b"From a Sat\n" + MAIL + b"\n" for _ in range(3))],
+    "xlsx": [workbook()],
 }
 PACKED: dict[str, list[Callable[[bytes], bytes]]] = {
     "csv": [gzip.compress],

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from service.access.repository import QuotaRepository
@@ -52,7 +52,6 @@ OPERATION = "createDataset"
 MAX_SURROUNDINGS = 1 << 20
 """What multipart may add to a file: boundaries, headers and text parts."""
 MAX_NAME_LENGTH = 255
-SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 
 
 @dataclass(frozen=True)
@@ -452,10 +451,7 @@ def _format(details: UploadDetails) -> Format:
         return named
     guessed = guess_format(details.filename or details.name, details.media_type)
     if guessed is None:
-        suffix = PurePath((details.filename or details.name or "").lower()).suffix
         reason = "cannot be told from the file name or Content-Type"
-        if suffix in SPREADSHEETS:
-            reason = "is one of a spreadsheet, which is not read: save the sheet as CSV"
         raise InvalidRequest.of(f"{details.where}.format", f"{reason}; send one of {', '.join(FORMATS)}")
     return guessed
 

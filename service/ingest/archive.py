@@ -20,7 +20,7 @@ MAX_EXTENSION_BYTES = 64 << 10
 """Of a header of a tar archive that holds a long name."""
 MAX_DIRECTORY_BYTES = 32 << 20
 """Of the directory of a zip archive, which has to be read as a whole: some hundred thousand members."""
-_DAMAGED_ZIP = (
+DAMAGED_ZIP = (
     zipfile.BadZipFile,
     zlib.error,
     EOFError,
@@ -63,9 +63,9 @@ def zip_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
         ``malformed``, also for a name that leads out of the archive; ``unsupported``, ``expands_too_much``.
     """
     try:
-        _check_directory(path)
+        check_directory(path)
         with zipfile.ZipFile(path) as archive:
-            budget = _Budget(path.stat().st_size, limits)
+            budget = Budget(path.stat().st_size, limits)
             for info in archive.infolist():
                 folders, name = _parts(info.filename)
                 if not name or info.filename.endswith("/"):
@@ -76,13 +76,18 @@ def zip_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
                     content = file.read(most)
                 budget.spend(len(content))
                 yield Member(folders, name, content, is_cut=info.file_size > len(content))
-    except _DAMAGED_ZIP as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a seek to before the start
-            raise  # the disk, not the file
+    except DAMAGED_ZIP as error:
+        if is_of_the_disk(error):
+            raise
         raise IngestError("malformed", "not a whole zip archive: it is damaged or cut off") from None
 
 
-def _check_directory(path: Path) -> None:
+def is_of_the_disk(error: BaseException) -> bool:
+    """Tell whether the disk, not the file, is to blame for an error."""
+    return isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)  # EINVAL: a seek to before the start
+
+
+def check_directory(path: Path) -> None:
     """Refuse a directory that is too large to be read."""
     with path.open("rb") as file:
         size = path.stat().st_size
@@ -206,13 +211,14 @@ class _Source:
         return bool(self._rest)
 
 
-class _Budget:
+class Budget:
     """What may come out of an archive of some size."""
 
     def __init__(self, packed: int, limits: Limits) -> None:
         self._most = min(limits.max_bytes, max(EXPANSION_FREE_BYTES, MAX_EXPANSION * packed))
 
     def spend(self, size: int) -> None:
+        """Take so many bytes off; refuses if no more are left."""
         self._most -= size
         if self._most < 0:
             raise IngestError(

@@ -39,6 +39,8 @@ BLOCK_BYTES_A_COLUMN = 2 << 10
 HEAD_ROWS = 1000
 HEAD_CHARACTERS = 1 << 20
 """So much of the beginning is looked at to tell what the first line is."""
+HEAD_LINES = 300_000
+"""So many lines of the beginning, empty ones too, have to hold the names of the columns and a row."""
 _HEADER_ADVICE = "if the first line is no header, upload again with option header false"
 _PLAIN_NUMBER = re.compile(PLAIN_NUMBER)
 MIXED_SHARE = 0.5
@@ -213,17 +215,26 @@ class _Reader:
         def lines() -> Iterator[str]:
             for line in io.TextIOWrapper(self._file(), encoding="utf-8", newline=""):
                 sizes.append(len(line.encode()))
+                if len(sizes) > HEAD_LINES:
+                    raise _HeadEndsError
                 yield line
 
         head: list[Record] = []
         characters = 0
-        for record in self._split(lines()):
-            if not head:
-                check_columns(len(record.values), self._limits, line=record.line)
-            head.append(record)
-            characters += sum(map(len, record.values)) + len(record.values)
-            if len(head) > HEAD_ROWS or characters > HEAD_CHARACTERS:
-                break
+        try:
+            for record in self._split(lines()):
+                if not head:
+                    check_columns(len(record.values), self._limits, line=record.line)
+                head.append(record)
+                characters += sum(map(len, record.values)) + len(record.values)
+                if len(head) > HEAD_ROWS or characters > HEAD_CHARACTERS:
+                    break
+        except _HeadEndsError:
+            self._check_quotes()
+            if len(head) < 2:
+                raise IngestError(
+                    "empty", f"no rows within the first {HEAD_LINES} lines; expected column names and rows"
+                ) from None
         if not head:
             raise IngestError("empty", "the file is empty; expected column names and rows")
         first, rows = head[0], head[1:]
@@ -492,6 +503,10 @@ def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
 def _or_none(texts: pa.StringArray, numbers: pa.DoubleArray) -> pa.DoubleArray | None:
     """Return numbers, or None where a text is none."""
     return numbers if numbers.null_count == texts.null_count else None
+
+
+class _HeadEndsError(Exception):
+    """More lines of the beginning are not looked at."""
 
 
 class _LastColumnHasValuesError(Exception):

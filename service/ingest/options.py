@@ -13,7 +13,7 @@ from service.ingest.escaping import ESCAPE
 from service.ingest.limits import MAX_NAME_CHARACTERS
 from service.ingest.profile import has_control_characters
 
-Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "arff", "svmlight", "npz", "mail"]
+Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "arff", "svmlight", "npz", "mail", "xlsx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 Kind = Literal["number", "category", "text", "date"]
 """What a column is: ``text`` is free text, made of words; ``category`` is any other text."""
@@ -52,6 +52,13 @@ _EXTENSIONS: dict[str, Format] = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
     ".npz": "npz",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+    # not read, but by this reader told how to get what is
+    ".xls": "xlsx",
+    ".xlsb": "xlsx",
+    ".ods": "xlsx",
+    ".numbers": "xlsx",
 }
 _PACKED = (".gz", ".bz2")
 _MEDIA_TYPES: dict[str, Format] = {
@@ -73,6 +80,8 @@ _MEDIA_TYPES: dict[str, Format] = {
     "text/x-svmlight": "svmlight",
     "text/libsvm": "svmlight",
     "application/x-npz": "npz",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.ms-excel.sheet.macroenabled.12": "xlsx",
 }
 
 
@@ -124,6 +133,16 @@ class DelimitedOptions(TableOptions):
 
 
 @dataclass(frozen=True)
+class SheetOptions(TableOptions):
+    """Options of ``xlsx``."""
+
+    header: bool | Literal["auto"] = "auto"
+    """Whether the first row that is not empty holds the column names, as in `DelimitedOptions`."""
+    missing: tuple[str, ...] = ()
+    """Texts that mean "missing" in every column. The empty cell always does."""
+
+
+@dataclass(frozen=True)
 class SvmlightOptions:
     """Options of ``svmlight``."""
 
@@ -131,8 +150,8 @@ class SvmlightOptions:
     """Whether the smallest possible index is 0 rather than 1; ``auto``: when an index 0 occurs."""
 
 
-Options = DelimitedOptions | TableOptions | SvmlightOptions
-_CLASSES: dict[Format, type[DelimitedOptions | TableOptions | SvmlightOptions]] = {
+Options = DelimitedOptions | SheetOptions | TableOptions | SvmlightOptions
+_CLASSES: dict[Format, type[DelimitedOptions | SheetOptions | TableOptions | SvmlightOptions]] = {
     "csv": DelimitedOptions,
     "tsv": DelimitedOptions,
     "jsonl": TableOptions,
@@ -142,6 +161,7 @@ _CLASSES: dict[Format, type[DelimitedOptions | TableOptions | SvmlightOptions]] 
     "svmlight": SvmlightOptions,
     "npz": TableOptions,
     "mail": TableOptions,
+    "xlsx": SheetOptions,
 }
 
 

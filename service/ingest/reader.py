@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from service.ingest.limits import Limits
-from service.ingest.options import DelimitedOptions, Format, SvmlightOptions, TableOptions, parse_options
+from service.ingest.options import DelimitedOptions, Format, SheetOptions, SvmlightOptions, TableOptions, parse_options
 from service.ingest.profile import Columnar
 
 LABELS: Mapping[Format, str] = {"svmlight": "label", "npz": "y", "mail": "label"}
@@ -82,6 +82,10 @@ def _read(
             from service.ingest.svmlight import read_svmlight
 
             return read_svmlight(path, options, limits, output, warnings)
+        case SheetOptions():
+            from service.ingest.xlsx import read_xlsx
+
+            return read_xlsx(path, options, limits, output, warnings)
         case TableOptions():
             return _table_reader(format)(path, options, limits, output, warnings)
 

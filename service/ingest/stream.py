@@ -21,8 +21,8 @@ BZIP2_MAGIC = b"BZh"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks, with which no text in UTF-8 can begin."""
 _OTHER_FILES = {
-    b"PK\3\4": "a zip archive or a spreadsheet (.xlsx); save the sheet as CSV, or send the file that is in the archive",
-    b"\xd0\xcf\x11\xe0": "a spreadsheet of an old Excel (.xls); save it as CSV",
+    b"PK\3\4": "a zip archive, or a workbook (.xlsx), which its name has to say; of an archive send the file in it",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old Excel (.xls), or one with a password; save it as .xlsx without one",
     b"%PDF": "a PDF document",
     b"PAR1": "a Parquet file; say so by option format or the file's name",
     b"\xfd7zXZ": "packed by xz; unpack it, or pack it by gzip",

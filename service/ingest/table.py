@@ -182,6 +182,8 @@ def store_arrays(
     kinds: Mapping[int, Kind],
     words: MissingWords | None = None,
     *,
+    indexes: Mapping[int, IndexKind] | None = None,
+    reading: Reading = AS_TYPED,
     uncompared: Collection[str] = (),
 ) -> Columnar:
     """Write a table whose batches are float64 or string already; one that has to be the other is converted."""
@@ -204,8 +206,10 @@ def store_arrays(
         limits,
         warnings,
         kinds,
+        indexes,
+        reading,
+        words,
         uncompared=uncompared,
-        words=words,
     )
 
 

@@ -80,6 +80,10 @@ def gzip_of_line_breaks() -> bytes:
     return gzip.compress(b"a,b\n") + gzip.compress(b"\n" * (1 << 26), 9) * 8
 
 
+def gzip_of_line_breaks_before_the_names() -> bytes:
+    return gzip.compress(b"\n" * (1 << 26), 9) * 8 + gzip.compress(b"a,b\n1,2\n")
+
+
 def gzip_of_equal_rows() -> bytes:
     return gzip.compress(b"a,b\n") + gzip.compress(b"0,0\n" * (1 << 24), 9) * 8
 
@@ -228,6 +232,46 @@ def mbox_of_many_nested_parts() -> bytes:
     return b"From x\n" + head + b"\n" + b"--b0\n\nx\n" * 100_000
 
 
+def _workbook(cells: bytes, texts: bytes) -> bytes:
+    main = b'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    office = b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    links = b"http://schemas.openxmlformats.org/package/2006/relationships"
+    link = b'<Relationship Id="%b" Type="' + office + b'/%b" Target="%b"/>'
+    parts = {
+        "_rels/.rels": b'<Relationships xmlns="%b">%b</Relationships>'
+        % (links, link % (b"r1", b"officeDocument", b"xl/workbook.xml")),
+        "xl/workbook.xml": b'<workbook %b xmlns:r="%b"><sheets><sheet name="s" sheetId="1" r:id="r1"/></sheets>'
+        % (main, office)
+        + b"</workbook>",
+        "xl/_rels/workbook.xml.rels": b'<Relationships xmlns="%b">%b%b</Relationships>'
+        % (links, link % (b"r1", b"worksheet", b"sheet.xml"), link % (b"r2", b"sharedStrings", b"sharedStrings.xml")),
+        "xl/sheet.xml": b"<worksheet %b><sheetData>%b</sheetData></worksheet>" % (main, cells),
+        "xl/sharedStrings.xml": b"<sst %b>%b</sst>" % (main, texts),
+    }
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def workbook_of_a_cell_far_away() -> bytes:
+    return _workbook(b'<row r="1"><c r="A1"><v>1</v></c><c r="XFD1048576"><v>1</v></c></row>', b"")
+
+
+def workbook_of_a_cell_at_the_end_of_a_wide_sheet() -> bytes:
+    return _workbook(b'<row r="1"><c r="A1"><v>1</v></c><c r="CV1048576"><v>1</v></c></row>', b"")
+
+
+def workbook_of_one_long_text_in_many_cells() -> bytes:
+    row = b'<row><c t="s"><v>0</v></c><c t="s"><v>0</v></c></row>'
+    return _workbook(row * 50_000, b"<si><t>%b</t></si>" % (b"x" * (1 << 20)))
+
+
+def workbook_of_a_gib() -> bytes:
+    return _workbook(b"", b"<si><t>" + b"x" * (1 << 30) + b"</t></si>")
+
+
 QUICK: list[tuple[Callable[[], bytes], str, str]] = [
     (two_million_columns, "csv", "too_long"),
     (half_a_million_columns_in_a_line_that_is_short_enough, "csv", "too_many_columns"),
@@ -235,17 +279,21 @@ QUICK: list[tuple[Callable[[], bytes], str, str]] = [
     (a_header_without_an_end, "csv", "malformed"),
     (a_line_of_64_mib, "csv", "too_long"),
     (svmlight_index, "svmlight", "index_too_large"),
-    (npz_that_promises_8_gib, "npz", "truncated"),
+    (npz_that_promises_8_gib, "npz", "expands_too_much"),
     (arff_of_many_attributes, "arff", "too_many_columns"),
     (jsonl_of_two_million_names, "jsonl", "too_many_columns"),
+    (workbook_of_a_cell_far_away, "xlsx", "too_many_columns"),
+    (workbook_of_a_cell_at_the_end_of_a_wide_sheet, "xlsx", "too_many_cells"),
+    (workbook_of_one_long_text_in_many_cells, "xlsx", "expands_too_much"),
 ]
 SLOW: list[tuple[Callable[[], bytes], str, str]] = [
-    (gzip_of_zeros, "csv", "bad_encoding"),
+    (gzip_of_zeros, "csv", "malformed"),
     (gzip_of_line_breaks, "csv", "expands_too_much"),
+    (gzip_of_line_breaks_before_the_names, "csv", "expands_too_much"),
     (gzip_of_equal_rows, "csv", "expands_too_much"),
     (bzip2_of_equal_rows, "svmlight", "expands_too_much"),
     (bzip2_of_line_breaks, "svmlight", "expands_too_much"),
-    (a_value_without_an_end, "csv", "too_long"),
+    (a_value_without_an_end, "csv", "malformed"),
     (parquet_of_40_million_equal_texts, "parquet", "expands_too_much"),
     (parquet_of_300_million_equal_rows, "parquet", "too_many_rows"),
     (npz_of_a_gib_behind_a_small_header, "npz", "malformed"),
@@ -256,6 +304,7 @@ SLOW: list[tuple[Callable[[], bytes], str, str]] = [
     (tar_gz_of_a_mail_of_a_gib, "mail", "expands_too_much"),
     (tar_of_a_name_of_64_mib, "mail", "malformed"),
     (jsonl_of_one_long_line, "jsonl", "too_long"),
+    (workbook_of_a_gib, "xlsx", "too_long"),
 ]
 
 

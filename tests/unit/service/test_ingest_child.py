@@ -62,7 +62,7 @@ def test_options_are_checked_without_a_child(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "upload"
     path.write_bytes(b"a\n1\n")
     for format, options in (
-        ("xlsx", {}),
+        ("xlsb", {}),
         ("csv", {"colour": 1}),
         ("csv", {"delimiter": "ab"}),
         ("csv", {"delimiter": '"'}),

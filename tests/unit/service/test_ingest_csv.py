@@ -533,7 +533,7 @@ def test_a_byte_order_mark_of_utf_16_tells_the_encoding(encoding: str) -> None:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"PK\3\4\x14\0\6\0", "a spreadsheet (.xlsx)"),
+        (b"PK\3\4\x14\0\6\0", "a workbook (.xlsx)"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Excel"),
         (b"%PDF-1.7\n", "a PDF"),
         (b"PAR1\0", "a Parquet file"),
