@@ -259,6 +259,13 @@ def train(
         bool, typer.Option("--dry-run", help="Only say whether it would be taken, and what it would need.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
+    escape: Escape = None,
+    header: Header = None,
+    encoding: Encoding = None,
+    missing: Missing = [],  # noqa: B006
+    decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
     """Train a model on a file or data set and print the id of the job, and with --wait what came out."""
@@ -291,8 +298,9 @@ def train(
         raise typer.BadParameter(str(error)) from None
     optional = {"positive": positive, "test_fraction": test_fraction, "alias": alias, "max_seconds": max_seconds}
     body |= {name: value for name, value in optional.items() if value is not None}
+    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
     with open_client(url) as client:
-        body["dataset"] = _dataset_of(client, dataset)
+        body["dataset"] = _dataset_of(client, dataset, options)
         job = client.post("/train?dry_run=true" if dry_run else "/train", body)
         for warning in job["warnings"]:
             print(f"note: {warning}", file=sys.stderr)
@@ -307,21 +315,30 @@ def train(
         print_outcome(client, wait_for(client, job))
 
 
-def _dataset_of(client: Client, named: str) -> str:
-    """Return the id of a data set; a file is uploaded, unless the service has the same one."""
+def _dataset_of(client: Client, named: str, options: dict[str, Any]) -> str:
+    """Return the id of a data set; a file is uploaded, unless the service has the same one, read by these options."""
     from service.client_uploads import sha256_of
 
     file = Path(named)
     if not file.is_file():
         if file.suffix or "/" in named:
             fail(f"there is no file {named}")
+        if options:
+            raise typer.BadParameter("how a file is read is said with the file; a data set has been read")
         return full_id(client, "/datasets", named)
     digest = sha256_of(file)
-    same = next((each for each in client.items("/datasets") if each["sha256"] == digest), None)
+    same = next(
+        (
+            each
+            for each in client.items("/datasets")
+            if each["sha256"] == digest and {**each["options"], "columns": None} == {**options, "columns": None}
+        ),
+        None,
+    )
     if same is not None:
         print(f"note: {file} is there as {same['id']}", file=sys.stderr)
         return str(same["id"])
-    made = send_file(client, file, None, None, {})
+    made = send_file(client, file, None, None, options)
     print(f"note: {file} is {made['id']}, {made['rows']:,} rows", file=sys.stderr)
     for warning in made["warnings"]:
         print(f"note: {warning}", file=sys.stderr)

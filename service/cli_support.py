@@ -154,8 +154,10 @@ def reading_options(
 @contextmanager
 def open_csv(client: Client, model: str, file: Path, options: Mapping[str, Any]) -> Iterator[CsvRows]:
     """Open a CSV file of rows for a model, named by its id or by an alias; see `reading_options`."""
+    from dataclasses import replace
+
     from service.cli_names import model_path
-    from service.client_csv import CsvRows, CsvStyle, encoding_of
+    from service.client_csv import CsvRows, CsvStyle, encoding_of, lone_quote
 
     said = dict(options)
     encoding = said.pop("encoding", None) or encoding_of(file)
@@ -173,9 +175,17 @@ def open_csv(client: Client, model: str, file: Path, options: Mapping[str, Any])
         source = file.open(encoding=encoding, newline="")
     except LookupError:
         raise typer.BadParameter(f"--encoding: nobody knows {encoding}") from None
+    style = CsvStyle(**said)
+    line = lone_quote(file, encoding, style)
     with source:
         kinds = {column["name"]: column["kind"] for column in client.get(model_path(client, model))["columns"]}
-        yield CsvRows(source, CsvStyle(**said), kinds)
+        rows = CsvRows(source, style if line is None else replace(style, quote=None), kinds)
+        if line is not None:
+            rows.warnings.append(
+                "quotes were read as characters like others (--quote none), because the one that opens a value on line "
+                f"{line} does not close it, and each line by itself makes a row"
+            )
+        yield rows
 
 
 def by_suffix(out: Path | None, forms: Mapping[str, str], default: str, besides: str = "") -> str:

@@ -20,6 +20,7 @@ from service.ingest.escaping import Escapes
 from service.ingest.header import look_at_first_line
 from service.ingest.profile import checked_names
 from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
+from service.ingest.stream import CHUNK_BYTES, with_last_line_ended
 
 PLAIN_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """`service.ingest.numbers.PLAIN_NUMBER`, which a test compares; importing it would take PyArrow along."""
@@ -221,6 +222,40 @@ def encoding_of(file: Path) -> str:
         return "utf-8-sig"  # what was read of it would be gone
     with file.open("rb") as source:
         return "utf-16" if source.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def lone_quote(file: Path, encoding: str, style: CsvStyle) -> int | None:
+    """Return the line of a quote that opens a value and does not close it, if the file makes sense without quotes.
+
+    The rule is that of uploads, see `service.ingest.quoting`. None for what can be read only once.
+    """
+    if style.quote != "auto" or style.escape is not None or not file.is_file():
+        return None
+
+    def text() -> Iterator[bytes]:
+        with file.open(encoding=encoding, newline="") as source:
+            yield from with_last_line_ended(part.encode() for part in iter(lambda: source.read(CHUNK_BYTES), ""))
+
+    try:
+        if not any(QUOTE.encode() in part for part in text()):
+            return None
+        with file.open(encoding=encoding, newline="") as source:
+            start = source.read(START_LENGTH)
+    except UnicodeError:
+        return None  # whoever reads the rows says so
+    from service.ingest.quoting import QuoteScan, reads_evenly  # takes NumPy along
+
+    found = find_delimiter(start, is_cut=len(start) == START_LENGTH, given=style.delimiter)
+    scan = QuoteScan(found.character, QUOTE, 0)
+    try:
+        for _ in scan.passing(text()):
+            pass
+    except ImproperQuoteError as error:
+        first = start.removeprefix(found.skipped).lstrip("\r\n").splitlines()[0].split(found.character)
+        if error.reason == "backslash" or found.skipped or any(name.startswith(QUOTE) for name in first):
+            return None
+        return error.line if reads_evenly(text(), found.character, QUOTE, len(first)) else None
+    return None
 
 
 def _without_end(values: Sequence[str]) -> Sequence[str]:

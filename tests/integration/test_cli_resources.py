@@ -362,6 +362,11 @@ def test_a_file_is_uploaded_by_train_and_not_twice(prefsvm, client, tmp_path):
     made = client.get("/datasets").json()["items"]
     assert len(made) == 1
     assert f"is there as {made[0]['id']}" in said
+    prefsvm(*asked, "--missing", "unknown", "--delimiter", ",", code=1)
+    made = client.get("/datasets").json()["items"]  # the newest first
+    assert len(made) == 2
+    assert made[0]["options"] == {"delimiter": ",", "missing": ["unknown"]}
+    assert "how a file is read" in prefsvm("train", made[0]["id"], *asked[2:], "--no-header", code=2)
     assert "there is no file nothing.csv" in prefsvm("train", "nothing.csv", *asked[2:], code=1)
 
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from service import client
 from service.cli import ALGORITHM_NAMES, app
 from service.client import parse_objective, parse_params
-from service.client_csv import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, cell
+from service.client_csv import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, cell, lone_quote
 from service.ingest import numbers
 from solver.training import ALGORITHMS
 
@@ -434,6 +434,20 @@ def test_a_first_line_of_values_is_a_row_where_the_model_has_no_such_names():
 def test_a_quote_that_does_not_close_a_value_names_its_line():
     with pytest.raises(client.ClientError, match=r"line 2: .*--quote none"):
         list(CsvRows(io.StringIO('a,b\n"x,1\ny"z,2\n'), CsvStyle(), {"a": "text"}).pieces())
+
+
+def test_a_lone_quote_is_read_as_uploads_read_it(tmp_path):
+    file = tmp_path / "texts.csv"
+    lines = [f"text {i},{i % 2}" for i in range(40)]
+    lines[5] = '"lone,1'
+    file.write_text("\n".join(["a,b", *lines]))
+    assert lone_quote(file, "utf-8-sig", CsvStyle()) == 7
+    assert lone_quote(file, "utf-8-sig", CsvStyle(quote='"')) is None
+    lines[6] = "one,more,1"  # without quotes no row either
+    file.write_text("\n".join(["a,b", *lines]))
+    assert lone_quote(file, "utf-8-sig", CsvStyle()) is None
+    file.write_text('a,b\n"x, ""y""\nz",1\n')
+    assert lone_quote(file, "utf-8-sig", CsvStyle()) is None
 
 
 def test_two_columns_of_one_name_make_no_rows(prefsvm, stand_in, tmp_path):
