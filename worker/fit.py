@@ -15,6 +15,7 @@ from service.ingest.columnar import Layout, read_columnar, read_identifiers, rea
 from service.ingest.errors import IngestError
 from service.ingest.labels import composed
 from solver import lowrank, parallel, smo
+from solver.estimators import sparse_loops
 from solver.model_file import write_model
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors
@@ -39,6 +40,7 @@ def warm_up() -> bool:
         # process that waits for a job would hold it.
         smo.warm_up(arena_bytes=0)
         lowrank.warm_up()
+        sparse_loops.warm_up()
     return bool(compilations.buffer)
 
 

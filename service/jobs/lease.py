@@ -189,6 +189,12 @@ def _chunks(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
+def has_waited(job: type[JobRow], now: ColumnElement[datetime]) -> ColumnElement[bool]:
+    """Return the condition that a job need not wait for room on a disk any more."""
+    longest = now + timedelta(seconds=POSTPONED_SECONDS)
+    return or_(job.wait_until.is_(None), job.wait_until <= now, job.wait_until > longest)
+
+
 @dataclass(frozen=True)
 class JobLifecycle:
     """The transitions of a job row.
@@ -292,7 +298,7 @@ class JobLifecycle:
                 job.status == "queued",
                 job.cancel_requested_at.is_(None),
                 job.attempt < job.max_attempts,
-                self._has_waited(job),
+                has_waited(job, self.now),
                 # One that has crashed waits for its next bell.
                 or_(job.started_at.is_(None), job.dispatched_at.is_(None), job.started_at < job.dispatched_at),
             )
@@ -325,11 +331,6 @@ class JobLifecycle:
         )
         # The query that this stands in has a project, too.
         return statement.correlate(JobRow).scalar_subquery()
-
-    def _has_waited(self, job: type[JobRow]) -> ColumnElement[bool]:
-        """Tell whether a job need not wait for room on a disk any more."""
-        longest = self.now + timedelta(seconds=POSTPONED_SECONDS)
-        return or_(job.wait_until.is_(None), job.wait_until <= self.now, job.wait_until > longest)
 
     def _take(self, session: Session, job_id: str, found: Any) -> Claim | None:
         project_id, limits, _, *dataset = found
@@ -741,7 +742,7 @@ class JobLifecycle:
                 ).label("first"),
             )
             .join(ProjectRow, ProjectRow.id == JobRow.project_id)
-            .where(JobRow.status == "queued", self._has_waited(JobRow), or_(due, unheard), may_run())
+            .where(JobRow.status == "queued", has_waited(JobRow, self.now), or_(due, unheard), may_run())
             .order_by(JobRow.created_at, JobRow.id)
             .limit(limit)
         )

@@ -23,10 +23,11 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.elements import ColumnElement
 
-from service.db.tables import DatasetRow, JobPartRow, JobRow, WorkerRow
+from service.access.repository import may_run
+from service.db.tables import DatasetRow, JobPartRow, JobRow, ProjectRow, WorkerRow
 from service.identifiers import new_id
 from service.jobs.doorbell import CHANNEL
-from service.jobs.lease import Claim, Dataset, Event, Signals
+from service.jobs.lease import Claim, Dataset, Event, Signals, has_waited
 
 MOST_TRIES_ELSEWHERE = 2
 """Claims after which nobody but the job's own worker takes a part."""
@@ -392,7 +393,7 @@ class PartLifecycle:
     # ------------------------------------------------------------------------------------------- for the dispatcher
 
     def due_for_dispatch(self, session: Session) -> list[str]:
-        """Return ids of parts to ring for: as many as there are idle slots, and none while a job waits for one."""
+        """Return ids of parts to ring for: as many as there are idle slots; none while a job waits for a slot."""
         quiet = or_(
             JobPartRow.dispatched_at <= func.now() - timedelta(seconds=self.redispatch_seconds),
             JobPartRow.dispatched_at > func.now(),  # the clock has gone back
@@ -410,8 +411,13 @@ class PartLifecycle:
         ).all()
         if not parts:
             return []
-        queued = session.scalar(select(JobRow.id).where(JobRow.status == "queued").limit(1))
-        return [] if queued is not None else list(parts)[: max(0, self._idle_slots(session))]
+        waits_for_a_slot = session.scalar(
+            select(JobRow.id)
+            .join(ProjectRow, ProjectRow.id == JobRow.project_id)
+            .where(JobRow.status == "queued", has_waited(JobRow, func.now()), may_run())
+            .limit(1)
+        )
+        return [] if waits_for_a_slot is not None else list(parts)[: max(0, self._idle_slots(session))]
 
     def _idle_slots(self, session: Session) -> int:
         slots = session.scalar(select(func.coalesce(func.sum(WorkerRow.slots), 0)).where(self._lives))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, LiteralString
 
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import and_, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.db.tables import JobRow, WebhookDeliveryRow, WebhookRow
@@ -16,7 +16,29 @@ from service.identifiers import new_id
 DUE_MESSAGES: LiteralString = (
     "SELECT EXISTS (SELECT FROM webhook_deliveries WHERE status = 'pending' AND next_attempt_at <= now())"
 )
-"""Whether there may be messages to take: never false if there are, and much cheaper than to take none."""
+"""Whether there may be messages to take, but for a clock that has gone back; much cheaper than to take none."""
+LEASE_SECONDS = 60.0
+AGAIN_SECONDS = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 36_000.0)
+"""Pauses after the failures; after one more the message is given up. As the specification proposes: about 30 hours."""
+SPREAD = 0.1
+"""Part of a pause that is left to chance, so that not all come back at once."""
+
+_AHEAD = WebhookDeliveryRow.next_attempt_at - func.now()
+_IS_DUE = and_(
+    WebhookDeliveryRow.status == "pending",
+    or_(
+        WebhookDeliveryRow.next_attempt_at <= func.now(),
+        # What waits for longer than one can after so many failures waits for a clock that has gone back.
+        WebhookDeliveryRow.attempts == 0,
+        *(
+            and_(
+                WebhookDeliveryRow.attempts == failures,
+                timedelta(seconds=max(LEASE_SECONDS, pause * (1 + SPREAD))) < _AHEAD,
+            )
+            for failures, pause in enumerate((*AGAIN_SECONDS, 0.0), start=1)
+        ),
+    ),
+)
 
 
 def announce_end(session: Session, job_id: str, job_status: str, project_id: str | None = None) -> None:
@@ -70,7 +92,7 @@ class Outbox:
 
     def has_due(self) -> bool:
         """Tell whether there may be something to take."""
-        return bool(self._session.scalar(text(DUE_MESSAGES)))
+        return bool(self._session.scalar(select(exists().where(_IS_DUE))))
 
     def take(
         self, busy: Collection[str], limit: int, *, crowded: Collection[str] = (), most_of_project: int | None = None
@@ -96,8 +118,7 @@ class Outbox:
             select(delivery.id, delivery.next_attempt_at, WebhookRow.project_id, place.label("place"))
             .join(WebhookRow, WebhookRow.id == delivery.webhook_id)
             .where(
-                delivery.status == "pending",
-                delivery.next_attempt_at <= func.now(),
+                _IS_DUE,
                 delivery.webhook_id.not_in(busy),
                 WebhookRow.project_id.not_in(crowded),
             )
@@ -108,7 +129,7 @@ class Outbox:
         chosen = select(due.c.id).where(due.c.share <= (limit if most_of_project is None else most_of_project))
         locked = (
             select(delivery.id)
-            .where(delivery.id.in_(chosen), delivery.next_attempt_at <= func.now())
+            .where(delivery.id.in_(chosen), _IS_DUE)
             .order_by(delivery.next_attempt_at, delivery.id)
             .limit(limit)
             .with_for_update(skip_locked=True)

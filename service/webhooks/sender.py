@@ -21,22 +21,17 @@ from service.db.session import Database, trouble_of
 from service.jobs.faults import fault
 from service.webhooks.addresses import parse_destination
 from service.webhooks.errors import AddressRefusedError
-from service.webhooks.outbox import Message, Outbox
+from service.webhooks.outbox import AGAIN_SECONDS, LEASE_SECONDS, SPREAD, Message, Outbox
 from service.webhooks.post import PostError, body_of, post, signed_headers
 
 log = logging.getLogger("prefsvm.webhooks")
 
 POLL_SECONDS = 0.5
-LEASE_SECONDS = 60.0
 SLOTS = 8
 """Webhooks that are sent to at the same time; to one of them always one message after the other."""
 PROJECT_SLOTS = 2
 """Messages of one project that are taken at a time, and under way when none is taken more: others' do not wait long
 behind addresses that never answer."""
-AGAIN_SECONDS = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 36_000.0)
-"""Pauses after the failures; after one more the message is given up. As the specification proposes: about 30 hours."""
-SPREAD = 0.1
-"""Part of a pause that is left to chance, so that not all come back at once."""
 GONE = 410
 """The receiver wants to hear no more."""
 

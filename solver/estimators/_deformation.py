@@ -16,7 +16,7 @@ from scipy import linalg, sparse
 
 from solver.arrays import require_memory
 from solver.estimators._run import TrainingRun
-from solver.estimators._sparse_loops import multiply_rows
+from solver.estimators.sparse_loops import multiply_rows
 from solver.kernels import Kernel
 from solver.parallel import for_ranges
 from solver.typing import FloatArray, Matrix

@@ -58,6 +58,12 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
+def freeze(process: psutil.Process) -> None:
+    """Stop a process and see it stop: one that waits for a processor is not stopped yet, and would end on SIGTERM."""
+    process.suspend()
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED)
+
+
 def part(stack: Stack, name: str) -> psutil.Process:
     """The direct child of the supervisor whose command line has `name`."""
     for process in psutil.Process(stack.pid).children():
@@ -445,7 +451,7 @@ def test_ctrl_c_does_not_wait_for_a_new_postgres(short_dir):
             return found
 
         eventually(lambda: initdb() != [])
-        initdb()[0].suspend()
+        freeze(initdb()[0])
         children = family(process.pid)
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=30)
@@ -470,14 +476,14 @@ def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(s
                 next(child for child in family(process.pid) if module in child.cmdline())
                 for module in ("service.app", "worker.main", "service.dispatcher")
             )
-            worker.suspend()
+            freeze(worker)
             assert workers(answers) == 0
             time.sleep(0.5)
             worker.resume()
             ready_line = next(lines)
             assert ready_line.startswith("ready after")
             assert workers(ready_line) == 1
-            api.suspend()
+            freeze(api)
             process.send_signal(signal.SIGINT)
             eventually(lambda: alive([worker, dispatcher]) == [])
             assert process.poll() is None
@@ -494,7 +500,7 @@ def test_a_second_signal_does_not_wait(short_dir):
         assert process.stdout is not None
         process.stdout.readline()
         children = family(process.pid)
-        next(child for child in children if "service.app" in child.cmdline()).suspend()
+        freeze(next(child for child in children if "service.app" in child.cmdline()))
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(2)

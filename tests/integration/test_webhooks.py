@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from api_support import api_client, counts, problem, store_dataset, train_body
 from database_roles import as_role
+from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 from standardwebhooks import Webhook
 from worker_bench import ROOT, JobTable, wait_for
@@ -37,7 +38,7 @@ from service.settings import Settings
 from service.webhooks import addresses, post
 from service.webhooks.addresses import parse_destination, resolve
 from service.webhooks.errors import AddressRefusedError
-from service.webhooks.outbox import Outbox, announce_end
+from service.webhooks.outbox import LEASE_SECONDS, Outbox, announce_end
 from service.webhooks.sender import WebhookSender
 from service.webhooks.service import MOST_WEBHOOKS
 
@@ -507,6 +508,26 @@ def test_many_webhooks_of_one_project_leave_room_for_those_of_others(database: D
         busy = {message.webhook_id for message in first}
         assert Outbox(session, 60).take(busy, 5, crowded=[DEFAULT_PROJECT], most_of_project=2) == []
         assert len(Outbox(session, 60).take(busy, 3)) == 3
+
+
+def test_a_clock_that_goes_back_holds_no_message_up(database: Database) -> None:
+    hook(database, "https://example.com/")
+    end_job(database)
+    messages = update(WebhookDeliveryRow)
+    ahead = text("now() + interval '59 minutes'")
+
+    def taken(**values: Any) -> int:
+        with database.transaction() as session:
+            session.execute(messages.values(**values))
+            outbox = Outbox(session, LEASE_SECONDS)
+            found = len(outbox.take((), 1)) if outbox.has_due() else 0
+            session.rollback()
+        return found
+
+    # A new one, one that was being sent, one that waited five minutes; and one that has an hour and more to wait.
+    assert [taken(attempts=attempts, next_attempt_at=ahead) for attempts in (0, 1, 2, 4)] == [1, 1, 1, 0]
+    soon = text("now() + interval '59 seconds'")
+    assert [taken(attempts=attempts, next_attempt_at=soon) for attempts in range(1, 9)] == [0] * 8
 
 
 def test_the_dispatcher_sends_them(settings: Settings, database: Database, receive: Callable[..., Receiver]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from sqlalchemy import func, select, update
 from worker_bench import Bench, Stack, is_over, store_table, wait_for
 
 from service.db.session import Database
-from service.db.tables import JobPartRow, JobRow, ModelChunkRow, WorkerRow
+from service.db.tables import DEFAULT_PROJECT, JobPartRow, JobRow, ModelChunkRow, ProjectRow, WorkerRow
 from service.identifiers import new_id
 from service.jobs.faults import ACTIONS
 from service.jobs.lease import JobLifecycle
@@ -261,8 +262,17 @@ def test_parts_are_rung_for_where_workers_idle_and_no_job_waits(bench):
         assert parts.due_for_dispatch(session) == [ids[3]]  # the last one, as the owner begins with the first
     waiting = bench.enqueue("nothing")
     with transaction() as session:
+        of_it = update(JobRow).where(JobRow.id == waiting)
         assert parts.due_for_dispatch(session) == []
-        session.execute(update(JobRow).where(JobRow.id == waiting).values(status="cancelled", finished_at=func.now()))
+        # One that waits for a disk, or for a job of its project to end, needs no slot.
+        session.execute(of_it.values(wait_until=func.now() + timedelta(seconds=30)))
+        assert parts.due_for_dispatch(session) == [ids[3]]
+        session.execute(of_it.values(wait_until=None))
+        limit = update(ProjectRow).where(ProjectRow.id == DEFAULT_PROJECT)
+        session.execute(limit.values(limits={"running_jobs": 1}))
+        assert parts.due_for_dispatch(session) == [ids[3]]
+        session.execute(limit.values(limits={}))
+        session.execute(of_it.values(status="cancelled", finished_at=func.now()))
         parts.mark_dispatched(session, [ids[3]])
         assert parts.due_for_dispatch(session) == [ids[2]]
         for _ in range(MOST_TRIES_ELSEWHERE):  # a part that nobody else can compute is left to the owner

@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.neighbors import kneighbors_graph
 
-from solver.estimators import CS4VM, LaplacianSVM, MeanS3VM
+from solver.estimators import CS4VM, LaplacianSVM, MeanS3VM, sparse_loops
 from solver.estimators import _deformation as deformation
 from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
 
@@ -58,12 +58,15 @@ def test_linear_deformation_is_the_dense_one(form, way, monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_sparse_product_on_all_threads(dtype, monkeypatch):
     monkeypatch.setattr(deformation, "_THREADED_PRODUCT", 0)
+    sparse_loops.warm_up()
+    compiled = list(sparse_loops.multiply_rows.signatures)
     X = sparse.random_array((1500, 3000), density=0.02, format="csr", dtype=dtype, rng=0)
     V = np.random.default_rng(0).normal(size=(3000, 20))
     wanted = X.astype(np.float64) @ V
     for columns in (V, np.asfortranarray(V)):
         np.testing.assert_allclose(deformation.multiply(X, columns), wanted, atol=1e-12)
     np.testing.assert_array_equal(deformation.multiply(X[:700], V), deformation.multiply(X, V)[:700])
+    assert sparse_loops.multiply_rows.signatures == compiled, "a job would have to compile it again"
 
 
 @pytest.mark.parametrize("cache_bytes", [None, 0, 2 * 8 * 512 * 1100], ids=["all kept", "none kept", "some kept"])

@@ -4,9 +4,10 @@
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
-__all__ = ["multiply_rows"]
+__all__ = ["multiply_rows", "warm_up"]
 
 
 @njit(cache=True, fastmath={"contract", "nsz"}, nogil=True)
@@ -19,3 +20,10 @@ def multiply_rows(indptr: Any, indices: Any, data: Any, V: Any, out: Any, start:
             value, row = data[k], V[indices[k]]
             for c in range(total.size):
                 total[c] += value * row[c]
+
+
+def warm_up() -> None:
+    """Compile or load the loop for the types of rows in single and double precision."""
+    pointers, one = np.array([0, 1], dtype=np.int32), np.ones((1, 1))
+    for dtype in (np.float32, np.float64):
+        multiply_rows(pointers, pointers[:1], np.ones(1, dtype), one, np.empty((1, 1)), 0, 1)
