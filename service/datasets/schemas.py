@@ -27,6 +27,7 @@ EXAMPLE_DATASET: JsonDict = {
     ],
     "duplicate_rows": 3,
     "dropped_rows": 0,
+    "left_out": {},
     "lines": {"total": 1004, "header": 1, "blank": 0, "continued": 3},
     "options": {"delimiter": ";"},
     "warnings": [],
@@ -97,6 +98,9 @@ class Dataset(Answer):
         description="Rows that are equal to an earlier one; null for sparse matrices and beyond ten million rows.",
     )
     dropped_rows: int = Field(description="What stood in the file in the place of a row and was none.")
+    left_out: dict[str, str] = Field(
+        description="Columns of the file that cannot be used and are not among `columns`, each with the reason."
+    )
     lines: LineCounts | None = Field(
         default=None, description="What became of the lines of a csv or tsv file; null for other formats."
     )

@@ -162,6 +162,7 @@ class DatasetService:
                 dropped_rows=result.dropped_rows,
                 lines=None if result.lines is None else result.lines.model_dump(),
                 blob_key=upload_key,
+                left_out=result.left_out,
                 columnar_key=columnar_key,
                 columnar_sha256=columnar_sha256,
             )
@@ -216,6 +217,7 @@ class DatasetService:
             changes = {
                 "columns": result.columns,
                 "warnings": result.warnings,
+                "left_out": result.left_out,
                 "options": options,
                 "columnar_key": columnar_key,
                 "columnar_sha256": columnar_sha256,

@@ -123,6 +123,8 @@ class DatasetRow(Base):
     """The upload, byte by byte."""
     columnar_key: Mapped[str]
     """What the reader made of it; workers read this."""
+    left_out: Mapped[dict[str, str]] = mapped_column(JSONB, server_default="{}")
+    """Columns of the file that cannot be used, each with the reason."""
     columnar_sha256: Mapped[str | None]
     """Of that, for workers to look at; None for data sets from before there were checksums."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

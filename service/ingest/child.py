@@ -25,6 +25,7 @@ from service.isolation import leave_network, write_only_below
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 MAX_THREADS = 4
+CPU_SECONDS_TO_END = 5
 
 
 def main() -> None:
@@ -62,16 +63,21 @@ def _limit(request: dict[str, Any]) -> None:
     os.environ["OMP_THREAD_LIMIT"] = str(threads)
     # The wall clock is the parent's business; this ends a child whose parent is stopped.
     cpu = math.ceil(request["seconds"]) * threads + 1
+    # Behind the limit proper, for at an equal one the kernel sends no SIGXCPU but what looks like a kill from outside.
+    resource.setrlimit(resource.RLIMIT_CPU, _bounds(resource.RLIMIT_CPU, cpu, cpu + CPU_SECONDS_TO_END))
     for kind, value in (
         (resource.RLIMIT_AS, request["memory_bytes"]),
-        (resource.RLIMIT_CPU, cpu),
         (resource.RLIMIT_FSIZE, 2 * request["limits"]["max_bytes"] + (1 << 30)),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 256),
     ):
-        hard = resource.getrlimit(kind)[1]
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (bound, bound))
+        resource.setrlimit(kind, _bounds(kind, value, value))
+
+
+def _bounds(kind: int, soft: int, hard: int) -> tuple[int, int]:
+    """Return both limits, as far as those that there are allow them."""
+    allowed = resource.getrlimit(kind)[1]
+    return (soft, hard) if allowed == resource.RLIM_INFINITY else (min(soft, allowed), min(hard, allowed))
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:

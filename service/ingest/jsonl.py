@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_EXACT_INTEGER, Limits
 from service.ingest.missing_words import MissingWords
 from service.ingest.options import TableOptions
-from service.ingest.profile import Columnar, checked_names
+from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
 from service.ingest.statistics import number_text
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
 from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
@@ -32,10 +33,10 @@ Row = dict[str, Any]
 def read_jsonl(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
     """Write the ``table`` layout of a JSON Lines file, maybe gzipped.
 
-    Each line is an object whose values are texts, numbers, booleans or null. A column is there if any line has it;
-    lines without it, null and the empty text are missing values. A column whose values are all numbers is a number
-    column; in any other, numbers are written in their shortest form and booleans as ``true`` and ``false``. Empty lines
-    are skipped.
+    Each line is an object whose values are texts, numbers, booleans or null. Columns that hold a list or an object
+    anywhere are left out, and said. A column is there if any line has it; lines without it, null and the empty text are
+    missing values. A column whose values are all numbers is a number column; in any other, numbers are written in their
+    shortest form and booleans as ``true`` and ``false``. Empty lines are skipped.
 
     Raises
     ------
@@ -50,15 +51,25 @@ class _Reader:
         self._limits = limits
         self._warnings = warnings
         self._words = MissingWords()
-        self._keys, self._storage = self._survey()
-        self._names = checked_names(self._keys, warnings)
-        self._forced = forced_kinds(options.columns, self._names)
+        found, self._nested = self._survey()
+        names = checked_names(list(found), warnings)
+        self._left_out = {name: NESTED for name, key in zip(names, found, strict=True) if key in self._nested}
+        if len(self._left_out) == len(names):
+            raise IngestError(
+                "unsupported", f"column {names[0]!r} cannot be used, nor can any other: {NESTED}", column=names[0]
+            )
+        warnings += left_out_warnings(self._left_out)
+        self._keys = [key for key in found if key not in self._nested]
+        self._storage = [found[key] for key in self._keys]
+        self._names = [name for name in names if name not in self._left_out]
+        self._forced = forced_kinds(options.columns, self._names, self._left_out)
 
     def store(self, output: Path) -> Columnar:
         storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
-        return store_arrays(
+        columnar = store_arrays(
             output, self._names, storage, self._batches, self._limits, self._warnings, self._forced, self._words
         )
+        return dataclasses.replace(columnar, left_out=self._left_out)
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """Yield each object with the number of its line."""
@@ -76,15 +87,19 @@ class _Reader:
                 ) from None
             if not isinstance(row, dict):
                 raise IngestError("malformed", "not an object; expected one object a line", line=number)
-            if _has_repeated_names(line, row):
-                raise IngestError("malformed", "an object has the same name twice", line=number)
-            if any(isinstance(value, float) and abs(value) >= MAX_DOUBLE_INTEGER for value in row.values()):
-                row = _parse_slowly(line, number)
+            try:
+                if has_repeated_names(line, row):
+                    raise IngestError("malformed", "an object has the same name twice", line=number)
+                if any(isinstance(value, float) and abs(value) >= MAX_DOUBLE_INTEGER for value in row.values()):
+                    row = _parse_slowly(line, number)
+            except RecursionError:
+                raise IngestError("malformed", "a value is nested too deeply to be read", line=number) from None
             yield number, row
 
-    def _survey(self) -> tuple[list[str], list[Storage]]:
-        """Return the names of all columns in the order of their first lines, and how they have to be kept."""
+    def _survey(self) -> tuple[dict[str, Storage], set[str]]:
+        """Return how all columns have to be kept, in the order of their first lines, and those that are nested."""
         storage: dict[str, Storage] = {}
+        nested: set[str] = set()
         with_words: set[str] = set()
         with_numbers: set[str] = set()
         for rows, (number, row) in enumerate(self._rows(), start=1):
@@ -93,6 +108,8 @@ class _Reader:
                 if kept is None:
                     check_columns(len(storage) + 1, self._limits, line=number)
                     storage[name] = kept = "number"
+                if isinstance(value, dict | list):
+                    nested.add(name)
                 if kept != "number" or value is None:
                     continue
                 if _is_number(value):
@@ -100,23 +117,12 @@ class _Reader:
                 elif isinstance(value, str) and (not value or is_missing_word(value)):
                     with_words.add(name)  # as long as all other values are numbers
                 else:
-                    if isinstance(value, dict | list):
-                        raise self._nested(number, name)
                     storage[name] = "text"
             check_size(rows, len(storage), self._limits)
         if not storage:
             raise IngestError("empty", "no rows; expected one object a line")
         storage |= dict.fromkeys(with_words - with_numbers, "text")
-        return list(storage), list(storage.values())
-
-    def _nested(self, line: int, name: str) -> IngestError:
-        shown = name if name.isprintable() and len(name) <= 256 else "…"
-        return IngestError(
-            "unsupported",
-            f"column {shown!r} holds an object or a list; expected texts, numbers, booleans or null",
-            line=line,
-            column=shown or None,
-        )
+        return storage, nested
 
     def _batches(self) -> Iterator[list[pa.Array]]:
         """Yield columns of Python values as arrays of text or numbers."""
@@ -124,6 +130,8 @@ class _Reader:
         most = max(1, min(BATCH_ROWS, BATCH_CELLS // len(self._keys)))
         size = 0
         for number, row in self._rows():
+            for key in self._nested & row.keys():  # however large they are, no batch holds them
+                del row[key]
             rows.append((number, row))
             size += sum(len(value) for value in row.values() if isinstance(value, str))
             if len(rows) == most or size > 16 << 20:
@@ -143,10 +151,10 @@ class _Reader:
                 ]
                 columns.append(pa.array(values, pa.float64()))
             else:
-                columns.append(pa.array(list(map(self._as_text, values, rows, [key] * len(rows))), pa.string()))
+                columns.append(pa.array(list(map(self._as_text, values, rows)), pa.string()))
         return columns
 
-    def _as_text(self, value: Any, row: tuple[int, Row], key: str) -> str | None:
+    def _as_text(self, value: Any, row: tuple[int, Row]) -> str | None:
         if isinstance(value, str):
             if "\0" in value:
                 raise IngestError("bad_value", "a text holds a NUL character", line=row[0])
@@ -157,8 +165,6 @@ class _Reader:
             return "true" if value else "false"
         if isinstance(value, float):
             return number_text(value)
-        if isinstance(value, dict | list):
-            raise self._nested(row[0], key)
         return str(value)
 
 
@@ -167,13 +173,6 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, float):
         return True
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_EXACT_INTEGER
-
-
-def _has_repeated_names(line: bytes, row: Row) -> bool:
-    try:
-        return has_repeated_names(line, row)
-    except RecursionError:
-        return False  # what is nested so deeply is refused anyway
 
 
 def _parse_slowly(line: bytes, number: int) -> Row:

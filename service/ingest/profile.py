@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.ingest.errors import IngestError
@@ -11,6 +12,11 @@ from service.ingest.limits import MAX_NAME_CHARACTERS
 
 if TYPE_CHECKING:
     from service.ingest.quoting import Lines
+
+NESTED = "it holds lists or objects; send a column for each of their values"
+"""Why a column of such values is left out."""
+MOST_LEFT_OUT = 20
+"""Columns that are left out of which each gets a warning of its own."""
 
 
 @dataclass
@@ -87,6 +93,8 @@ class Columnar:
         What stands in the file in the place of a row and is none; a warning says what.
     lines : `service.ingest.quoting.Lines`, optional
         What became of the lines of a delimited text.
+    left_out : mapping of str to str
+        Columns of the file that cannot be used and are not among `columns`, each with the reason.
     """
 
     layout: Literal["table", "matrix"]
@@ -95,6 +103,15 @@ class Columnar:
     duplicate_rows: int | None = None
     dropped_rows: int = 0
     lines: Lines | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def left_out_warnings(left_out: Mapping[str, str]) -> list[str]:
+    """Return what to say of columns that cannot be used; of many, the first."""
+    said = [f"column {name!r} is left out: {reason}" for name, reason in left_out.items()]
+    if len(said) > MOST_LEFT_OUT:
+        said[MOST_LEFT_OUT:] = [f"{len(said) - MOST_LEFT_OUT} more columns are left out for such reasons"]
+    return said
 
 
 def checked_names(raw: list[str], warnings: list[str], *, line: int | None = None) -> list[str]:

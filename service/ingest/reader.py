@@ -38,7 +38,8 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
     Returns
     -------
     dict
-        ``layout``, ``rows``, ``duplicate_rows``, ``dropped_rows``, ``lines``, ``columns`` and ``warnings`` of
+        ``layout``, ``rows``, ``duplicate_rows``, ``dropped_rows``, ``lines``, ``left_out``, ``columns`` and
+        ``warnings`` of
         `service.ingest.run.IngestResult`.
 
     Raises
@@ -63,6 +64,7 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
         "duplicate_rows": columnar.duplicate_rows,
         "dropped_rows": columnar.dropped_rows,
         "lines": None if columnar.lines is None else asdict(columnar.lines),
+        "left_out": dict(columnar.left_out),
         "columns": [column.to_json() for column in columnar.columns],
         "warnings": warnings,
     }

@@ -6,6 +6,7 @@ while `service.ingest.quoting` looks whether they keep to them.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -119,7 +120,7 @@ def split_records(
     begin = skipped_lines + 1
     opened = 0  # the line on which the value began that is open; 0: none is
     values: list[str] = []
-    parts: list[str] = []
+    parts = io.StringIO()  # and not a list: of a value of very many short lines each would take 60 bytes
     size = 0
     number = skipped_lines
     for number, line in enumerate(lines, start=skipped_lines + 1):
@@ -135,20 +136,20 @@ def split_records(
         position = 0
         while True:
             if not opened and text.startswith(quote, position):
-                opened, parts = number, []
+                opened, parts = number, io.StringIO()
                 position += 1
             if opened:
                 found = closing.match(line, position)
                 if found is None:
-                    parts.append(line[position:])
+                    parts.write(line[position:])
                     break
                 end = blanks.match(text, found.end())
                 position = found.end() if end is None else end.end()
                 if position < len(text) and text[position] != delimiter:
                     escaped = line[found.end() - 2 : found.end() - 1] == "\\"
                     raise ImproperQuoteError(opened, number, "backslash" if escaped else "text")
-                parts.append(line[found.start() : found.end() - 1])
-                values.append("".join(parts).replace(quote * 2, quote) + text[found.end() : position])
+                parts.write(line[found.start() : found.end() - 1])
+                values.append(parts.getvalue().replace(quote * 2, quote) + text[found.end() : position])
                 opened = 0
             else:
                 end_of_value = text.find(delimiter, position)

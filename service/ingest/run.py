@@ -35,6 +35,7 @@ class ReaderKilledError(Exception):
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Listed = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
+Reason = Annotated[str, Field(max_length=2 * MAX_NAME_CHARACTERS)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
 
 
@@ -85,6 +86,8 @@ class IngestResult(_Strict):
         What stands in the file in the place of a row and is none.
     lines : LineCounts, optional
         What became of the lines of a csv or tsv file.
+    left_out : dict of str to str
+        Columns of the file that cannot be used and are not among `columns`, each with the reason.
     columns : list of dict
         `service.ingest.profile.ColumnProfile` of each column as JSON.
     warnings : list of str
@@ -100,6 +103,7 @@ class IngestResult(_Strict):
     duplicate_rows: Count | None
     dropped_rows: Count
     lines: LineCounts | None = None
+    left_out: Annotated[dict[Name, Reason], Field(max_length=100_000)] = {}
     columns: list[dict[str, Any]]
     warnings: list[str]
     seconds: Finite

@@ -60,10 +60,18 @@ def check_size(rows: int, columns: int, limits: Limits) -> None:
         raise IngestError("too_many_cells", f"more than {limits.max_cells} cells (rows × columns)")
 
 
-def forced_kinds(columns: Mapping[str, Kind], names: Sequence[str]) -> dict[int, Kind]:
-    """Return the kinds that the caller has set, by position; refuses names that are not there."""
+def forced_kinds(
+    columns: Mapping[str, Kind], names: Sequence[str], left_out: Mapping[str, str] | None = None
+) -> dict[int, Kind]:
+    """Return the kinds that the caller has set, by position; refuses names that are not there or `left_out`."""
     positions = {name: position for position, name in enumerate(names)}
     for name in columns:
+        if left_out and name in left_out:
+            raise IngestError(
+                "unsupported",
+                f"column {name!r} has no kind that option columns could say: {left_out[name]}",
+                column=name,
+            )
         if name not in positions:
             raise IngestError("unknown_column", "option columns names a column that the file does not have")
     return {positions[name]: kind for name, kind in columns.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,10 @@ import pyarrow.compute as pc
 from service.ingest.batches import batch_bytes, batch_rows
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
-from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, Limits
+from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, MAX_NAME_CHARACTERS, Limits
 from service.ingest.numbers import array_values
 from service.ingest.options import Kind, TableOptions
-from service.ingest.profile import Columnar, checked_names
+from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
 from service.ingest.table import Batches, Storage, check_columns, forced_kinds, forced_numbers, store_table, stored_as
 
 FREE_TEXT_BYTES = 128 << 20
@@ -28,7 +29,8 @@ class TypedColumns:
 
     Integers, floats and decimals are numbers; NaN is missing. Strings, dictionaries of them, booleans, dates and times
     are text, and an empty text is missing. An integer column with values beyond 2**53 becomes text, digit by digit.
-    Dictionaries of numbers and booleans are what they hold. Nested and binary columns are left out, and said.
+    Dictionaries of numbers and booleans are what they hold. Columns of lists, objects, bytes and durations are left
+    out, and said.
 
     Parameters
     ----------
@@ -59,23 +61,20 @@ class TypedColumns:
         names = checked_names(schema.names, warnings)
         storage = [_storage(field.type) for field in schema]
         self._kept = [j for j, kept in enumerate(storage) if kept is not None]
-        unusable = [name for name, kept in zip(names, storage, strict=True) if kept is None]
+        self._left_out = {
+            name: _why_left_out(schema.field(j).type) for j, name in enumerate(names) if storage[j] is None
+        }
         if not self._kept:
             raise IngestError(
                 "unsupported",
-                f"column {names[0]!r} is of a type that cannot be used, and so are all others; expected numbers, "
-                "strings, booleans, dates or times",
+                f"column {names[0]!r} cannot be used, nor can any other: {self._left_out[names[0]]}",
                 column=names[0],
             )
-        warnings += [
-            f"column {name!r} is left out: its type (nested, binary or a duration) cannot be used; send a "
-            "list as one column for each of its numbers"
-            for name in unusable
-        ]
+        warnings += left_out_warnings(self._left_out)
         schema = pa.schema([schema.field(j) for j in self._kept], metadata=schema.metadata)
         self._names = [names[j] for j in self._kept]
         self._storage = [kept for kept in storage if kept is not None]
-        self._forced = forced_kinds(options.columns, self._names)
+        self._forced = forced_kinds(options.columns, self._names, self._left_out)
         self._dates: dict[int, Kind] = {j: "date" for j, field in enumerate(schema) if _is_date(field.type)}
         self._indexes = _pandas_indexes(schema)
         self._max_text_bytes = min(limits.max_bytes, max(FREE_TEXT_BYTES, MAX_EXPANSION * file_bytes))
@@ -87,7 +86,7 @@ class TypedColumns:
         """Write the ``table`` layout of all batches."""
         kinds = self._dates | self._forced
         storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
-        return store_table(
+        columnar = store_table(
             output,
             self._names,
             storage,
@@ -99,6 +98,7 @@ class TypedColumns:
             kinds,
             self._indexes,
         )
+        return dataclasses.replace(columnar, left_out=self._left_out)
 
     def bounded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
         """Yield the columns of batches in slices of which none unpacks to too much text.
@@ -240,8 +240,12 @@ def _is_date(type_: pa.DataType) -> bool:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """Return an array whose dictionary holds something else than texts without it."""
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) and not _is_text(array.type) else array
+    """Return an array whose dictionary holds something else than texts without it, and short decimals as long ones."""
+    if pa.types.is_dictionary(array.type) and not _is_text(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_decimal32(array.type) or pa.types.is_decimal64(array.type):  # for which there are few functions
+        array = pc.cast(array, pa.decimal128(array.type.precision, array.type.scale))
+    return array
 
 
 def _storage(type_: pa.DataType) -> Storage | None:
@@ -258,6 +262,14 @@ def _storage(type_: pa.DataType) -> Storage | None:
     if _is_text(type_) or _is_date(type_) or pa.types.is_boolean(type_) or pa.types.is_time(type_):
         return "text"
     return None
+
+
+def _why_left_out(type_: pa.DataType) -> str:
+    if pa.types.is_nested(type_):
+        return NESTED
+    if pa.types.is_duration(type_):
+        return "it holds durations; send them as numbers, such as seconds"
+    return f"it is of the type {str(type_)[:MAX_NAME_CHARACTERS]}; send numbers, texts, booleans, dates or times"
 
 
 def _beyond_exact(array: pa.Array) -> bool:

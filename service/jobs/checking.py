@@ -132,7 +132,8 @@ def _target_errors(
     targets = {column["name"]: column for column in dataset.columns if column["kind"] != "features"}
     target = targets.get(body.target)
     if target is None:
-        yield FieldError("body.target", "the data set has no such column" + _listed(list(targets)))
+        missing = _no_such_column(body.target, dataset)
+        yield FieldError("body.target", missing + ("" if body.target in dataset.left_out else _listed(list(targets))))
         return
     wrong = None if body.positive is None else fault(body.positive)
     if wrong is not None:
@@ -306,9 +307,9 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
     for part, chosen in (("include", body.features.include or []), ("exclude", body.features.exclude)):
         for position, name in enumerate(chosen):
             if not (name.isascii() and name.isdigit() if numbered else name in names):
-                errors.append(FieldError(f"body.features.{part}.{position}", "the data set has no such column"))
+                errors.append(FieldError(f"body.features.{part}.{position}", _no_such_column(name, dataset)))
     errors += [
-        FieldError(f"body.features.kinds.{name}", "the data set has no such column")
+        FieldError(f"body.features.kinds.{name}", _no_such_column(name, dataset))
         for name in body.features.kinds
         if numbered or name not in names
     ]
@@ -325,6 +326,13 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
             message += "; " + "; ".join(identifier_warning(name, identifiers[name]) for name in sorted(kept)[:3])
         errors.append(FieldError("body.features", message))
     return errors
+
+
+def _no_such_column(name: str, dataset: DatasetRow) -> str:
+    """Say that a data set lacks a column, and why, if the file had it."""
+    if name in dataset.left_out:
+        return f"the column was left out of the data set when the file was read: {dataset.left_out[name]}"
+    return "the data set has no such column"
 
 
 def _excluded_of_mails(body: TrainRequest, dataset: DatasetRow) -> list[str]:

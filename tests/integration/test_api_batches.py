@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from api_support import blob_files, problem, store_dataset, store_model, tiny_model, train_body, upload
+from sqlalchemy import text
 from worker_bench import STANDIN, Bench
 
 from service.blobs.store import BlobStore
@@ -190,6 +191,33 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_reason(
     assert bench.supervisor.run(batch["id"]) == "failed"
     assert client.get(f"/batches/{batch['id']}").json()["error"]["code"] == "model_not_found"
     problem(client.post(f"/batches/{batch['id']}/cancel"), 409, "batch-finished")
+
+
+def test_a_model_whose_header_lies_below_a_right_checksum_is_told_as_damage(
+    client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
+) -> None:
+    model_id = store_model(database, tmp_path)
+    body = {"model": model_id, "dataset": upload(client)["id"]}
+    batch = client.post("/batches", json=body).json()
+    with database.transaction() as session:
+        chunks = session.execute(
+            text("SELECT seq, data FROM model_chunks WHERE model_id = :id ORDER BY seq"), {"id": model_id}
+        ).all()
+        sent = b"".join(bytes(data) for _, data in chunks)
+        lying = sent[:8] + b"?" * 40 + sent[48:]
+        begin = 0
+        for seq, data in chunks:
+            session.execute(
+                text("UPDATE model_chunks SET data = :data WHERE model_id = :id AND seq = :seq"),
+                {"data": lying[begin : begin + len(data)], "id": model_id, "seq": seq},
+            )
+            begin += len(data)
+        session.execute(
+            text("UPDATE models SET sha256 = :sha256 WHERE id = :id"),
+            {"sha256": hashlib.sha256(lying).hexdigest(), "id": model_id},
+        )
+    assert bench.supervisor.run(batch["id"]) == "failed", "at once, for it will not mend"
+    assert client.get(f"/batches/{batch['id']}").json()["error"]["code"] == "damaged_model"
 
 
 def test_cancel_and_what_a_lost_attempt_left(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from pathlib import Path
 
-from api_support import CSV, blob_files, train_body, upload
+from api_support import CSV, blob_files, problem, train_body, upload
 
 from service.ingest import run
 
@@ -54,6 +55,28 @@ def test_kinds_are_corrected_until_a_job_has_used_them(client, settings):
     assert used.status_code == 409
     assert used.json()["type"] == "urn:prefsvm:problem:dataset-used"
     assert client.patch("/datasets/ds_" + "0" * 32, json={"columns": {"a": "text"}}).status_code == 404
+
+
+def test_a_column_that_was_left_out_is_told_from_one_that_never_was(client):
+    rows = [{"age": i * 7 % 23, "tags": [i], "label": "spam" if i % 2 else "ham"} for i in range(40)]
+    made = upload(client, "\n".join(map(json.dumps, rows)).encode(), "mails.jsonl")
+    assert list(kinds(made)) == ["age", "label"]
+    assert list(made["left_out"]) == ["tags"]
+    reason = "the column was left out of the data set when the file was read: it holds lists or objects"
+    for changes, field in (
+        ({"target": "tags"}, "body.target"),
+        ({"features": {"include": ["age", "tags"]}}, "body.features.include.1"),
+        ({"features": {"kinds": {"tags": "text"}}}, "body.features.kinds.tags"),
+        ({"features": {"exclude": ["tags"]}}, "body.features.exclude.0"),
+    ):
+        refused = problem(client.post("/train", json=train_body(made, **changes)), 422, "invalid-request")
+        assert refused["errors"][0]["field"] == field
+        assert refused["errors"][0]["message"].startswith(reason)
+    refused = problem(
+        client.patch(f"/datasets/{made['id']}", json={"columns": {"tags": "text"}}), 422, "unreadable-dataset"
+    )
+    assert "lists or objects" in refused["detail"]
+    assert client.post("/train", json=train_body(made)).status_code == 202
 
 
 def test_an_upload_that_has_changed_is_not_read_again(client, settings):

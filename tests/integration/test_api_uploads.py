@@ -22,6 +22,7 @@ from service.access.repository import ProjectRepository
 from service.datasets import resumable
 from service.datasets import service as datasets_service
 from service.db.tables import DEFAULT_PROJECT
+from service.ingest import run
 
 TUS = {"Tus-Resumable": "1.0.0"}
 BYTES = TUS | {"Content-Type": "application/offset+octet-stream"}
@@ -99,6 +100,22 @@ def test_what_cannot_be_read_is_said(client, settings, database):
     assert ended(client, begin(client, 0))["error"]["code"] == "empty"
     assert counts(database, "datasets", "upload_parts") == [1, 0]
     left_with(settings, 2)
+
+
+def test_an_upload_whose_reader_is_killed_is_read_again(client, monkeypatch, tmp_path):
+    script = (
+        "import os, pathlib, runpy, sys, tempfile\n"
+        f"begun = pathlib.Path({str(tmp_path)!r})\n"
+        "tempfile.mkstemp(dir=begun)\n"
+        "if len(list(begun.iterdir())) <= 3: os.kill(os.getpid(), 9)\n"
+        "runpy.run_module('service.ingest.child', run_name='__main__')\n"
+    )
+    monkeypatch.setattr(run, "CHILD", ("-c", script))
+    path = begin(client)
+    assert send(client, path, 0, CSV).status_code == 204
+    done = ended(client, path)
+    assert (done["status"], done["error"]) == ("ready", None)
+    assert len(list(tmp_path.iterdir())) == 4, "twice, and twice once more"
 
 
 def test_the_rules_of_the_protocol(client, settings, database):

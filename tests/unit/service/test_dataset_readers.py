@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from service.datasets.readers import Readers
+from service.ingest.run import ingest
+from service.settings import Settings
 
 
 async def settle() -> None:
@@ -61,6 +68,37 @@ def test_a_free_slot_goes_to_the_project_that_has_the_fewest() -> None:
         for end in ends.values():
             end.set()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_small_file_beside_four_wide_ones_takes_about_what_it_takes_alone(tmp_path: Path) -> None:
+    """With processes that read files: 700 bytes of another project end before a second wide file has begun."""
+    wide, small = tmp_path / "wide", tmp_path / "small"
+    pq.write_table(pa.table([pa.nulls(3000, pa.float64())] * 3000, names=[f"g{j}" for j in range(3000)]), wide)
+    small.write_bytes(b"a,b\n" + b"1.5,x\n" * 116)
+
+    async def run() -> None:
+        readers = Readers(2)
+        ended: list[str] = []
+
+        async def read(project: str, path: Path, format: str, output: str) -> float:
+            started = time.monotonic()
+            async with readers.slot(project):
+                await ingest(Settings(), path, format, {}, output=tmp_path / output)
+            ended.append(output)
+            return time.monotonic() - started
+
+        alone = await read("b", small, "csv", "alone")
+        long_ones = [asyncio.create_task(read("a", wide, "parquet", f"wide{j}")) for j in range(4)]
+        await settle()
+        beside = await read("b", small, "csv", "beside")
+        assert ended == ["alone", "beside"]
+        for task in long_ones:
+            task.cancel()
+        await asyncio.gather(*long_ones, return_exceptions=True)
+        print(f"{beside / alone:.1f} times what it takes alone")
+        assert beside < 8 * alone, "two processes and more share what may be one processor"
 
     asyncio.run(run())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -197,6 +198,15 @@ def test_a_child_that_somebody_kills_says_nothing_about_the_file(
     with pytest.raises(run.ReaderKilledError):
         read(tmp_path, b"a\n1\n", "csv")
     assert {each.name for each in tmp_path.iterdir()} == {"upload"}, "nothing stays behind"
+
+
+def test_the_limit_of_processor_time_does_not_look_like_a_kill_from_outside() -> None:
+    code = (
+        "from service.ingest.child import _limit;"
+        "_limit({'seconds': 0, 'memory_bytes': 1 << 32, 'limits': {'max_bytes': 1}})\nwhile True: pass"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=120)
+    assert done.returncode == -signal.SIGXCPU
 
 
 def test_start_of_the_child_is_quick(tmp_path: Path) -> None:

@@ -133,6 +133,14 @@ def test_nul(position: int) -> None:
     assert (error.code, error.line) == ("bad_encoding", data.count(b"\n"))
 
 
+def test_nothing_but_nul_bytes_is_damage_and_no_question_of_the_encoding() -> None:
+    for data in (bytes(5000), gzip.compress(bytes(5000)), bz2.compress(bytes(5000))):
+        for format in ("csv", "jsonl"):
+            error = refusal(data, format)
+            assert error.code == "malformed"
+            assert "damaged" in error.message
+
+
 def test_column_names() -> None:
     assert list(Read("e\u0301 ,b\n1,2\n".encode(), "csv").kinds) == ["é", "b"]
     read = Read(b",b\n1,2\n", "csv")

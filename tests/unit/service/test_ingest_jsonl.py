@@ -50,8 +50,7 @@ def test_kinds_can_be_set() -> None:
         ('{"a": 1, "a": 2}', "malformed"),
         ('{"a": 1, "\\u0061": "\\u003a"}', "malformed"),
         ('{"a": 1} {"a": 2}', "malformed"),
-        ('{"a": [1]}', "unsupported"),
-        ('{"t": {"x": 1}}', "unsupported"),
+        ('{"a": ' + "[" * 1000 + "]" * 1000 + ', "a": 1e30}', "malformed"),
         ('{"t": "\\u0000"}', "bad_value"),
         ('{"a": ' + "9" * 5000 + "}", "malformed"),
         ('{"a": ' + "[" * 5000 + "}", "malformed"),
@@ -65,6 +64,24 @@ def test_refusals(second: str, code: str) -> None:
     assert error.code == code
     if code != "bad_column_name":
         assert error.line == 2
+
+
+def test_columns_of_lists_and_objects_are_left_out_and_said() -> None:
+    lines = (
+        b'{"id": {"$oid": "x"}, "n": 1, "tags": null}\n{"n": 2, "tags": ["a", {"n": 1}], "late": 5}\n'
+        b'{"tags": "b", "n": 3, "late": {}, "empty": []}\n'
+    )
+    read = Read(lines, "jsonl")
+    assert read.table == {"n": [1, 2, 3]}
+    assert list(read.result["left_out"]) == ["id", "tags", "late", "empty"]
+    assert [warning[:24] for warning in read.warnings][:2] == ["column 'id' is left out:", "column 'tags' is left ou"]
+    error = refusal(lines, "jsonl", {"columns": {"tags": "text"}})
+    assert (error.code, error.column) == ("unsupported", "tags")
+    assert "lists or objects" in error.message
+    assert refusal(b'{"a": [1]}\n{"a": 1, "b": {}}\n', "jsonl").code == "unsupported"
+    many = Read(json.dumps({"n": 1} | {f"x{j}": [] for j in range(1000)}).encode(), "jsonl")
+    assert len(many.result["left_out"]) == 1000
+    assert many.warnings[-1] == "980 more columns are left out for such reasons"
 
 
 def test_empty_and_limits() -> None:

@@ -86,6 +86,9 @@ def test_unsupported_types(column: pa.Array) -> None:
     read = Read(packed({"bad": column, "good": [1]}), "parquet")
     assert read.table == {"good": [1.0]}
     assert any("'bad' is left out" in warning for warning in read.warnings)
+    assert list(read.result["left_out"]) == ["bad"]
+    error = refusal(packed({"bad": column, "good": [1]}), "parquet", {"columns": {"bad": "text"}})
+    assert (error.code, error.column) == ("unsupported", "bad")
     error = refusal(packed({"bad": column}), "parquet")
     assert (error.code, error.column) == ("unsupported", "bad")
 
