@@ -216,16 +216,18 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         warnings: list[str] = []
         if smaller < _WARN_BELOW:
             warnings.append(f"Only {smaller} labelled rows of the rarer class: the threshold is uncertain.")
-        halves = None
+        certificate = None
         if rule == "fixed-sequence" and smaller >= 2 * _FEWEST_OF_A_CLASS:
             first, second = stratified_halves(truth, seed)
-            halves = labelled[first], labelled[second]
-        # a certificate's rows must not have a say in C and gamma either
-        run = self._tune(run, labelled if halves is None else halves[0], objective, seed)
-        if halves is not None:
-            fitted = self._fit_certified(run, objective, seed, *halves, extra)
+            certificate = CalibrationPlan("part", labelled[first], labelled[second])
+            plan = certificate if self._supervised else make_plan(run.y, labelled[first], "xfit", seed)
         else:
-            plan = make_plan(run.y, labelled, self.labeled_split, seed).with_unmeasured(extra)
+            plan = make_plan(run.y, labelled, self.labeled_split, seed)
+        run, plan = self._tune(run, plan, objective, seed)
+        plan = plan.with_unmeasured(extra)
+        if certificate is not None:
+            fitted = self._fit_certified(run, objective, plan, certificate.with_unmeasured(extra))
+        else:
             fitted = self._fit_calibrated(run, plan, objective, rule, warnings)
         self._finish(run, objective, rule, fitted, warnings)
         return self
@@ -286,28 +288,29 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         return plan, Learned(best, scores, best, scores, learned.rounds)
 
     def _tune(
-        self, run: TrainingRun, rows: NDArray[np.intp], objective: Objective, seed: np.random.Generator
-    ) -> TrainingRun:
-        """Choose C and gamma if that is asked for; the run goes on with them."""
+        self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, seed: np.random.Generator
+    ) -> tuple[TrainingRun, CalibrationPlan]:
+        """Choose C and gamma if that is asked for; the run goes on with them.
+
+        Rows that measure have no say in them: those of another half are not looked at, and each fold has a C and gamma
+        of its own, chosen by the rows that it does not leave out.
+        """
         self._tuning = None
         what: Tune = getattr(self, "tune", "none")
         if what == "none":
-            return run
-        self._tuning = tune(run, rows, replace(objective, confidence=None), what, self.C, seed)
-        return replace(run, kernel_parameters=replace(run.kernel_parameters, gamma=self._tuning.gamma))
+            return run, plan
+        self._tuning = tune(run, plan.training_rows, replace(objective, confidence=None), what, self.C, seed, plan.fold)
+        run = replace(run, **run.tuned(self._tuning.C, self._tuning.gamma))
+        return run, replace(plan, tuned=self._tuning.folds if plan.folds else ())
 
     def _fit_certified(
         self,
         run: TrainingRun,
         objective: Objective,
-        seed: np.random.Generator,
-        training_rows: NDArray[np.intp],
-        held_out: NDArray[np.intp],
-        extra: NDArray[np.intp],
+        inner: CalibrationPlan,
+        plan: CalibrationPlan,
     ) -> Fitted:
         """Learn on one half of the labelled rows; certify the result on the other half, which nothing has seen."""
-        plan = CalibrationPlan("part", training_rows, held_out).with_unmeasured(extra)
-        inner = plan if self._supervised else make_plan(run.y, training_rows, "xfit", seed).with_unmeasured(extra)
         uncertified = replace(objective, confidence=None)
         learned = self._learn(run, inner, uncertified, "f1max")
         comparison = None
@@ -320,7 +323,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             comparison = self._compare(run, inner, learned, points, uncertified)
             if comparison is not None and comparison.returned == "no_unlabelled":
                 model = learned.supervised
-        positive_share = float(np.mean(run.y[training_rows] > 0))
+        positive_share = float(np.mean(run.y[np.setdiff1d(plan.training_rows, plan.unmeasured)] > 0))
 
         def certify(candidate: Expansion) -> tuple[NDArray[np.float64], OperatingPoint]:
             scores = run.scores_in_time(candidate, plan.rows)
@@ -446,17 +449,16 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
 
     def _train_svm(self, run: TrainingRun, rows: NDArray[np.intp], start: Expansion | None = None) -> Expansion:
         """The C-SVC on labelled rows."""
-        return run.train(rows, run.y[rows], self._labelled_cost * run.cost[rows], start)
+        return run.train(rows, run.y[rows], self._labelled_cost(run) * run.cost[rows], start)
 
     def _learn_supervised(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, NDArray[np.float64]]:
         """The SVM without unlabelled rows: model and calibration scores."""
         model = self._train_svm(run, plan.training_rows)
-        return model, calibration_scores(run, plan, model, lambda _, rows: self._train_svm(run, rows))
+        return model, calibration_scores(run, plan, model, lambda own, _, rows: self._train_svm(own, rows))
 
-    @property
-    def _labelled_cost(self) -> float:
+    def _labelled_cost(self, run: TrainingRun) -> float:
         """C of the labelled rows."""
-        return self.C if self._tuning is None else self._tuning.C
+        return self.C if run.tuned_C is None else run.tuned_C
 
     def _objective(self) -> Objective:
         """The objective in force."""
@@ -694,7 +696,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 "support_vectors": int(self._state.support_vectors.shape[0]),
                 "engine": solution.engine,
                 "lowrank": run.low_rank.report(
-                    solution, run.y, self._labelled_cost * run.cost, run.limits.tol, compare=not run.ended
+                    solution, run.y, self._labelled_cost(run) * run.cost, run.limits.tol, compare=not run.ended
                 ),
             },
             "timings": {"training": run.seconds},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -23,6 +23,20 @@ _FEWEST_OF_A_CLASS: Final = 5
 
 
 @dataclass(frozen=True)
+class FoldSettings:
+    """C and gamma of a fold, and what brings its scores to the scale of those of the final C and gamma."""
+
+    C: float
+    gamma: float
+    factor: float = 1.0
+    offset: float = 0.0
+
+    def on_common_scale(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores that are compared with one threshold over all folds."""
+        return self.factor * scores + self.offset
+
+
+@dataclass(frozen=True)
 class CalibrationPlan:
     """The use of the labelled rows.
 
@@ -39,6 +53,8 @@ class CalibrationPlan:
         For `xfit`; empty when the final model itself scores the calibration rows.
     unmeasured : int array
         Those of the training rows that nothing is ever measured on.
+    tuned : tuple of FoldSettings
+        Of each fold, where C and gamma were tuned: they must not know the labels that the fold leaves out.
     """
 
     split: LabeledSplit
@@ -46,13 +62,33 @@ class CalibrationPlan:
     rows: NDArray[np.intp]
     folds: tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...] = ()
     unmeasured: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    tuned: tuple[FoldSettings, ...] = ()
+
+    @property
+    def fold(self) -> NDArray[np.intp] | None:
+        """Fold of each of the training rows; None without folds."""
+        if not self.folds:
+            return None
+        fold = np.empty(len(self.training_rows), dtype=np.intp)
+        for number, (_, held_out) in enumerate(self.folds):
+            fold[np.searchsorted(self.training_rows, held_out)] = number
+        return fold
+
+    def run_of(self, run: TrainingRun, number: int) -> TrainingRun:
+        """The run that a fold is trained on."""
+        return run.tuned_to(self.tuned[number].C, self.tuned[number].gamma) if self.tuned else run
+
+    def on_common_scale(self, number: int, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A fold's scores as they are compared with those of other folds."""
+        return self.tuned[number].on_common_scale(scores) if self.tuned else scores
 
     def with_unmeasured(self, rows: NDArray[np.intp]) -> CalibrationPlan:
         """The same plan with further rows to train on, which calibrate nothing."""
         if len(rows) == 0:
             return self
         folds = tuple((np.union1d(training_rows, rows), held_out) for training_rows, held_out in self.folds)
-        return CalibrationPlan(self.split, np.union1d(self.training_rows, rows), self.rows, folds, rows)
+        training_rows = np.union1d(self.training_rows, rows)
+        return replace(self, training_rows=training_rows, folds=folds, unmeasured=rows)
 
 
 def make_plan(
@@ -108,7 +144,8 @@ def separate_fold_scores(
             if run.is_exhausted():
                 results.append(None)
                 continue
-            apart = run.apart()
+            own = plan.tuned[number] if plan.tuned else None
+            apart = run.apart() if own is None else run.apart(**run.tuned(own.C, own.gamma))
             model = train_fold(apart, training_rows)
             if apart.is_exhausted():
                 run.ended = apart.ended or run.ended
@@ -117,7 +154,7 @@ def separate_fold_scores(
             results.append(
                 {
                     # the solver's tolerance leaves more open than the rounding of these scores does
-                    "scores": apart.approximate_scores(model, held_out),
+                    "scores": plan.on_common_scale(number, apart.approximate_scores(model, held_out)),
                     "iterations": np.array([apart.iterations], dtype=np.int64),
                     "met_a_limit": np.array([bool(apart.ended)], dtype=np.uint8),
                 }
@@ -145,7 +182,7 @@ def calibration_scores(
     run: TrainingRun,
     plan: CalibrationPlan,
     model: Expansion,
-    train_fold: Callable[[int, NDArray[np.intp]], Expansion],
+    train_fold: Callable[[TrainingRun, int, NDArray[np.intp]], Expansion],
 ) -> NDArray[np.float64]:
     """Scores of the plan's calibration rows by a model that did not see them (`full`: by `model`, which did).
 
@@ -156,7 +193,7 @@ def calibration_scores(
     model : Expansion
         Trained on the plan's training rows.
     train_fold : callable
-        Gets the fold's number and its training rows.
+        Gets the run to train on, the fold's number and its training rows.
 
     Returns
     -------
@@ -168,11 +205,16 @@ def calibration_scores(
     for number, (training_rows, held_out) in enumerate(plan.folds):
         if run.is_exhausted():
             break
-        fold_model = train_fold(number, training_rows)
+        own = plan.run_of(run, number)
+        spent = own.iterations
+        fold_model = train_fold(own, number, training_rows)
+        if own is not run:
+            run.iterations += own.iterations - spent
+            run.ended = own.ended
         if run.is_exhausted():
             break
         # the solver's tolerance leaves more open than the rounding of these scores does
-        scores[held_out] = run.approximate_scores(fold_model, held_out)
+        scores[held_out] = plan.on_common_scale(number, own.approximate_scores(fold_model, held_out))
         _report_fold(run, number, plan)
     result: NDArray[np.float64] = scores[plan.rows]
     return result

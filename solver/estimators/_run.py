@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -156,6 +157,8 @@ class TrainingRun:
         Of the fit, for what a method draws: where each training begins anew with it, parts have the same bits anywhere.
     parts : Parts
         Who computes what falls into parts.
+    tuned_C : float, optional
+        C of the labelled rows where it was tuned.
     """
 
     X: Matrix
@@ -172,6 +175,7 @@ class TrainingRun:
     trace: list[dict[str, Any]] = field(default_factory=list)
     seed: int = 0
     parts: Parts = ALONE
+    tuned_C: float | None = None  # noqa: N815 (as C itself)
     started: float = field(default_factory=time.monotonic)
     _solving_since: float = 0.0
 
@@ -219,6 +223,29 @@ class TrainingRun:
         may be stopped before it has one.
         """
         return replace(self, **{"memo": {}, "trace": [], "iterations": 0, "has_model": True, **changes})
+
+    def tuned(self, C: float, gamma: float) -> dict[str, Any]:
+        """What distinguishes a run with this C and gamma."""
+        return {"tuned_C": C, "kernel_parameters": replace(self.kernel_parameters, gamma=gamma)}
+
+    def tuned_to(self, C: float, gamma: float) -> TrainingRun:
+        """A run on the same rows and clock with this C and gamma, the same one each time; it may be this one.
+
+        With the gamma of this one it shares kernel rows and memo.
+        """
+        if (C, gamma) == (self.tuned_C, self.kernel_parameters.gamma):
+            return self
+        runs: dict[tuple[float, float], TrainingRun] = self.memo.setdefault("tuned", {})
+        if (C, gamma) not in runs:
+            if gamma == self.kernel_parameters.gamma:
+                other = copy.copy(self)
+                other.tuned_C = C
+            else:
+                other = self.apart(**self.tuned(C, gamma))
+            runs[C, gamma] = other
+        other = runs[C, gamma]
+        other.fraction, other.ended = self.fraction, self.ended
+        return other
 
     def solve(
         self,

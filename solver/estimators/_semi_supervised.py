@@ -48,7 +48,7 @@ class SemiSupervisedClassifier(ThresholdClassifier):
         if plan.folds and self._folds_are_parts and not run.low_rank.is_used:
             scores = separate_fold_scores(run, plan, train_fold)
         else:
-            scores = calibration_scores(run, plan, model, lambda _, rows: self._train(run, rows, plan))
+            scores = calibration_scores(run, plan, model, lambda own, _, rows: self._train(own, rows, plan))
         return Learned(model, scores, supervised, supervised_scores, rounds)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.estimators._calibration import FOLDS
+from solver.estimators._calibration import FOLDS, FoldSettings
 from solver.estimators._run import TrainingRun
 from solver.evaluation.splits import stratified_folds
 from solver.operating_point import Objective, choose_threshold
@@ -37,11 +37,14 @@ class Tuning:
     C, gamma : float
     cells : list of dict
         `C`, `gamma`, `utility` (None when the solver did not converge there).
+    folds : tuple of FoldSettings
+        What is chosen for each fold, by the left-out scores of the other folds' rows.
     """
 
     C: float
     gamma: float
     cells: list[dict[str, Any]]
+    folds: tuple[FoldSettings, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, as it stands in reports."""
@@ -49,7 +52,13 @@ class Tuning:
 
 
 def tune(
-    run: TrainingRun, rows: NDArray[np.intp], objective: Objective, what: Tune, C: float, seed: np.random.Generator
+    run: TrainingRun,
+    rows: NDArray[np.intp],
+    objective: Objective,
+    what: Tune,
+    C: float,
+    seed: np.random.Generator,
+    fold: NDArray[np.intp] | None = None,
 ) -> Tuning:
     """Search the grid with the SVM on labelled rows.
 
@@ -68,31 +77,64 @@ def tune(
     C : float
         Taken when no cell was finished.
     seed : numpy Generator
-        For the folds.
+        For the folds, unless they are given.
+    fold : int array, optional
+        Fold of each row.
     """
     truth = run.y[rows]
-    smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
-    fold = stratified_folds(truth, min(FOLDS, smaller), seed)
+    if fold is None:
+        smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
+        fold = stratified_folds(truth, min(FOLDS, smaller), seed)
     middle = run.kernel_parameters.gamma
     with_gamma = what == "C-gamma" and run.kernel_parameters.kind != "linear"
     gammas = [middle * factor for factor in (GAMMA_FACTORS if with_gamma else (1.0,))]
     grid = _Grid(run, rows, fold, gammas)
     results = run.parts.compute(STAGE, len(grid.units), grid.compute, at_once=grid.at_once)
     cells: list[dict[str, Any]] = []
-    best = (-np.inf, C, middle)
+    tried: list[_Tried] = []
     for gamma, scores in zip(gammas, grid.scores(results), strict=True):
         if scores is None:
             continue
         for value, scores_of_cell in zip(C_GRID, scores, strict=True):
             utility = None
             if np.isfinite(scores_of_cell).all():
-                point = choose_threshold(scores_of_cell, truth, objective, resolution=run.limits.tol)
-                utility = objective.utility(point.counts)
-                if utility > best[0]:
-                    best = (utility, value, gamma)
+                tried.append(_Tried(value, gamma, scores_of_cell))
+                utility = _utility(scores_of_cell, truth, objective, run.limits.tol)
             cells.append({"C": value, "gamma": gamma, "utility": utility})
     run.iterations += sum(int(result["iterations"][0]) for result in results if result is not None)
-    return Tuning(best[1], best[2], cells)
+    if not tried:
+        return Tuning(C, middle, cells, tuple(FoldSettings(C, middle) for _ in range(int(fold.max()) + 1)))
+    best = max(tried, key=lambda each: _utility(each.scores, truth, objective, run.limits.tol))
+    folds = []
+    for number in range(int(fold.max()) + 1):
+        others = fold != number
+        # The models that gave these scores have seen the fold's labels; what it learns of them is one choice among few.
+        own = max(tried, key=lambda each: _utility(each.scores[others], truth[others], objective, run.limits.tol))
+        folds.append(own.settings(best, others))
+    return Tuning(best.C, best.gamma, cells, tuple(folds))
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A cell of the grid with its left-out scores."""
+
+    C: float
+    gamma: float
+    scores: NDArray[np.float64]
+
+    def settings(self, final: _Tried, rows: NDArray[np.bool_]) -> FoldSettings:
+        """Settings of a fold; on these rows scores get mean and standard deviation of those of the final cell."""
+        if self is final:
+            return FoldSettings(self.C, self.gamma)
+        mine, others = self.scores[rows], final.scores[rows]
+        spread = float(np.std(mine))
+        factor = float(np.std(others)) / spread if spread > 0 and np.std(others) > 0 else 1.0
+        return FoldSettings(self.C, self.gamma, factor, float(np.mean(others)) - factor * float(np.mean(mine)))
+
+
+def _utility(scores: NDArray[np.float64], truth: NDArray[np.float64], objective: Objective, resolution: float) -> float:
+    """What scores are worth to the objective at their best threshold."""
+    return float(objective.utility(choose_threshold(scores, truth, objective, resolution=resolution).counts))
 
 
 class _Grid:

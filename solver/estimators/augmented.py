@@ -246,7 +246,7 @@ class AugmentedClassifier(SemiSupervisedClassifier):
         return run.train(
             np.concatenate([labelled, given]),
             np.concatenate([truth, np.ones(np.count_nonzero(positive)), -np.ones(np.count_nonzero(negative))]),
-            self._labelled_cost * np.concatenate([run.cost[labelled], self.C_soft * run.cost[given]]),
+            self._labelled_cost(run) * np.concatenate([run.cost[labelled], self.C_soft * run.cost[given]]),
             alone,
         )
 
@@ -295,7 +295,7 @@ class AugmentedClassifier(SemiSupervisedClassifier):
         ) -> tuple[Expansion, NDArray[np.float64], NDArray[np.float64]]:
             rows = np.concatenate([members, unlabelled[negative]])
             y = np.concatenate([np.ones(len(members)), -np.ones(np.count_nonzero(negative))])
-            model = run.train(rows, y, self._labelled_cost * run.cost[rows], before)
+            model = run.train(rows, y, self._labelled_cost(run) * run.cost[rows], before)
             return model, run.approximate_scores(model, members), run.approximate_scores(model, unlabelled)
 
         reliable = reliable_negatives(run.X, members, unlabelled, scope="unlabelled", seed=run.seed)

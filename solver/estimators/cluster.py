@@ -176,7 +176,7 @@ class ClusterSVM(SemiSupervisedClassifier):
         cost = np.concatenate([np.ones(len(labelled)), self.C_soft * np.abs(agreed[taken])])
         rows = np.concatenate([labelled, soft])
         y = np.concatenate([run.y[labelled], np.sign(agreed[taken])])
-        return run.train(rows, y, self._labelled_cost * cost * run.cost[rows])
+        return run.train(rows, y, self._labelled_cost(run) * cost * run.cost[rows])
 
     def _clusterings(self, run: TrainingRun, labelled: NDArray[np.intp]) -> _Clusterings:
         """What k-means runs on: once for all folds, as no label has a say."""

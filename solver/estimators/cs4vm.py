@@ -53,8 +53,8 @@ class _LabelMeanClassifier(SemiSupervisedClassifier):
     def _score_shift(self) -> float:
         return 0.0
 
-    @property
-    def _labelled_cost(self) -> float:
+    def _labelled_cost(self, run: TrainingRun) -> float:
+        del run
         return self.C1
 
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:

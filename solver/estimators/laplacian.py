@@ -131,7 +131,7 @@ class LaplacianSVM(SemiSupervisedClassifier):
         deformation: Deformation = run.memo["deformation"]
         places = np.searchsorted(plan.training_rows, labelled)
         y = run.y[labelled]
-        cost = self._labelled_cost * run.cost[labelled]
+        cost = self._labelled_cost(run) * run.cost[labelled]
         solution = run.solve(places, y, cost, kernel=PrecomputedKernel(deformation.kernel))
         signed = np.zeros(len(plan.training_rows))
         signed[places] = y * solution.alpha

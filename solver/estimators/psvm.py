@@ -281,13 +281,17 @@ class PSVM(ThresholdClassifier):
             main.unlabelled_scores = run.approximate_scores(model, run.unlabelled)
             return model, run.approximate_scores(model, plan.rows)
 
-        scores = calibration_scores(run, plan, model, lambda number, _: self._trained(run, folds[number]))
+        scores = calibration_scores(run, plan, model, lambda own, number, _: self._trained(own, folds[number]))
         if not run.ended:
-            for trajectory in (main, *folds):
+            for number, trajectory in enumerate((*folds, main)):
                 if trajectory.model is None:
                     raise AssertionError("a run that has not ended has trained all of its trajectories")
-                trajectory.model = run.remember_scores(trajectory.model, run.unlabelled)
-                trajectory.unlabelled_scores = run.approximate_scores(trajectory.model, run.unlabelled)
+                own = run if trajectory is main else plan.run_of(run, number)
+                trajectory.model = own.remember_scores(trajectory.model, run.unlabelled)
+                of_unlabelled = own.approximate_scores(trajectory.model, run.unlabelled)
+                trajectory.unlabelled_scores = (
+                    of_unlabelled if trajectory is main else plan.on_common_scale(number, of_unlabelled)
+                )
             model = main.model or model
         return model, scores
 
@@ -297,7 +301,7 @@ class PSVM(ThresholdClassifier):
         if trajectory.model is None or trajectory.trained_on != key:
             rows = np.concatenate([trajectory.labelled, soft.rows])
             y = np.concatenate([run.y[trajectory.labelled], soft.y])
-            hi = self._labelled_cost * run.cost[rows]
+            hi = self._labelled_cost(run) * run.cost[rows]
             hi[len(trajectory.labelled) :] *= self.C_soft
             trajectory.model = run.train(rows, y, hi, start=trajectory.model)
             trajectory.trained_on = key

@@ -123,7 +123,7 @@ class RampTSVM(SemiSupervisedClassifier):
         del plan
         unlabelled = run.unlabelled
         n_labelled, n_unlabelled, total = len(labelled), len(unlabelled), len(run.y)
-        final = self._labelled_cost * n_labelled / n_unlabelled if self.C_unlabeled is None else self.C_unlabeled
+        final = self._labelled_cost(run) * n_labelled / n_unlabelled if self.C_unlabeled is None else self.C_unlabeled
         soft = final * run.cost[unlabelled]
         kernel = run.memo.get("mean_kernel")
         if kernel is None:
@@ -132,7 +132,7 @@ class RampTSVM(SemiSupervisedClassifier):
         rows = np.concatenate([labelled, unlabelled, unlabelled, [total]])
         y = np.concatenate([run.y[labelled], np.ones(n_unlabelled), -np.ones(n_unlabelled), [1.0]])
         p = np.append(-np.ones(len(rows) - 1), -self._target_mean(run.y[labelled]))
-        cost = np.concatenate([self._labelled_cost * run.cost[labelled], soft, soft])
+        cost = np.concatenate([self._labelled_cost(run) * run.cost[labelled], soft, soft])
         model = self._train_svm(run, labelled)
         alpha: NDArray[np.float64] | None = None
         gradient: NDArray[np.float64] | None = None

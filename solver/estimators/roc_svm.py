@@ -127,7 +127,7 @@ class RocSVM(PositiveUnlabelledClassifier):
         ) -> tuple[Expansion, NDArray[np.float64], NDArray[np.float64]]:
             rows = np.concatenate([positive, unlabelled[negative]])
             y = np.concatenate([np.ones(len(positive)), -np.ones(np.count_nonzero(negative))])
-            model = run.train(rows, y, self._labelled_cost * run.cost[rows], before)
+            model = run.train(rows, y, self._labelled_cost(run) * run.cost[rows], before)
             return model, run.approximate_scores(model, positive), run.approximate_scores(model, unlabelled)
 
         sure = reliable_negatives(run.X, positive, unlabelled, clusters=self.clusters, scope=self.scope, seed=run.seed)

@@ -120,7 +120,7 @@ class SelfTraining(SemiSupervisedClassifier):
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         del plan
         rows, y = labelled, run.y[labelled]
-        cost = self._labelled_cost * run.cost[labelled]
+        cost = self._labelled_cost(run) * run.cost[labelled]
         left = run.unlabelled
         model = run.train(rows, y, cost)
         for _ in range(self.max_rounds - 1):
@@ -136,7 +136,7 @@ class SelfTraining(SemiSupervisedClassifier):
             added = np.concatenate([above, below])
             rows = np.concatenate([rows, left[added]])
             y = np.concatenate([y, np.ones(len(above)), -np.ones(len(below))])
-            cost = np.concatenate([cost, self._labelled_cost * self.C_soft * run.cost[left[added]]])
+            cost = np.concatenate([cost, self._labelled_cost(run) * self.C_soft * run.cost[left[added]]])
             left = np.delete(left, added)
             model = run.train(rows, y, cost, model)
         return model

@@ -152,4 +152,7 @@ class SpyEM(PositiveUnlabelledClassifier):
             told["warning"] = "Expectation maximisation ended with no positives: too few positive rows for Spy-EM."
         run.trace.append(told)
         run.iterations += found.rounds
-        return comparable(found.plane, found.log_odds, found.claimed if found.failed else None, found.rounds)
+        # Log-odds far on one side of 0 tell little but how many positive rows there were: where all rows are on one
+        # side, folds that leave out more positive ones would differ by that from the others.
+        one_sided = bool(found.claimed.all()) or not found.claimed.any()
+        return comparable(found.plane, found.log_odds, found.claimed if one_sided else None, found.rounds)

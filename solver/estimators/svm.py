@@ -164,7 +164,7 @@ class SVM(ThresholdClassifier):
             return Learned(model, scores, model, scores)
         model = self._train_svm(run, plan.training_rows)
         if run.low_rank.is_used:  # the folds share its factor, which is most of the work
-            scores = calibration_scores(run, plan, model, lambda _, rows: self._train_svm(run, rows))
+            scores = calibration_scores(run, plan, model, lambda own, _, rows: self._train_svm(own, rows))
         else:
             scores = separate_fold_scores(run, plan, self._train_svm)
         return Learned(model, scores, model, scores)

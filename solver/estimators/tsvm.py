@@ -213,7 +213,7 @@ class TSVM(SemiSupervisedClassifier):
         unlabelled = len(run.unlabelled)
         final = self.C_unlabeled
         if final is None:
-            final = self._labelled_cost * len(labelled) / unlabelled
+            final = self._labelled_cost(run) * len(labelled) / unlabelled
         positives = positives_among(unlabelled, run.y[labelled], self.positive_share, self.prior_strength)
         start = self._train_svm(run, labelled)
-        return switch_labels(run, labelled, self._labelled_cost * run.cost[labelled], final, positives, start)[0]
+        return switch_labels(run, labelled, self._labelled_cost(run) * run.cost[labelled], final, positives, start)[0]

@@ -1,0 +1,267 @@
+"""Left-out scores know nothing of the labels that they are measured with: labels drawn at random are not foretold."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.metrics import roc_auc_score
+
+from solver.corrections import Corrections
+from solver.estimators import (
+    CS4VM,
+    PSVM,
+    SVM,
+    TSVM,
+    AugmentedClassifier,
+    BayesianSets,
+    ClusterSVM,
+    GaussianMixtureClassifier,
+    IterativeBayesianSets,
+    LaplacianSVM,
+    MeanS3VM,
+    RampTSVM,
+    RocSVM,
+    SelfTraining,
+    SpyBayesianSets,
+    SpyEM,
+)
+from solver.evaluation import OperatingCurve
+from solver.features import Column, Table
+from solver.training import TrainingRequest, train
+
+LABELLED, UNLABELLED = 60, 150
+
+METHODS: list[tuple[type[Any], dict[str, Any]]] = [
+    (SVM, {}),
+    (SVM, {"tune": "C-gamma"}),
+    (PSVM, {"tune": "C-gamma", "C_soft": 1.0, "max_rounds": 4}),
+    (CS4VM, {"false_negative": 2.0}),
+    (CS4VM, {"means": "tsvm"}),
+    (MeanS3VM, {"kernel": "rbf"}),
+    (TSVM, {}),
+    (RampTSVM, {}),
+    (RampTSVM, {"tune": "C"}),
+    (LaplacianSVM, {"tune": "C-gamma"}),
+    (ClusterSVM, {"clusters": 5}),
+    (ClusterSVM, {"clusters": 5, "space": "kernel-pca"}),
+    (GaussianMixtureClassifier, {}),
+    (SelfTraining, {"margin": 0.5}),
+    (AugmentedClassifier, {}),
+    (AugmentedClassifier, {"augmenter": "roc-svm", "cut_off": "own"}),
+    (AugmentedClassifier, {"augmenter": "spy-em", "cut_off": "spy-em"}),
+    (BayesianSets, {}),
+    (IterativeBayesianSets, {}),
+    (SpyBayesianSets, {}),
+    (SpyEM, {}),
+    (RocSVM, {}),
+]
+
+
+def named(case: Any) -> str:
+    if not isinstance(case, Mapping):
+        return case if isinstance(case, str) else str(getattr(case, "__name__", case))
+    return ",".join(f"{name}={value}" for name, value in case.items())
+
+
+def dense_rows(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return rng.normal(size=(n, 8))
+
+
+def sparse_rows(rng: np.random.Generator, n: int) -> sparse.csr_matrix:
+    """Like short texts: few words are frequent, most are rare; rows of length 1."""
+    share = 1 / np.arange(1, 121) ** 0.9
+    X = np.log1p(rng.multinomial(12, share / share.sum(), size=n).astype(float))
+    return sparse.csr_matrix(X / np.linalg.norm(X, axis=1, keepdims=True))
+
+
+def spying(cls: type[Any]) -> type[Any]:
+    """The method, keeping its left-out scores."""
+
+    class Spying(cls):  # type: ignore[misc]
+        def _learn(self, run: Any, plan: Any, *args: Any) -> Any:
+            learned = super()._learn(run, plan, *args)
+            self.left_out = run.y[plan.rows] > 0, learned.scores
+            return learned
+
+    return Spying
+
+
+def fitted(
+    cls: type[Any],
+    params: Mapping[str, Any],
+    seed: int,
+    make: Callable[[np.random.Generator, int], Any],
+    labelled: int = LABELLED,
+) -> Any:
+    """The method on rows with labels that were drawn without looking at them."""
+    rng = np.random.default_rng(seed)
+    n = labelled + UNLABELLED
+    X, y = make(rng, n), rng.integers(0, 2, n)
+    y[labelled:] = -1
+    mode = {} if cls is SVM else {"mode": "safe"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return spying(cls)(random_state=seed, **mode, **params).fit(X, y)
+
+
+def is_chance(values: Sequence[float], chance: float = 0.5, allowed: float = 2.0) -> bool:
+    """Whether the mean is not above chance by more than so many standard errors."""
+    return float(np.mean(values)) < chance + allowed * float(np.std(values, ddof=1)) / np.sqrt(len(values))
+
+
+def check_method(cls: type[Any], params: Mapping[str, Any], seeds: Sequence[int], kinds: Sequence[str]) -> None:
+    areas, taken = [], 0
+    for seed in seeds:
+        make = dense_rows if kinds[seed % len(kinds)] == "dense" else sparse_rows
+        model = fitted(cls, params, seed, make)
+        areas.append(roc_auc_score(*model.left_out))
+        comparison = model.report_["comparison"]
+        taken += comparison is not None and comparison["returned"] == "method"
+    assert is_chance(areas), f"mean area {np.mean(areas):.3f}, standard error {np.std(areas) / len(areas) ** 0.5:.3f}"
+    assert taken <= max(2, 0.08 * len(seeds)), f"safe took the method {taken} times of {len(seeds)}"
+
+
+def kinds_of(cls: type[Any]) -> tuple[str, ...]:
+    return ("dense",) if cls is GaussianMixtureClassifier else ("dense", "sparse")
+
+
+@pytest.mark.parametrize(("cls", "params"), METHODS, ids=named)
+def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(
+    cls: type[Any], params: Mapping[str, Any]
+) -> None:
+    check_method(cls, params, range(10), kinds_of(cls))  # the slow test has twelve times as many draws
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize(("cls", "params"), METHODS, ids=named)
+def test_the_same_with_more_draws(cls: type[Any], params: Mapping[str, Any], kind: str) -> None:
+    if kind not in kinds_of(cls):
+        pytest.skip("takes no sparse rows of so many features")
+    check_method(cls, params, range(1000, 1120), (kind,))
+
+
+@pytest.mark.parametrize(("cls", "draws"), [(SVM, 20), pytest.param(PSVM, 60, marks=pytest.mark.slow)])
+def test_tuned_parameters_know_nothing_of_the_rows_that_a_fold_leaves_out(cls: type[Any], draws: int) -> None:
+    # When all folds had the C and gamma that were best for all labels, this gained .04.
+    gains = []
+    for seed in range(draws):
+        tuned, plain = (fitted(cls, {"tune": tune}, seed, dense_rows) for tune in ("C-gamma", "none"))
+        gains.append(roc_auc_score(*tuned.left_out) - roc_auc_score(*plain.left_out))
+    assert is_chance(gains, chance=0.0), f"mean gain {np.mean(gains):.3f}"
+
+
+def test_the_half_that_calibrates_has_no_say_in_tuned_parameters() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)), rng.integers(0, 2, 200)
+    svm = spying(SVM)(labeled_split="part", tune="C", gamma=1.0, random_state=0).fit(X, y)
+    truth, scores = svm.left_out
+    of_half = svm.decision_function(X)
+    calibrating = np.flatnonzero(np.isin(np.round(of_half, 6), np.round(scores, 6)))
+    assert len(calibrating) == len(truth) == 100
+    changed = X.copy()
+    changed[calibrating] = rng.normal(size=(100, 4))
+    other = SVM(labeled_split="part", tune="C", gamma=1.0, random_state=0).fit(changed, y)
+    assert other.report_["tuning"] == svm.report_["tuning"]
+
+
+@pytest.mark.parametrize(("cls", "params"), [(SVM, {"tune": "C-gamma"}), (PSVM, {}), (RampTSVM, {})], ids=named)
+def test_nothing_is_certified_of_labels_drawn_at_random(cls: type[Any], params: Mapping[str, Any]) -> None:
+    objective = {"kind": "precision", "target": 0.75, "confidence": 0.9}
+    met = [
+        fitted(cls, {**params, "objective": objective}, seed, dense_rows, labelled=100).status_ == "met"
+        for seed in range(8)
+    ]
+    assert sum(met) <= 2  # one in ten is allowed
+
+
+def area_of(curve: Mapping[str, Any]) -> float:
+    """Area under the stored curve."""
+    known = OperatingCurve.from_dict(dict(curve))
+    return float(np.trapezoid(known.true_positives / known.positives, known.false_positives / known.negatives))
+
+
+def random_table(seed: int, *, text: bool, labelled: int) -> tuple[Table, NDArray[Any]]:
+    rng = np.random.default_rng(seed)
+    n = labelled + UNLABELLED
+    labels = np.where(rng.integers(0, 2, n) == 1, "yes", "no").astype(object)
+    labels[labelled:] = None
+    if text:
+        words = np.array([f"word{'abcdefghij'[i // 12]}{'abcdefghijkl'[i % 12]}" for i in range(120)])
+        share = 1 / np.arange(1, 121) ** 0.9
+        texts = np.array([" ".join(rng.choice(words, 12, p=share / share.sum())) for _ in range(n)], dtype=object)
+        return Table({"body": Column("body", "text", texts)}), labels
+    columns = {f"x{i}": Column(f"x{i}", "number", rng.normal(size=n)) for i in range(6)}
+    colours = np.array(["red", "green", "blue"], dtype=object)[rng.integers(0, 3, n)]
+    return Table({**columns, "colour": Column("colour", "text", colours)}), labels
+
+
+def check_training(
+    algorithm: str, params: Mapping[str, Any], seeds: Sequence[int], *, text: bool, feedback: int = 0
+) -> None:
+    informedness, areas, briers, taken = [], [], [], 0
+    for seed in seeds:
+        table, labels = random_table(seed, text=text, labelled=100)
+        request = TrainingRequest(
+            algorithm=algorithm,
+            params=params,
+            positive="yes",
+            test_fraction=0.4,
+            seed=seed,
+            kinds={"body": "text"} if text else {},
+        )
+        corrections = None
+        if feedback:
+            rng = np.random.default_rng(seed)
+            rows = [{name: column.values[100 + i] for name, column in table.columns.items()} for i in range(feedback)]
+            corrections = Corrections(rows, rng.choice(["yes", "no"], feedback).tolist())
+        made = train(table, labels, request, corrections=corrections)
+        test = made.report["test"]
+        informedness.append(
+            test["true_positives"] / (test["true_positives"] + test["false_negatives"])
+            - test["false_positives"] / (test["false_positives"] + test["true_negatives"])
+        )
+        areas.append(area_of(made.report["curve"]))
+        briers.append(made.report["probability"]["brier"])
+        taken += (made.report["comparison"] or {}).get("returned") == "method"
+    assert is_chance(informedness, chance=0.0), f"test rows: {np.mean(informedness):.3f}"
+    assert is_chance(areas), f"stored curve: {np.mean(areas):.3f}"
+    assert np.mean(briers) > 0.24, f"probabilities: {np.mean(briers):.3f}"  # .25 is that of knowing nothing
+    assert taken <= max(2, 0.08 * len(seeds))
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["table", "text"])
+@pytest.mark.parametrize("algorithm", ["auto", "svm", "psvm"])
+def test_what_a_training_measures_of_labels_drawn_at_random_is_chance(algorithm: str, text: bool) -> None:
+    params = {"mode": "safe"} if algorithm == "psvm" else {}
+    check_training(algorithm, params, range(8), text=text)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("feedback", [0, 30])
+@pytest.mark.parametrize("text", [False, True], ids=["table", "text"])
+@pytest.mark.parametrize(
+    ("algorithm", "params"),
+    [
+        ("svm", {"tune": "C-gamma"}),
+        ("svm", {"labeled_split": "part", "tune": "C"}),
+        ("psvm", {"mode": "safe", "tune": "C-gamma"}),
+        ("ramp-tsvm", {"mode": "safe", "tune": "C"}),
+        ("mean-s3vm", {"mode": "safe"}),
+        ("augment", {"mode": "safe", "tune": "C-gamma"}),
+        ("bayesian-sets", {"mode": "safe"}),
+    ],
+    ids=named,
+)
+def test_the_same_for_tuned_guarded_and_corrected_trainings(
+    algorithm: str, params: Mapping[str, Any], text: bool, feedback: int
+) -> None:
+    check_training(algorithm, params, range(60), text=text, feedback=feedback)
