@@ -156,7 +156,8 @@ class Readiness:
     def _listening(self, broker_url: str) -> int:
         """Return how many workers hear doorbells, busy ones among them."""
         with broker_client(broker_url) as client:
-            return sum(entry.get("cmd") == LISTENING for entry in client.client_list())
+            ours = str(client.get_connection_kwargs().get("db") or 0)  # others may use other databases of the server
+            return sum((entry["cmd"], entry["db"]) == (LISTENING, ours) for entry in client.client_list())
 
 
 async def until_migrated(database: Database) -> None:

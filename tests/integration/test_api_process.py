@@ -158,6 +158,10 @@ def test_readyz_names_what_is_missing(settings, database):
         assert ready.status_code == 200
         assert ready.json()["checks"]["worker"] == {"ok": False, "detail": "no worker listens; jobs wait"}
         assert ready.json()["workers"] == 0
+        with broker_client(settings.broker_url) as stranger:
+            stranger.execute_command("SELECT", 9)  # another database of the same server
+            stranger.brpop("prefsvm", timeout=0.01)
+            assert readiness(client, {"worker"}).json()["workers"] == 0
         with broker_client(settings.broker_url) as worker:
             worker.brpop("prefsvm", timeout=0.01)
             ready = readiness(client, set()).json()
