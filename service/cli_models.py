@@ -108,7 +108,8 @@ def _promise(request: dict[str, Any], names: dict[str, str], model: dict[str, An
     alias = f" → {request['alias']}" if request.get("alias") else ""
     objective = request.get("objective") or {}
     outcome = "" if model is None else status_words(model["objective"], model["status"])
-    return f"{of}{alias}: " + ": ".join(filter(None, (objective_words(objective), outcome)))
+    asked = objective_words(objective) if objective else ""  # a damaged model tells none
+    return f"{of}{alias}: " + ": ".join(filter(None, (asked, outcome)))
 
 
 # --- one outcome -----------------------------------------------------------------------------------------------------

@@ -133,9 +133,12 @@ class ModelSummary(Answer):
     job_id: str | None
     dataset_id: str | None
     algorithm: str
-    objective: dict[str, Any]
-    status: str
-    threshold: float
+    objective: dict[str, Any] = Field(description="Empty for a damaged model.")
+    status: str = Field(
+        description="As in the report; `damaged` where the stored report is not whole: every other call that needs it "
+        "says so with `damaged-model`."
+    )
+    threshold: float | None = Field(description="Null for a damaged model.")
     aliases: list[str]
     bytes: int
     sha256: str
@@ -217,6 +220,7 @@ class ModelColumn(Answer):
 class Model(ModelSummary):
     """A model with its report. Where another operating point was applied, `report` still shows the trained one."""
 
+    threshold: float
     operating_point: OperatingPoint | None = Field(
         description="The one that was applied last; null while that of the training decides."
     )

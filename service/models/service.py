@@ -316,12 +316,16 @@ class AliasService:
             return Alias.model_validate(aliases.put(name, target.model_id, restores=restores))
 
 
+_NOT_WHOLE = (KeyError, TypeError, ValueError)
+"""What reading a report that lacks something, or has something else in its place, raises."""
+
+
 @contextmanager
 def _whole(model_id: str) -> Iterator[None]:
     """Tell that the report of a model lacks what workers write; raises `DamagedModel`."""
     try:
         yield
-    except (KeyError, TypeError, ValueError):
+    except _NOT_WHOLE:
         logger.exception("report damaged", extra={"fields": {"model": model_id}})
         raise DamagedModel(
             f"the stored report of {model_id} is not whole: delete the model and train again, or restore the database"
@@ -329,14 +333,23 @@ def _whole(model_id: str) -> Iterator[None]:
 
 
 def _listed(row: StoredModel) -> ModelSummary:
-    with _whole(row.id):
-        return ModelSummary(**_summary(row))
+    """Return a model for a list, also a damaged one: the others on its page must not go with it."""
+    try:
+        return ModelSummary(**_summary(row) | {"threshold": float(_point(row)["threshold"])})
+    except _NOT_WHOLE:
+        return ModelSummary(**_stored(row), objective={}, status="damaged", threshold=None)
+
+
+def _stored(row: StoredModel) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ModelSummary.model_fields if hasattr(row, name)}
+
+
+def _point(row: StoredModel) -> dict[str, Any]:
+    return row.applied or row.report
 
 
 def _summary(row: StoredModel) -> dict[str, Any]:
-    fields = {name: getattr(row, name) for name in ModelSummary.model_fields if hasattr(row, name)}
-    point = row.applied or row.report
-    return fields | {name: point[name] for name in ("objective", "status", "threshold")}
+    return _stored(row) | {name: _point(row)[name] for name in ("objective", "status", "threshold")}
 
 
 def _id_of(session: Session, project_id: str, name: str) -> str:

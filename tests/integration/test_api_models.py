@@ -6,6 +6,7 @@ import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from api_support import api_client, counts, problem, report, store_model, tiny_model
 from sqlalchemy import text
 
@@ -24,7 +25,7 @@ def test_show_list_delete(client, database, tmp_path):
     assert "curve" not in shown["report"]
     assert shown["columns"] == [{"name": "age", "kind": "number"}, {"name": "job", "kind": "category"}]
     stored = {name: part for name, part in report().items() if name != "curve"}
-    assert shown["report"] == {**stored, "feedback": None, "parts": {}, "excluded": []}
+    assert shown["report"] == {**stored, "feedback": None, "parts": {}, "excluded": [], "unlabelled": None}
     page = client.get("/models", params={"limit": 2}).json()
     rest = client.get("/models", params={"cursor": page["next_cursor"]}).json()
     assert [model["id"] for model in page["items"] + rest["items"]] == made[::-1]
@@ -230,12 +231,24 @@ def test_an_emptied_report_is_told_as_damage(client, database, tmp_path):
     model = store_model(database, tmp_path)
     with database.transaction() as session:
         session.execute(text("UPDATE models SET report = '{}' WHERE id = :id"), {"id": model})
-    for path in (f"/models/{model}", f"/models/{model}/drift", "/models"):
+    for path in (f"/models/{model}", f"/models/{model}/drift"):
         said = problem(client.get(path), 500, "damaged-model")
         assert model in said["detail"]
     assert client.get(f"/models/{model}/card").status_code == 500
     problem(client.get(f"/models/{model}/card", headers={"accept": "text/markdown"}), 500, "damaged-model")
     assert client.delete(f"/models/{model}").status_code == 204
+
+
+@pytest.mark.parametrize("damage", ["'{}'", "'[]'", "'null'", "report - 'status'", """report || '{"threshold": []}'"""])
+def test_a_damaged_report_does_not_hide_the_other_models(client, database, tmp_path, damage):
+    models = [store_model(database, tmp_path) for _ in range(3)]
+    whole = client.get("/models").json()["items"]
+    assert [each["id"] for each in whole] == models[::-1]
+    with database.transaction() as session:
+        session.execute(text(f"UPDATE models SET report = {damage} WHERE id = :id"), {"id": models[1]})
+    listed = client.get("/models").json()["items"]
+    assert (listed[0], listed[2]) == (whole[0], whole[2])
+    assert listed[1] == whole[1] | {"objective": {}, "status": "damaged", "threshold": None}
 
 
 def test_cold_models_are_loaded_once_for_all_who_ask(settings, database, tmp_path):
