@@ -554,13 +554,17 @@ def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
             lifecycle.mark_dispatched(session, bells)
             return {bell.job_id for bell in bells}
 
-    assert due() == {*jobs[project], *jobs[DEFAULT_PROJECT]}
+    bells = due()
+    assert bells == {*jobs[project], *jobs[DEFAULT_PROJECT]}
+    claims: list[Claim] = []
     with ThreadPoolExecutor(10) as pool:
-        claims = list(pool.map(claim, jobs[project] + jobs[DEFAULT_PROJECT]))
-    ours = [claim for claim in claims[:5] if claim is not None]
+        while bells:  # one may let another job run, whose project runs fewer, and is rung again
+            claims += [claim for claim in pool.map(claim, bells) if claim is not None]
+            bells = due()
+    ours = [claim for claim in claims if claim.project_id == project]
     assert len(ours) == 2
-    assert None not in claims[5:]
-    assert due() == set()
+    assert {claim.job_id for claim in claims} - set(jobs[project]) == set(jobs[DEFAULT_PROJECT])
+    assert len(claims) == 7
     with database.transaction() as session:
         assert lifecycle.finish_failed(session, ours[0], {"code": "x", "message": "x"})
     # Those that were turned away are rung for again at once, not after `redispatch_seconds`.
@@ -583,8 +587,8 @@ def test_every_query_of_a_call_names_the_project(world: World) -> None:
         nonlocal seen
         if made := re.match(r"INSERT INTO (\w+)", statement):
             connection.info.setdefault("made", set()).add(made[1])
-        elif "SKIP LOCKED" in statement:
-            return  # work of all projects that the process looks for by itself
+        elif "SKIP LOCKED" in statement or statement.startswith("UPDATE uploads SET claimed_until=(now()"):
+            return  # work of all projects that the process looks for by itself, and claims that the clock left behind
         elif found := re.search(rf"(FROM|JOIN|UPDATE) ({tables})\b", statement):
             seen += 1
             _, _, condition = statement.partition("WHERE")
@@ -607,7 +611,8 @@ def test_every_query_of_a_call_names_the_project(world: World) -> None:
         with world.database.transaction() as session:  # now no job uses anything any more, and no alias after the first
             ended = text("UPDATE jobs SET status = 'cancelled', finished_at = now() WHERE project_id = :id")
             session.execute(ended, {"id": world.ours.project_id})
-        for operation in sorted(later, key=lambda operation: operation.id != "deleteAlias"):
+        order = ["deleteAliasShadow", "deleteAlias"]  # what they point at is in use until then
+        for operation in sorted(later, key=lambda each: order.index(each.id) if each.id in order else len(order)):
             answer = world.client.request(**operation.request(world.ours.ids, world.ours.headers()))
             assert answer.status_code == 204, answer.text
     finally:

@@ -127,10 +127,15 @@ def test_positive_is_known_where_labels_are_0_and_1_or_minus_1_and_1(client):
             assert response.status_code == 202, response.text
         else:
             assert fields(response) == ["body.positive"]
-    mixed = upload(client, b"x,label\n" + b"1,0\n2,1\n3,?\n" * 9)
-    body = {name: value for name, value in train_body(mixed).items() if name != "positive"}
-    assert fields(client.post("/train", json=body)) == ["body.positive"]
-    assert client.post("/train", json=body | {"unlabeled": ["?"]}).status_code == 202
+    # A word for a missing value among numbers is no label; a third number, or a word, is one.
+    for third, status in (("?", 202), ("2", 422), ("maybe", 422)):
+        mixed = upload(client, b"x,label\n" + f"1,0\n2,1\n3,{third}\n".encode() * 9)
+        body = {name: value for name, value in train_body(mixed).items() if name != "positive"}
+        response = client.post("/train", json=body)
+        assert response.status_code == status, response.text
+        if status == 422:
+            assert fields(response) == ["body.positive"]
+    assert client.post("/train", json=body | {"unlabeled": [third]}).status_code == 202
 
 
 def test_labels_that_are_neither_0_nor_1_need_a_word_before_the_job_runs(client):
