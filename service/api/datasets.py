@@ -11,7 +11,7 @@ from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.api.uploads import open_upload
-from service.datasets.schemas import Correction, Dataset
+from service.datasets.schemas import Correction, Dataset, DatasetSummary
 from service.datasets.service import ClientGone, DatasetService
 from service.ingest.options import FORMATS
 from service.schemas import Page
@@ -99,8 +99,8 @@ def datasets_router(datasets: DatasetService) -> APIRouter:
         return dataset
 
     @router.get("", operation_id="listDatasets", responses=problems(422))
-    def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[Dataset]:
-        """List data sets, newest first."""
+    def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[DatasetSummary]:
+        """List data sets, newest first, without their columns."""
         return datasets.list(caller.project_id, cursor, limit)
 
     @router.get("/{dataset_id}", operation_id="getDataset", responses=problems(404, 422))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Select, delete, or_, select, text
+from sqlalchemy import Row, Select, delete, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from service.db.tables import DatasetRow, JobRow, ModelRow
 from service.paging import Cursor, page_of
+
+_SUMMARY = (
+    *(DatasetRow.id, DatasetRow.name, DatasetRow.format, DatasetRow.layout),
+    *(DatasetRow.bytes, DatasetRow.sha256, DatasetRow.rows, DatasetRow.created_at),
+    func.jsonb_array_length(DatasetRow.columns).label("column_count"),
+)
 
 
 class DatasetRepository:
@@ -49,11 +56,10 @@ class DatasetRepository:
         jobs, models = select(JobRow.id).where(*by_jobs).exists(), select(ModelRow.id).where(*by_models).exists()
         return bool(self._session.scalar(select(or_(jobs, models))))
 
-    def list(self, cursor: Cursor | None, limit: int) -> Sequence[DatasetRow]:
-        """Return up to ``limit + 1`` data sets, newest first."""
-        statement = select(DatasetRow).where(DatasetRow.project_id == self._project_id)
-        page = page_of(statement, DatasetRow.created_at, DatasetRow.id, cursor, limit)
-        return self._session.scalars(page).all()
+    def list(self, cursor: Cursor | None, limit: int) -> Sequence[Row[Any]]:
+        """Return up to ``limit + 1`` data sets as lists show them, newest first."""
+        statement = select(*_SUMMARY).where(DatasetRow.project_id == self._project_id)
+        return self._session.execute(page_of(statement, DatasetRow.created_at, DatasetRow.id, cursor, limit)).all()
 
     def delete(self, row: DatasetRow) -> None:
         """Delete a data set; jobs and models that came from it stay."""

@@ -80,10 +80,8 @@ class LineCounts(Answer):
     continued: int = Field(description="Those that go on with a quoted value of the line before.")
 
 
-class Dataset(Answer):
-    """An upload that can be trained on."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_DATASET]})
+class DatasetBase(Answer):
+    """What any answer says of an upload that can be trained on."""
 
     id: str
     name: str
@@ -92,6 +90,20 @@ class Dataset(Answer):
     bytes: int
     sha256: str = Field(description="Of the bytes that were sent.")
     rows: int
+    created_at: datetime
+
+
+class DatasetSummary(DatasetBase):
+    """A data set in a list: without its columns, of which there may be thousands."""
+
+    column_count: int = Field(description="Columns, as GET /datasets/{dataset_id} shows them.")
+
+
+class Dataset(DatasetBase):
+    """An upload that can be trained on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_DATASET]})
+
     columns: list[Column]
     duplicate_rows: int | None = Field(
         default=None,
@@ -106,7 +118,6 @@ class Dataset(Answer):
     )
     options: dict[str, Any] = Field(description="How the file was read, with corrections since.")
     warnings: list[str]
-    created_at: datetime
 
 
 class Correction(Body):

@@ -27,7 +27,7 @@ from service.datasets.errors import (
 )
 from service.datasets.readers import Readers
 from service.datasets.repository import DatasetRepository
-from service.datasets.schemas import Dataset
+from service.datasets.schemas import Dataset, DatasetSummary
 from service.db import idempotency
 from service.db.session import AWAY, Database
 from service.db.tables import DatasetRow
@@ -181,13 +181,14 @@ class DatasetService:
             raise DatasetNotFound("no data set has this id")
         return _dataset(row)
 
-    def list(self, project_id: str, cursor: str | None, limit: int) -> Page[Dataset]:
+    def list(self, project_id: str, cursor: str | None, limit: int) -> Page[DatasetSummary]:
         """Return a page of data sets, newest first."""
         position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
             rows = DatasetRepository(session, project_id).list(position, limit)
         return Page(
-            items=[_dataset(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
+            items=[DatasetSummary.model_validate(row) for row in rows[:limit]],
+            next_cursor=next_cursor(rows, limit, key=lambda row: row),
         )
 
     async def correct(self, project_id: str, dataset_id: str, kinds: dict[str, Kind]) -> Dataset:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from sqlalchemy import BigInteger, Table, Text, and_, func, insert, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from service.db.tables import AliasRow, JobEventRow, JobRow, ModelRow
 from service.jobs.doorbell import CHANNEL
@@ -49,13 +49,17 @@ class JobRepository:
         found = self._session.execute(statement).one_or_none()
         return None if found is None else (found[0], found[1])
 
-    def list(self, status: str | None, cursor: Cursor | None, limit: int) -> Sequence[tuple[JobRow, str | None]]:
-        """Return up to ``limit + 1`` jobs, newest first."""
-        statement = self._with_model()
+    def list(self, status: str | None, cursor: Cursor | None, limit: int) -> Sequence[tuple[JobRow, str | None, Any]]:
+        """Return up to ``limit + 1`` jobs with their models and requests, newest first.
+
+        Features, which may name thousands of columns, are left out of the requests.
+        """
+        statement = self._with_model().options(defer(JobRow.request, raiseload=True))
+        statement = statement.add_columns(JobRow.request.op("-")("features"))
         if status is not None:
             statement = statement.where(JobRow.status == status)
         rows = self._session.execute(page_of(statement, JobRow.created_at, JobRow.id, cursor, limit))
-        return [(row[0], row[1]) for row in rows]
+        return [(row[0], row[1], row[2]) for row in rows]
 
     def events(self, job_id: str, after: int, limit: int) -> Sequence[JobEventRow]:
         """Return up to `limit` events with a larger id than `after`, oldest first."""

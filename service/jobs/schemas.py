@@ -278,7 +278,10 @@ class Job(Answer):
         description="What may be meant otherwise, as far as the request and the profile of the data set tell: a third "
         "label, which counts as negative. What the training found is in the report of the model."
     )
-    request: dict[str, Any] = Field(description="The body of POST /train with every default filled in.")
+    request: dict[str, Any] = Field(
+        description="The body of POST /train with every default filled in; in a list without `features`, which may "
+        "name thousands of columns."
+    )
 
 
 class DryRun(Answer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -190,7 +191,8 @@ class JobService:
         with self._database.transaction() as session:
             rows = JobRepository(session, project_id).list(status, position, limit)
         return Page(
-            items=[_job(*row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row[0])
+            items=[_job(row, model_id, request) for row, model_id, request in rows[:limit]],
+            next_cursor=next_cursor(rows, limit, key=lambda row: row[0]),
         )
 
     def events(self, project_id: str, job_id: str, after: int, limit: int) -> JobEvents:
@@ -269,9 +271,10 @@ def _feedback_rows(session: Session, project_id: str, body: TrainRequest, until:
     return feedback.count_rows(body.alias, until)
 
 
-def _job(row: JobRow, model_id: str | None) -> Job:
-    fields = {name: getattr(row, name) for name in Job.model_fields if name != "model_id"}
-    return Job(**fields, model_id=model_id)
+def _job(row: JobRow, model_id: str | None, request: dict[str, Any] | None = None) -> Job:
+    """Return a job, with `request` in the place of its own where that was not loaded."""
+    fields = {name: getattr(row, name) for name in Job.model_fields if name not in ("model_id", "request")}
+    return Job(**fields, model_id=model_id, request=row.request if request is None else request)
 
 
 def _as_accepted(found: tuple[JobRow, str | None] | None) -> Job:

@@ -177,7 +177,7 @@ def test_a_big_file_goes_on_where_it_was_cut_off(prefsvm, client, big_file, monk
     assert sent == [0, 0, 300]
     datasets = client.get("/datasets").json()["items"]
     assert [each["sha256"] for each in datasets] == [hashlib.sha256(CSV).hexdigest()] * 2
-    assert datasets[0]["options"] == {"missing": ["?"]}
+    assert client.get(f"/datasets/{datasets[0]['id']}").json()["options"] == {"missing": ["?"]}
     assert "receiving" not in prefsvm("uploads", "list")
 
 
