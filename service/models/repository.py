@@ -141,8 +141,11 @@ class ModelRepository:
     def list(self, cursor: Cursor | None, limit: int) -> Sequence[StoredModel]:
         """Return up to ``limit + 1`` models, newest first."""
         parts = [part for name in ("objective", "status", "threshold") for part in (name, ModelRow.report[name])]
-        statement = _select_model(func.jsonb_build_object(*parts)).where(ModelRow.project_id == self._project_id)
-        rows = self._session.execute(page_of(statement, ModelRow.created_at, ModelRow.id, cursor, limit))
+        mine = ModelRow.project_id == self._project_id
+        # First which ones: whatever the planner makes of it, only the reports of these are unpacked.
+        page = page_of(select(ModelRow.id).where(mine), ModelRow.created_at, ModelRow.id, cursor, limit)
+        statement = _select_model(func.jsonb_build_object(*parts)).where(mine, ModelRow.id.in_(page))
+        rows = self._session.execute(statement.order_by(ModelRow.created_at.desc(), ModelRow.id.desc()))
         return [StoredModel(**row) for row in rows.mappings()]
 
     def report(self, model_id: str) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
