@@ -160,17 +160,18 @@ def test_a_megabyte_of_wrong_items_costs_little(settings, database, tmp_path, ev
     assert worst == {}
 
 
-def test_32_mib_of_wrong_rows_cost_what_their_json_does(settings, database, tmp_path):
-    """It had taken 12.7 GB, and no other call was answered for a minute."""
-    raw = b'{"model":"fz","rows":[' + b"[]," * ((32 << 20) // 3 - 20) + b"[]]}"
+@pytest.mark.parametrize("mib", [4, pytest.param(32, marks=pytest.mark.slow)])
+def test_many_wrong_rows_cost_what_their_json_does(settings, database, tmp_path, mib):
+    """32 MiB had taken 12.7 GB, and no other call was answered for a minute."""
+    raw = b'{"model":"fz","rows":[' + b"[]," * ((mib << 20) // 3 - 20) + b"[]]}"
     with api_process(settings, tmp_path / "log") as (client, running):
         process = psutil.Process(running.pid)
-        for wrong in (raw, raw.replace(b"rows", b"texts"), b"[" * (16 << 20) + b"]" * (16 << 20)):
+        for wrong in (raw, raw.replace(b"rows", b"texts"), b"[" * (mib << 19) + b"]" * (mib << 19)):
             before, used = start_peak_anew(process), seconds_of(process)
             answer = client.post("/predict", content=wrong, headers={"content-type": "application/json"})
             assert answer.status_code == 422
-            assert peak_of(process) - before < 1.3e9
-            assert seconds_of(process) - used < 10
+            assert peak_of(process) - before < mib * 41e6
+            assert seconds_of(process) - used < mib * 0.32
 
 
 def test_four_clients_that_repeat_wrong_bodies_leave_room_for_others(settings, tmp_path):
@@ -198,7 +199,7 @@ def test_four_clients_that_repeat_wrong_bodies_leave_room_for_others(settings, t
             thread.start()
         took = []
         try:
-            while len(took) < 30 or len(answered) < 30:
+            while len(took) < 10 or len(answered) < 12:
                 began = time.monotonic()
                 assert client.get("/healthz").status_code == 200
                 took.append(time.monotonic() - began)
