@@ -232,7 +232,10 @@ def count_lines(piece: bytes) -> int:
 
 
 def _has_blank_lines(piece: bytes) -> bool:
-    return piece[:1] in (b"\n", b"\r") or b"\n\n" in piece or b"\n\r" in piece or b"\r\r" in piece
+    if piece[:1] in (b"\n", b"\r") or b"\n\n" in piece:
+        return True
+    # One character is looked for ten times as fast as two.
+    return b"\r" in piece and (b"\n\r" in piece or b"\r\r" in piece)
 
 
 def _blank_lines(array: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[np.bool_]:
