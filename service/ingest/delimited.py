@@ -216,7 +216,7 @@ class _Reader:
             for line in io.TextIOWrapper(self._file(), encoding="utf-8", newline=""):
                 sizes.append(len(line.encode()))
                 if len(sizes) > HEAD_LINES:
-                    raise _HeadEndsError
+                    raise _HeadEndsError(is_blank=not line.strip("\r\n"))
                 yield line
 
         head: list[Record] = []
@@ -229,8 +229,13 @@ class _Reader:
                 characters += sum(map(len, record.values)) + len(record.values)
                 if len(head) > HEAD_ROWS or characters > HEAD_CHARACTERS:
                     break
-        except _HeadEndsError:
+        except _HeadEndsError as error:
             self._check_quotes()
+            if len(head) < 2 and not error.is_blank:
+                raise IngestError(
+                    "too_long",
+                    f"a row of more than {HEAD_LINES} lines; maybe a quote that opens a value is never closed",
+                ) from None
             if len(head) < 2:
                 raise IngestError(
                     "empty", f"no rows within the first {HEAD_LINES} lines; expected column names and rows"
@@ -507,6 +512,10 @@ def _or_none(texts: pa.StringArray, numbers: pa.DoubleArray) -> pa.DoubleArray |
 
 class _HeadEndsError(Exception):
     """More lines of the beginning are not looked at."""
+
+    def __init__(self, *, is_blank: bool) -> None:
+        super().__init__(is_blank)
+        self.is_blank = is_blank
 
 
 class _LastColumnHasValuesError(Exception):
