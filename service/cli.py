@@ -180,10 +180,13 @@ def upload(
     encoding: Encoding = None,
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
+    thousands: Annotated[str | None, typer.Option(help="What separates thousands: , . ' or a blank.")] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""
     options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
+    if thousands is not None:
+        options["thousands"] = thousands
     with open_client(url) as client:
         dataset = send_file(client, file, name, format, options)
     print(dataset["id"])

@@ -55,8 +55,9 @@ _UPLOAD: dict[str, Any] = {
                         "options": {
                             "type": "string",
                             "contentMediaType": "application/json",
-                            "description": "Options of the format as a JSON object. Tables: `columns` (kinds by name). "
-                            "csv and tsv also: `delimiter`, `quote`, `escape`, `decimal`, `header`, "
+                            "description": "Options of the format as a JSON object. Tables: `columns` (kinds by "
+                            "name), `decimal`, `thousands`. "
+                            "csv and tsv also: `delimiter`, `quote`, `escape`, `header`, "
                             "`encoding`, `missing`, `trim`. "
                             "svmlight: `zero_based`.",
                             "examples": _OPTIONS,

@@ -51,6 +51,11 @@ class Column(Answer):
     values: dict[str, int] | None = Field(
         default=None, description="How many rows have each value, if there are at most 20 different ones."
     )
+    written: dict[str, str] | None = Field(
+        default=None,
+        description="How `values` of a column of numbers stand in the file, where that is with decimal commas, "
+        'separators of thousands or a unit: `{"10": "10%"}`. As labels they are called so.',
+    )
     min: float | None = None
     max: float | None = None
     earliest: str | None = Field(

@@ -77,6 +77,7 @@ class _Reader:
         self._names = checked_names([each.name for each in self._attributes], warnings)
         self._allowed = [frozenset(each.values) for each in self._attributes]
         self._forced = forced_kinds(options.columns, self._names)
+        self._reading = options.reading
 
     def store(self, output: Path) -> Columnar:
         nominal: dict[int, Kind] = {j: "category" for j, each in enumerate(self._attributes) if each.type == "nominal"}
@@ -86,7 +87,15 @@ class _Reader:
             for j, each in enumerate(self._attributes)
         ]
         return store_arrays(
-            output, self._names, storage, self._batches, self._limits, self._warnings, kinds, self._words
+            output,
+            self._names,
+            storage,
+            self._batches,
+            self._limits,
+            self._warnings,
+            kinds,
+            self._words,
+            reading=self._reading,
         )
 
     # -- lines --------------------------------------------------------------------------------------------------------

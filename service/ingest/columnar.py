@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from service.ingest.labels import composed, fault
 from service.ingest.matrix import FORMAT
 from service.ingest.options import Kind
 from service.ingest.statistics import number_text
-from service.ingest.table import IDENTIFIERS_KEY, KINDS_KEY, READINGS_KEY
+from service.ingest.table import IDENTIFIERS_KEY, KINDS_KEY, READINGS_KEY, WRITTEN_KEY
 from solver.features import Column, MatrixData, Table
 from solver.reading import Reading
 
@@ -98,7 +98,8 @@ def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:
     -------
     ndarray of object, shape (rows,)
         Texts as they were written, but for their Unicode, which is normalised (NFC). Numbers in their shortest form:
-        ``1``, ``-1``, ``0.5``, never ``1.0``.
+        ``1``, ``-1``, ``0.5``, never ``1.0``; where they are few and have units, separators of thousands or decimal
+        commas, as they stand in the file: ``10%``.
 
     Raises
     ------
@@ -193,7 +194,8 @@ def _table_labels(path: Path, target: str) -> NDArray[np.object_]:
         if target not in file.schema_arrow.names:
             raise _unknown_target()
         values = _to_numpy(_read_column(file, target), _label)
-    return _number_labels(values) if values.dtype == np.float64 else values
+        written = json.loads((file.metadata.metadata or {}).get(WRITTEN_KEY.encode(), b"{}")).get(target, {})
+    return _number_labels(values, written) if values.dtype == np.float64 else values
 
 
 def _matrix_labels(path: Path, target: str) -> NDArray[np.object_]:
@@ -211,10 +213,13 @@ def _unknown_target() -> IngestError:
     return IngestError("unknown_column", "the data set has no column of the name that target gives")
 
 
-def _number_labels(values: NDArray[np.float64]) -> NDArray[np.object_]:
+def _number_labels(values: NDArray[np.float64], written: Mapping[str, str] | None = None) -> NDArray[np.object_]:
+    """Return numbers as labels: as they stand in the file, if that is known, else in their shortest form."""
+    known = written or {}
     unique, inverse = np.unique(values, return_inverse=True)
+    shortest = [None if math.isnan(value) else number_text(float(value)) for value in unique]
     texts: NDArray[np.object_] = np.array(
-        [None if math.isnan(value) else number_text(float(value)) for value in unique], dtype=object
+        [_label(known[form]) if form is not None and form in known else form for form in shortest], dtype=object
     )
     return texts[inverse]
 

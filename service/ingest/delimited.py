@@ -31,7 +31,6 @@ from service.ingest.quoting import Lines, QuoteScan, reads_evenly
 from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
 from service.ingest.stream import CHUNK_BYTES, ChunkReader, recoded, unpacked, with_bounded_lines, with_last_line_ended
 from service.ingest.table import check_columns, forced_kinds, store_table, stored_as
-from solver.reading import Reading
 
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
@@ -104,8 +103,9 @@ class _Reader:
 
     def store(self, output: Path) -> Columnar:
         said = len(self._warnings)
-        missing = self._options.missing if self._escapes is None else (*self._options.missing, ESCAPED_MISSING)
-        reading = Reading(missing=missing, trim=self._options.trim, decimal=self._options.decimal)
+        reading = self._options.reading
+        if self._escapes is not None:
+            reading = replace(reading, missing=(*reading.missing, ESCAPED_MISSING))
         while True:
             storage = [stored_as(self._forced.get(position, "number")) for position in range(len(self._names))]
             try:

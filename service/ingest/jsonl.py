@@ -63,11 +63,20 @@ class _Reader:
         self._storage = [found[key] for key in self._keys]
         self._names = [name for name in names if name not in self._left_out]
         self._forced = forced_kinds(options.columns, self._names, self._left_out)
+        self._reading = options.reading
 
     def store(self, output: Path) -> Columnar:
         storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
         columnar = store_arrays(
-            output, self._names, storage, self._batches, self._limits, self._warnings, self._forced, self._words
+            output,
+            self._names,
+            storage,
+            self._batches,
+            self._limits,
+            self._warnings,
+            self._forced,
+            self._words,
+            reading=self._reading,
         )
         return dataclasses.replace(columnar, left_out=self._left_out)
 

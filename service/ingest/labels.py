@@ -9,6 +9,9 @@ from typing import Any
 from service.ingest.limits import MAX_EXACT_INTEGER, MAX_NAME_CHARACTERS
 from service.ingest.profile import has_control_characters
 
+BOOLEANS = (("false", "true"), ("no", "yes"))
+"""Words of which an upload makes one spelling where a column has nothing else."""
+
 
 def composed(label: str) -> str:
     """Return a label in the form in which labels are compared (NFC): é is one character, however it was written."""

@@ -66,7 +66,17 @@ def read_mailbox(path: Path, options: TableOptions, limits: Limits, output: Path
     kinds = {position: forced.get(position, KINDS[name]) for position, name in enumerate(COLUMNS)}
     storage = [stored_as(kinds[position]) for position in range(len(COLUMNS))]
     try:
-        columnar = store_arrays(output, COLUMNS, storage, reader.batches, limits, warnings, kinds, uncompared=(FILE,))
+        columnar = store_arrays(
+            output,
+            COLUMNS,
+            storage,
+            reader.batches,
+            limits,
+            warnings,
+            kinds,
+            reading=options.reading,
+            uncompared=(FILE,),
+        )
     except IngestError as error:
         if error.code == "empty" and reader.skipped:
             raise IngestError(

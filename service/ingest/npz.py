@@ -232,7 +232,7 @@ def _store_dense(
             columns = [pa.array(block[:, j], from_pandas=True) for j in range(d)]
             yield [*columns, *(_labels(each, start, stop) for each in labels)]
 
-    return store_arrays(output, names, storage, batches, limits, warnings, kinds)
+    return store_arrays(output, names, storage, batches, limits, warnings, kinds, reading=options.reading)
 
 
 def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path) -> Columnar:

@@ -115,10 +115,10 @@ def written_otherwise(texts: pa.StringArray, decimal: str) -> str | None:
             return 'looks like numbers with decimal commas; if they are, upload again with option decimal ","'
         return (
             'looks like numbers with commas; if these are decimal, upload again with option decimal ","; if they '
-            "separate thousands, leave them out"
+            'separate thousands, with option thousands ","'
         )
     if seem(with_thousands):
-        return "looks like numbers with separators of thousands, which are not read; leave them out"
+        return "looks like numbers with separators of thousands; upload again with the separator as option thousands"
     if seem(pc.and_(pc.match_substring_regex(texts, _WITH_SIGNS), pc.match_substring_regex(texts, f"[{_SIGNS}]"))):
         return (
             "looks like numbers with signs (of currency or percent, parentheses, a blank or minus of typesetters) that "

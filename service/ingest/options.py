@@ -12,6 +12,7 @@ from service.ingest.errors import IngestError
 from service.ingest.escaping import ESCAPE
 from service.ingest.limits import MAX_NAME_CHARACTERS
 from service.ingest.profile import has_control_characters
+from solver.reading import DECIMALS, THOUSANDS, Reading
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "arff", "svmlight", "npz", "mail", "xlsx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -106,6 +107,15 @@ class TableOptions:
 
     columns: Mapping[str, Kind] = field(default_factory=dict)
     """Kind of columns where the reader's own guess is not wanted: ``{"zip": "category"}``."""
+    decimal: str = "."
+    """What separates the decimals of a number that stands as text: a point or a comma, as in ``1,5``."""
+    thousands: str = ""
+    """What separates the thousands of such numbers, of `solver.reading.THOUSANDS`; empty: the texts have to tell."""
+
+    @property
+    def reading(self) -> Reading:
+        """How values are written, as far as the options say."""
+        return Reading(decimal=self.decimal, thousands=self.thousands)
 
 
 @dataclass(frozen=True)
@@ -126,10 +136,13 @@ class DelimitedOptions(TableOptions):
     """One of `ENCODINGS`; a byte order mark is skipped."""
     missing: tuple[str, ...] = ()
     """Values that mean "missing" in every column, such as ``NA`` or ``?``. The empty value always does."""
-    decimal: str = "."
-    """What separates the decimals of a number: a point or a comma, as in ``1,5``."""
     trim: bool = False
     """Strip blanks around every value before anything else."""
+
+    @property
+    def reading(self) -> Reading:
+        """How values are written, as far as the options say."""
+        return Reading(missing=self.missing, trim=self.trim, decimal=self.decimal, thousands=self.thousands)
 
 
 @dataclass(frozen=True)
@@ -140,6 +153,11 @@ class SheetOptions(TableOptions):
     """Whether the first row that is not empty holds the column names, as in `DelimitedOptions`."""
     missing: tuple[str, ...] = ()
     """Texts that mean "missing" in every column. The empty cell always does."""
+
+    @property
+    def reading(self) -> Reading:
+        """How texts are written, as far as the options say."""
+        return Reading(missing=self.missing, decimal=self.decimal, thousands=self.thousands)
 
 
 @dataclass(frozen=True)
@@ -183,6 +201,11 @@ def parse_options(format: Format, given: Mapping[str, Any]) -> Options:
         checked.setdefault("delimiter", "\t")
     if isinstance(delimiter := checked.get("delimiter"), str) and delimiter == checked.get("quote"):
         raise IngestError("bad_option", "options delimiter and quote: expected two different characters")
+    if checked.get("decimal", ".") == checked.get("thousands"):
+        raise IngestError(
+            "bad_option",
+            "options decimal and thousands: expected two different characters; decimal is a point unless said",
+        )
     return cls(**checked)
 
 
@@ -231,9 +254,15 @@ def _escape(value: Any) -> str | None:
 
 
 def _decimal(value: Any) -> str:
-    if value not in (".", ","):
+    if value not in DECIMALS:
         raise IngestError("bad_option", 'option decimal: expected "." or ","')
     return str(value)
+
+
+def _thousands(value: Any) -> str:
+    if not isinstance(value, str) or value not in THOUSANDS:
+        raise IngestError("bad_option", 'option thousands: expected ",", ".", " " or "\'"')
+    return value
 
 
 def _encoding(value: Any) -> str:
@@ -292,6 +321,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "header": _header,
     "missing": _missing,
     "quote": _quote,
+    "thousands": _thousands,
     "trim": lambda value: _flag("trim", value),
     "zero_based": _zero_based,
 }

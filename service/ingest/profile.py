@@ -36,6 +36,9 @@ class ColumnProfile:
         True if there are more than 1000.
     values : dict of str to int, optional
         How many rows have each value, if there are at most 20 different ones; numbers in their shortest form.
+    written : dict of str to str, optional
+        How the numbers in `values` stand in the file, by their shortest form, where they have decimal commas,
+        separators of thousands or a unit: ``{"10": "10%"}``. So they are called as labels.
     min, max : float, optional
         Of the numbers that are there.
     earliest, latest : str, optional
@@ -61,6 +64,7 @@ class ColumnProfile:
     distinct: int | None = None
     distinct_capped: bool | None = None
     values: dict[str, int] | None = None
+    written: dict[str, str] | None = None
     min: float | None = None
     max: float | None = None
     earliest: str | None = None

@@ -50,6 +50,7 @@ class _Column(_Strict):
     distinct: Annotated[int, Field(ge=0, le=MAX_DISTINCT)] | None = None
     distinct_capped: bool | None = None
     values: Annotated[dict[Listed, Count], Field(max_length=MAX_LISTED_VALUES)] | None = None
+    written: Annotated[dict[Listed, Listed], Field(max_length=MAX_LISTED_VALUES)] | None = None
     min: Finite | None = None
     max: Finite | None = None
     constant: bool | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.ingest.identifiers import IdentifierSample, IndexKind
+from service.ingest.labels import BOOLEANS
 from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
 from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
 from service.ingest.numbers import array_values, has_leading_zeros, has_outer_blanks, plain_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import ColumnProfile
 
+TIMES = (946_684_800, 2_208_988_800)
+"""2000 to 2040, in seconds since 1970."""
+EPOCHS = {"seconds": 1, "milliseconds": 1000}
 PROSE_WORDS = 3
 """Texts of so many words on average are free text, if there are many of them, as `solver.features` sees it."""
 PROSE_VALUES = 20
@@ -64,6 +69,7 @@ class ColumnStatistics:
         self._counts: dict[Any, int] | None = {}
         self._min = math.inf
         self._max = -math.inf
+        self._may_be_times = True
         self._leading_zeros = False
         self._text_bounds: list[str] | None = None
         """First and last text in the order of the alphabet, which is that of ISO dates; empty where they are none."""
@@ -91,6 +97,9 @@ class ColumnStatistics:
             bounds = pc.min_max(array).as_py()
             self._min = min(self._min, bounds["min"])
             self._max = max(self._max, bounds["max"])
+            if self._may_be_times:
+                in_range = any(TIMES[0] * k <= self._min and self._max <= TIMES[1] * k for k in EPOCHS.values())
+                self._may_be_times = in_range and pc.all(pc.equal(array, pc.floor(array))).as_py()
         self._identifier.add(array, self._distinct)
 
     @property
@@ -105,12 +114,22 @@ class ColumnStatistics:
         many = not self._is_number and MOST_CLASSES < len(sample) < MAX_DISTINCT
         return many and plain_numbers(pa.array(list(sample), pa.string())) is not None
 
-    def mixes_booleans(self) -> bool:
-        """Tell whether all texts are ``true`` or ``false``, one of them in several spellings."""
+    def mixed_booleans(self) -> tuple[str, str] | None:
+        """Return the two words, for no and yes, that all texts are, if one of them is spelt in several ways."""
         if self._is_number or not self._counts:
-            return False
+            return None
         lowered = {text.lower() for text in self._counts}
-        return lowered <= {"true", "false"} and len(lowered) < len(self._counts)
+        if len(lowered) == len(self._counts):
+            return None
+        return next((words for words in BOOLEANS if lowered <= {*words}), None)
+
+    def seen_as_times(self) -> tuple[str, str, str] | None:
+        """Return the unit, and the first and last day, if all numbers may be seconds or milliseconds since 1970."""
+        if not self._is_number or not self._may_be_times or self._distinct <= MOST_CLASSES:
+            return None
+        unit, factor = next((unit, k) for unit, k in EPOCHS.items() if self._max <= TIMES[1] * k)
+        first, last = (datetime.fromtimestamp(each / factor, UTC).date().isoformat() for each in (self._min, self._max))
+        return unit, first, last
 
     def _note_bounds_of_texts(self, array: pa.Array) -> None:
         if self._text_bounds == []:

@@ -22,7 +22,7 @@ from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import Columnar
 from service.ingest.statistics import ColumnStatistics, RowComparison, number_text
-from service.ingest.writings import NumberWriting, numbers_of, said_of
+from service.ingest.writings import NumberWriting, WrittenLabels, numbers_of, said_of
 from solver.labels import is_missing_word
 from solver.reading import Reading
 
@@ -33,6 +33,8 @@ KINDS_KEY = "prefsvm.kinds"
 """Metadata of the Parquet file: kinds that are known, not guessed, as a JSON object."""
 IDENTIFIERS_KEY = "prefsvm.identifiers"
 """The same: columns that number or name the rows, each with what shows it, as a JSON object."""
+WRITTEN_KEY = "prefsvm.written"
+"""The same: how the numbers of a column stand in the file, see `service.ingest.profile.ColumnProfile.written`."""
 READINGS_KEY = "prefsvm.readings"
 """Metadata of the Parquet file: how the values of each column are written (`Reading`), as a JSON object."""
 AS_TYPED = Reading()
@@ -103,7 +105,8 @@ def store_table(
     A column begins as what `storage` says; where a number column turns out to hold something else, it becomes text.
     What was written until then is void, so the rest is only looked at and the batches are read once more. One more pass
     is made where a column spells booleans in several ways: ``TRUE`` and ``true`` are the same; and one where all
-    texts of a column turn out to be numbers in one way of writing, see `service.ingest.writings`.
+    texts of a column turn out to be numbers in one way of writing, see `service.ingest.writings`. That pass also takes
+    a column of which the caller has said that it holds numbers, where `to_number` refuses one of them.
 
     Parameters
     ----------
@@ -132,6 +135,7 @@ def store_table(
     lowered: set[int] = set()
     written: dict[int, Reading] = {}
     words = words or MissingWords()
+    refused: dict[int, IngestError] = {}
     while True:
         words.begin()
         writer = _TableWriter(output, names, kinds, indexes or {}, reading, written, uncompared)
@@ -143,12 +147,21 @@ def store_table(
             for position, array in enumerate(batch):
                 column = None
                 if position in written:
-                    column = numbers_of(to_text(position, array, rows), written[position])
+                    texts = to_text(position, array, rows)
+                    column = numbers_of(texts, written[position])
+                    writer.note_written(position, texts)
                 elif storage[position] == "number":
-                    column = to_number(position, array, rows)
+                    try:
+                        column = to_number(position, array, rows)
+                    except IngestError as error:
+                        if kinds.get(position) != "number" or error.code != "bad_value":
+                            raise
+                        refused[position] = error
                     if column is None:
                         storage[position] = "text"
                         valid = valid and rows == 0
+                    elif reading.decimal == "," and pa.types.is_string(array.type):
+                        writer.note_written(position, to_text(position, array, rows))
                 if column is None and valid:
                     column = composed_texts(to_text(position, array, rows))
                     if position in lowered:
@@ -161,9 +174,14 @@ def store_table(
             raise IngestError("empty", "no rows; expected at least one")
         if valid and not lowered and (mixed := writer.mixed_booleans()):
             lowered.update(mixed)
-            warnings += [f"column {names[j]!r} spells true and false in several ways; they are the same" for j in mixed]
+            warnings += [
+                f"column {names[j]!r} spells {words[1]} and {words[0]} in several ways; they are the same"
+                for j, words in mixed.items()
+            ]
             valid = False
         if valid and not written and (found := writer.numbers_written_otherwise()):
+            for j in refused.keys() - found.keys():
+                raise _with_cure(refused[j], names[j], writer.doubt(j))
             written |= found
             for j, how in found.items():
                 storage[j] = "number"
@@ -176,8 +194,21 @@ def store_table(
                 storage[position] = stored_as(kinds.get(position, "category"))
             valid = all(storage[position] == "number" for position in empty)
         if valid:
+            for j in refused.keys() - written.keys():
+                raise _with_cure(refused[j], names[j], writer.doubt(j))
             return writer.close(rows, warnings, words)
         writer.discard()
+
+
+def _with_cure(error: IngestError, name: str, doubt: str | None) -> IngestError:
+    """Return the error about a column that is said to hold numbers, with what to do."""
+    cure = doubt and f"column {name!r} {doubt}"
+    if cure is None:
+        cure = (
+            f"{error.message}; they may have decimal commas (option decimal), separators of thousands (option "
+            "thousands) and one unit, such as %, the same in all rows"
+        )
+    return IngestError(error.code, cure, line=error.line, column=error.column)
 
 
 def store_arrays(
@@ -265,7 +296,12 @@ class _TableWriter:
         self._path = path
         self._reading = reading
         self._written = written
-        self._writings = {j: NumberWriting(reading) for j in range(len(names)) if j not in kinds and j not in written}
+        self._writings = {
+            j: NumberWriting(reading, expected=j in kinds)
+            for j in range(len(names))
+            if kinds.get(j, "number") == "number" and j not in written
+        }
+        self._labels: dict[int, WrittenLabels] = {}
         self._storage: list[Storage] = []
         self._kinds = kinds
         self._file: pq.ParquetWriter | None = None
@@ -299,6 +335,16 @@ class _TableWriter:
         # Not write_batch, which would hold row groups of a million rows in memory.
         self._file.write_table(pa.table(columns, schema=schema), row_group_size=len(columns[0]))
 
+    def note_written(self, position: int, texts: pa.StringArray) -> None:
+        """Take into account how the numbers of a column stand in the file."""
+        if position not in self._labels:
+            self._labels[position] = WrittenLabels(self._written.get(position, self._reading))
+        self._labels[position].add(texts)
+
+    def doubt(self, position: int) -> str | None:
+        """Say why a column of texts is not read as numbers although it may hold some."""
+        return self._writings[position].doubt() if position in self._writings else None
+
     def numbers_written_otherwise(self) -> dict[int, Reading]:
         """Return the columns of texts that all are numbers, with how they are written, where that is sure."""
         found = {
@@ -308,9 +354,10 @@ class _TableWriter:
         }
         return {position: reading for position, reading in found.items() if reading is not None}
 
-    def mixed_booleans(self) -> list[int]:
-        """Return the columns that hold nothing but booleans, one of them in several spellings."""
-        return [position for position, column in enumerate(self._columns) if column.mixes_booleans()]
+    def mixed_booleans(self) -> dict[int, tuple[str, str]]:
+        """Return the columns of two words for no and yes, one of them spelt in several ways, and the words."""
+        found = {position: column.mixed_booleans() for position, column in enumerate(self._columns)}
+        return {position: words for position, words in found.items() if words is not None}
 
     def without_numbers(self) -> list[int]:
         """Return the columns of numbers that hold none."""
@@ -335,6 +382,10 @@ class _TableWriter:
             dataclasses.replace(column.profile(self._kinds.get(position)), missing_words=found[position] or None)
             for position, column in enumerate(self._columns)
         ]
+        for position, labels in self._labels.items():
+            if profiles[position].kind == "number":
+                profiles[position].written = labels.found()
+        written = {profile.name: profile.written for profile in profiles if profile.written is not None}
         warnings += [
             f"column {profile.name!r}: {_counted(profile.missing_words)} count as missing in a column of numbers"
             for profile in profiles
@@ -352,6 +403,7 @@ class _TableWriter:
                 KINDS_KEY: json.dumps(known),
                 IDENTIFIERS_KEY: json.dumps(identifiers),
                 READINGS_KEY: json.dumps(readings),
+                WRITTEN_KEY: json.dumps(written),
             }
         )
         self._file.close()
@@ -369,6 +421,21 @@ class _TableWriter:
         warnings += [
             f"column {name!r} {reason}: a training leaves it out, unless its `features` name it in include or kinds"
             for name, reason in identifiers.items()
+        ]
+        warnings += [
+            f"column {column.name!r} is text, but {doubt}"
+            for position, column in enumerate(self._columns)
+            if self._storage[position] == "text" and (doubt := self.doubt(position)) is not None
+            if not any(each.startswith(f"column {column.name!r} is text, but") for each in warnings)
+        ]
+        warnings += [
+            f"column {column.name!r} may count {unit} since 1970 ({first} to {last}); if these are times, say date for "
+            "it in option columns"
+            for position, (column, profile) in enumerate(zip(self._columns, profiles, strict=True))
+            if position not in self._kinds
+            and profile.identifier is None
+            and (seen := column.seen_as_times()) is not None
+            for unit, first, last in [seen]
         ]
         warnings += [
             f"column {column.name!r} is text, and all of its texts are numbers; if it measures something, say number "

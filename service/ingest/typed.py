@@ -75,6 +75,7 @@ class TypedColumns:
         self._names = [names[j] for j in self._kept]
         self._storage = [kept for kept in storage if kept is not None]
         self._forced = forced_kinds(options.columns, self._names, self._left_out)
+        self._reading = options.reading
         self._dates: dict[int, Kind] = {j: "date" for j, field in enumerate(schema) if _is_date(field.type)}
         self._indexes = _pandas_indexes(schema)
         self._max_text_bytes = min(limits.max_bytes, max(FREE_TEXT_BYTES, MAX_EXPANSION * file_bytes))
@@ -97,6 +98,7 @@ class TypedColumns:
             self._warnings,
             kinds,
             self._indexes,
+            self._reading,
         )
         return dataclasses.replace(columnar, left_out=self._left_out)
 

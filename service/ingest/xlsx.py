@@ -25,7 +25,6 @@ from service.ingest.statistics import number_text
 from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
 from service.ingest.workbook import open_first_sheet
 from solver.labels import is_missing_word
-from solver.reading import Reading
 
 BATCH_ROWS = 8192
 BATCH_CELLS = 1 << 18
@@ -107,7 +106,7 @@ class _Reader:
         self._limits = limits
         self._warnings = warnings
         self._missing = frozenset(options.missing)
-        self._reading = Reading(missing=options.missing)
+        self._reading = options.reading
         self._words = MissingWords()
         self._sheet = open_first_sheet(path, limits, warnings)
         self._first_row, given = self._names_of(options)

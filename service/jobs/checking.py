@@ -10,7 +10,7 @@ from typing import Any
 
 from service.db.tables import DatasetRow
 from service.errors import FieldError, InvalidRequest
-from service.ingest.labels import composed, fault, number_label
+from service.ingest.labels import BOOLEANS, composed, fault, number_label
 from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
@@ -129,7 +129,7 @@ def _target_errors(
     body: TrainRequest, request: dict[str, Any], dataset: DatasetRow, feedback_rows: int
 ) -> Iterator[FieldError]:
     """Look at target and labels; labels that are numbers get their shortest spelling in `request`."""
-    targets = {column["name"]: column for column in dataset.columns if column["kind"] != "features"}
+    targets = {column["name"]: _as_labels(column) for column in dataset.columns if column["kind"] != "features"}
     target = targets.get(body.target)
     if target is None:
         missing = _no_such_column(body.target, dataset)
@@ -147,10 +147,18 @@ def _target_errors(
         yield FieldError("body.positive", "is required unless the labels are 0 and 1 or -1 and +1")
         return
     if target["kind"] == "number":
-        # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0.
-        request["unlabeled"] = [number_label(label) for label in body.unlabeled]
-        request["negative"] = [number_label(label) for label in body.negative]
-        request["positive"] = None if body.positive is None else number_label(body.positive)
+        # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0. Those
+        # with a unit or a comma are known as they stand there: 10% for 10.
+        written = target.get("written") or {}
+
+        def known(label: str) -> str:
+            return label if label in written.values() else written.get(number_label(label), number_label(label))
+
+        request["unlabeled"] = list(map(known, body.unlabeled))
+        request["negative"] = list(map(known, body.negative))
+        request["positive"] = None if body.positive is None else known(body.positive)
+    elif _are_folded_booleans(target, [*body.unlabeled, *body.negative, body.positive or ""]):
+        request["labels"]["fold"] = True  # they are called as the request calls them
     target = _folded(target, request)
     if request["positive"] is not None and not _may_occur(request["positive"], target):
         # Digits beside words are texts; 1.0 and true mean the 1 among them.
@@ -167,7 +175,9 @@ def _target_errors(
         yield FieldError("body.target", unclear)
     elif positive is not None and not _may_occur(positive, target):
         have = _labels(target, request["unlabeled"]) or {}
-        yield FieldError("body.positive", "no row of the target column has this label" + _listed(list(have)))
+        yield FieldError(
+            "body.positive", "no row of the target column has this label" + (_listed(list(have)) or _why_number(target))
+        )
     else:
         labels = _labels(target, request["unlabeled"])
         keep = request["labels"]["keep"]
@@ -177,6 +187,35 @@ def _target_errors(
             yield FieldError("body.labels.keep", f"there are {sum(labels.values())} labels")
         elif labels is not None and not feedback_rows:  # which may correct labels of the data set
             yield from _class_errors(labels, positive)
+
+
+def _target_of(request: Mapping[str, Any], dataset: DatasetRow) -> Mapping[str, Any]:
+    """Return the profile of the target with its labels as the training will call them."""
+    column = next(column for column in dataset.columns if column["name"] == request["target"])
+    return _folded(_as_labels(column), request)
+
+
+def _as_labels(column: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the profile of a column with its values as they are called as labels: ``10%`` rather than 10."""
+    written = column.get("written")
+    if not written:
+        return column
+    return {**column, "values": {written.get(value, value): n for value, n in (column.get("values") or {}).items()}}
+
+
+def _are_folded_booleans(target: Mapping[str, Any], wanted: Sequence[str]) -> bool:
+    """Tell whether labels are asked for in capitals that an upload has made one spelling of: ``Yes`` for yes."""
+    values = {*(target.get("values") or ())}
+    return any(values <= {*words} for words in BOOLEANS) and any(
+        label not in values and label.lower() in values for label in wanted
+    )
+
+
+def _why_number(target: Mapping[str, Any]) -> str:
+    """Say that the labels are numbers, for the end of an error, where the profile does not list them."""
+    if target["kind"] != "number" or target.get("values") is not None:
+        return ""
+    return "; the column is read as numbers: if its values are names, say category for it (PATCH /datasets/{id})"
 
 
 def _folded(target: Mapping[str, Any], request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -240,7 +279,7 @@ def _unlabelled_errors(request: dict[str, Any], dataset: DatasetRow) -> list[Fie
 def _label_warnings(request: dict[str, Any], dataset: DatasetRow) -> list[str]:
     """Say that there are more labels than two, as the report of the training will; the profile may not list them."""
     positive = request["positive"]
-    target = _folded(next(column for column in dataset.columns if column["name"] == request["target"]), request)
+    target = _target_of(request, dataset)
     labels = _labels(target, request["unlabeled"])
     said = None if labels is None else spelling_warning(list(labels))
     return [*_many_labels(positive, labels, target, request), *([] if said is None else [said])]
@@ -377,7 +416,7 @@ def _may_be_plain_labels(target: Mapping[str, Any], unlabeled: Sequence[str]) ->
 def _estimate(
     request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str], memory_bytes: int, feedback_rows: int
 ) -> Estimate:
-    target = _folded(next(column for column in dataset.columns if column["name"] == request["target"]), request)
+    target = _target_of(request, dataset)
     labels = _labels(target, request["unlabeled"])
     labelled = dataset.rows - target.get("missing", 0) if labels is None else sum(labels.values())
     labelled = min(labelled, request["labels"]["keep"] or labelled)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from solver.features.columns import FeatureCounts
 from solver.features.errors import StateError
 from solver.features.strings import pack_strings, unpack_strings
-from solver.reading import LARGEST_EXACT, number_text
+from solver.reading import BLANKS, LARGEST_EXACT, number_text
 
 _NO_LEVEL: Final = -1
 _BOOLEAN: Final = ("true", "false")
@@ -244,4 +244,5 @@ def _levels_by_number(levels: Sequence[str]) -> tuple[dict[float, str], frozense
 
 
 def _as_number(text: str | None) -> float:
-    return float(text) + 0.0 if text is not None and _NUMBER(text) else math.nan
+    bare = "" if text is None else text.strip(BLANKS)
+    return float(bare) + 0.0 if _NUMBER(bare) else math.nan

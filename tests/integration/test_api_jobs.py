@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
+import pytest
 from api_support import api_client, counts, set_status, store_dataset, store_model, train_body, upload
 from sqlalchemy import select, text
 
-from service.db.tables import DatasetRow
+from service.db.tables import DatasetRow, JobRow
 from service.jobs.checking import check_training
 from service.jobs.schemas import TrainRequest
 
@@ -456,6 +458,30 @@ def test_columns_that_number_the_rows_are_left_out_and_said(client):
     refused = client.post("/train", json=train_body(dataset, features={"exclude": ["x"]}))
     assert refused.status_code == 422
     assert "leave no column to learn from; column 'column1' is left out" in refused.json()["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "asked"),
+    [
+        (["10%", "20%", "30%"], {}, {"10%": "10%", "10": "10%"}),
+        (["$5", "$1,000", "$7.5"], {}, {"$1,000": "$1,000", "1000": "$1,000"}),
+        (["1,5", "2,5"], {"decimal": ","}, {"1,5": "1,5", "1.5": "1,5"}),
+        (["Yes", "yes", "No", "no"], {}, {"Yes": "Yes", "yes": "yes"}),
+    ],
+)
+def test_labels_are_called_as_they_stand_in_the_file(client, database, labels, options, asked):
+    lines = "".join(f'{i % 9},"{label}"\n' for i, label in enumerate(labels * 20))
+    dataset = upload(client, f"x,label\n{lines}".encode(), options=json.dumps(options))
+    for positive, called in asked.items():
+        job = client.post("/train", json=train_body(dataset, positive=positive))
+        assert job.status_code == 202, job.text
+        with database.transaction() as session:
+            request = session.get(JobRow, job.json()["id"]).request
+        assert request["positive"] == called
+        assert request["labels"]["fold"] == (positive == "Yes")
+    refused = client.post("/train", json=train_body(dataset, positive="40%"))
+    assert refused.status_code == 422
+    assert "no row of the target column has this label; there are" in refused.text
 
 
 def test_words_for_missing_values_are_no_labels_in_silence(client):
