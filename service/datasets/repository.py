@@ -15,6 +15,7 @@ _SUMMARY = (
     *(DatasetRow.id, DatasetRow.name, DatasetRow.format, DatasetRow.layout),
     *(DatasetRow.bytes, DatasetRow.sha256, DatasetRow.rows, DatasetRow.created_at),
     func.jsonb_array_length(DatasetRow.columns).label("column_count"),
+    DatasetRow.options.op("-")("columns").label("options"),
 )
 
 

@@ -102,6 +102,7 @@ class DatasetSummary(DatasetBase):
     """A data set in a list: without its columns, of which there may be thousands."""
 
     column_count: int = Field(description="Columns, as GET /datasets/{dataset_id} shows them.")
+    options: dict[str, Any] = Field(description="How the file was read, without the kinds of `columns`.")
 
 
 class Dataset(DatasetBase):

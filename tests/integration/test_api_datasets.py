@@ -32,7 +32,7 @@ def test_multipart_upload_can_be_read_back(client, settings):
     ]
     assert client.get(f"/datasets/{made['id']}").json() == made
     names = ("id", "name", "format", "layout", "bytes", "sha256", "rows", "created_at")
-    listed = {name: made[name] for name in names} | {"column_count": 3}
+    listed = {name: made[name] for name in names} | {"column_count": 3, "options": {}}
     assert client.get("/datasets").json() == {"items": [listed], "next_cursor": None}
     assert len(blob_files(settings)) == 2
 
