@@ -75,7 +75,17 @@ def test_make_demo_needs_no_arguments_and_leaves_nothing_running(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for said in ("recall of at least 0.95", "threshold", "Confusion matrix", "plain svm", "What it cost"):
+    for said in ("Recall of at least 0.9: certified", "truth: 171 test rows", "plain svm", "10 draws", "What it cost"):
         assert said in done.stdout
+    # Draw 0 is the one that was measured along with the others: what is shown is none that was picked.
+    measured = json.loads((README.parent / "benchmarks/results/demo_draws.json").read_text())
+    recall = re.search(r"^ *recall .* (\d\.\d+) \(\S+ to \S+\) *$", done.stdout, flags=re.MULTILINE)
+    f1 = re.search(r"^ *f1 +(\d\.\d+) \(.*?\) +(\d\.\d+) ", done.stdout, flags=re.MULTILINE)
+    assert recall
+    assert f1
+    assert float(recall[1]) == pytest.approx(measured["tumours"][0]["test_recall"], abs=0.03), done.stdout
+    pictures = measured["pictures"][0]
+    shown = [pictures["cluster_f1"], pictures["svm_f1"]]
+    assert [float(f1[1]), float(f1[2])] == pytest.approx(shown, abs=0.03), done.stdout
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     assert [command for command in commands if any("prefsvm-demo-" in part for part in command)] == []
