@@ -13,11 +13,13 @@ help:  ## this list
 # The environment is made anew whenever the lock changes. No ensurepip: Debian packages it apart from Python. A torn
 # install leaves no stamp, so the next make starts over.
 .venv/installed: requirements/dev.lock
-	@echo "Installing into .venv (about a minute the first time) ..."
+	@echo "Installing $$(grep -c '^[a-z].*==' $<) packages into .venv (about a minute the first time) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "prefsvm needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
-	@$(PYTHON) -m venv --clear --without-pip .venv
+	@$(PYTHON) -m venv --clear --without-pip .venv && date +%s > .venv/begun
 	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@echo "  packages are there; now prefsvm itself ..."
 	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "  installed in $$(($$(date +%s) - $$(cat .venv/begun))) s"
 	@touch $@
 
 demo: .venv/installed  ## the main job, end to end, on real data

@@ -58,8 +58,8 @@ NO_ROOM_BYTES = 1 << 20
 """A disk with less left is full: who wrote there by way of memory was killed for it, and could not say so."""
 DISK_OF_WORKER = "of the worker's folder (PREFSVM_DATA_DIR)"
 DISK_OF_BLOBS = "of the blob store"
-PREPARING_SECONDS = 3.0
-"""A job that waits for its child for longer says so."""
+PREPARING_SECONDS = 2.0
+"""A job that waits for its child for so long says so, and how long again each time that this has passed."""
 
 
 @dataclass(frozen=True)
@@ -245,13 +245,17 @@ class _Attempt:
         self._stop_reason = ""
         self._release_at: float | None = None
         self._child_start_seconds = 0.0
+        self._says_next = PREPARING_SECONDS
 
     # ------------------------------------------------------------------------------------------------- the watch
 
     def _has_waited_enough(self) -> bool:
         """Tell whether a child is no longer wanted; says so in the job where one takes long to be made ready."""
-        if time.monotonic() - self._started > PREPARING_SECONDS:
+        waited = time.monotonic() - self._started
+        if waited > self._says_next:
             self._keeper.progress("preparing", 0.0, {})
+            self._keeper.note("progress", {"phase": "preparing", "progress": 0.0, "seconds": round(waited, 1)})
+            self._says_next = waited + PREPARING_SECONDS
         return self._interruption() is not None
 
     def run(self) -> _Ending:

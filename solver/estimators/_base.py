@@ -24,7 +24,7 @@ from solver.estimators._calibration import LABELED_SPLITS, CalibrationPlan, cali
 from solver.estimators._guard import MODES, Comparison, compare, difference_between, wins
 from solver.estimators._labels import BinaryLabels, encode_labels
 from solver.estimators._run import Expansion, FitCallback, KernelParameters, SolverLimits, TrainingRun
-from solver.estimators._tuning import TUNES, Tune, Tuning, tune
+from solver.estimators._tuning import SHARE_OF_FIT, TUNES, Tune, Tuning, tune
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
@@ -300,7 +300,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         if what == "none":
             return run, plan
         self._tuning = tune(run, plan.training_rows, replace(objective, confidence=None), what, self.C, seed, plan.fold)
-        run = replace(run, **run.tuned(self._tuning.C, self._tuning.gamma))
+        run = replace(run, before=SHARE_OF_FIT, **run.tuned(self._tuning.C, self._tuning.gamma))
         return run, replace(plan, tuned=self._tuning.folds if plan.folds else ())
 
     def _fit_certified(

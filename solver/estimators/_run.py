@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -159,6 +160,8 @@ class TrainingRun:
         Who computes what falls into parts.
     tuned_C : float, optional
         C of the labelled rows where it was tuned.
+    before : float
+        Share of the fit that is done when this run begins; what it reports of itself is a share of the rest.
     """
 
     X: Matrix
@@ -176,6 +179,7 @@ class TrainingRun:
     seed: int = 0
     parts: Parts = ALONE
     tuned_C: float | None = None  # noqa: N815 (as C itself)
+    before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     _solving_since: float = 0.0
 
@@ -346,7 +350,11 @@ class TrainingRun:
         return np.flatnonzero(others)
 
     def solve_along_costs(
-        self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]], kernel: Any = None
+        self,
+        folds: Sequence[NDArray[np.bool_]],
+        costs: Sequence[NDArray[np.float64]],
+        kernel: Any = None,
+        progress: Callable[[int], object] = lambda _begun: None,
     ) -> list[list[Solution]]:
         """Solve, for each fold, the run's labelled problem along growing costs, on all threads.
 
@@ -358,6 +366,8 @@ class TrainingRun:
             Upper bounds, each solved from the solution for the one before.
         kernel : Kernel, optional
             From `kernel_of_folds`, when these are not all folds.
+        progress : callable, optional
+            Told how many of the problems have begun to take time, as each one does.
 
         Returns
         -------
@@ -366,18 +376,29 @@ class TrainingRun:
         """
         lock = threading.Lock()
         stopped = False
+        begun: set[int] = set()
 
-        def is_over(iteration: int, gap: float) -> bool:
+        def is_over(number: int, iteration: int, gap: float) -> bool:
             nonlocal stopped
             with lock:
+                if number not in begun:
+                    begun.add(number)
+                    progress(len(begun))
                 stopped = stopped or self._on_iteration(iteration, gap)
             return stopped or self.is_exhausted()
 
         if kernel is None and self.low_rank.takes(len(self.y), self._seconds_to_plan_with()):
-            return [self._solve_along_costs_low_rank(held_out, costs) for held_out in folds]
+            paths = []
+            for number, held_out in enumerate(folds):
+                progress(number * len(costs))
+                paths.append(self._solve_along_costs_low_rank(held_out, costs))
+            return paths
         problems = self._problems_along_costs(folds, costs)
-        changes = {"callback": is_over} | ({} if kernel is None else {"kernel": kernel})
-        solutions = solve_many(problem | changes for problem in problems)
+        changes = {} if kernel is None else {"kernel": kernel}
+        solutions = solve_many(
+            problem | changes | {"callback": functools.partial(is_over, number)}
+            for number, problem in enumerate(problems)
+        )
         for solution in solutions:
             self._note(solution, "stopped" if stopped else "solver_limit")
         return [solutions[start : start + len(costs)] for start in range(0, len(solutions), len(costs))]
@@ -540,7 +561,7 @@ class TrainingRun:
 
     def progress(self, fraction: float, **info: Any) -> bool:
         """Report progress; True when training shall stop, because it was asked to or has ended already."""
-        self.fraction = max(self.fraction, min(fraction, 1.0))
+        self.fraction = max(self.fraction, self.before + (1.0 - self.before) * min(fraction, 1.0))
         if self.callback is not None and not self.ended and self.callback(self.fraction, info):
             self.ended = "stopped"
         return bool(self.ended)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, Final, Literal, get_args
 
@@ -24,6 +25,8 @@ TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
 STAGE: Final = "tuning"
 
 C_GRID: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+SHARE_OF_FIT: Final = 0.5
+"""Of a fit, as it tells its progress."""
 # factors on the gamma that the estimator would use otherwise, the nearest ones first: the first of equals is taken
 GAMMA_FACTORS: Final = (1.0, 0.25, 4.0, 0.0625, 16.0)
 
@@ -155,6 +158,8 @@ class _Grid:
         self._held_out = [fold == number for number in range(int(fold.max()) + 1)]
         self._costs = [C * run.cost[rows] for C in C_GRID]
         self._kernel: Any = None
+        self._done = 0
+        self._cells = len(gammas) * len(self._held_out) * len(C_GRID)
         everything = tuple(range(len(self._held_out)))
         self.units = [(gamma, everything) for gamma in gammas]
         """Gamma and folds of each part."""
@@ -176,13 +181,22 @@ class _Grid:
             inner = self._run_with(gamma)
             folds = [number for unit in chosen for number in self.units[unit][1]]
             held_out = [self._held_out[number] for number in folds]
-            paths = dict(zip(folds, inner.solve_along_costs(held_out, self._costs, self._kernel), strict=True))
+            solved = inner.solve_along_costs(held_out, self._costs, self._kernel, partial(self._tell, inner))
+            self._done += len(folds) * len(C_GRID)
+            self._tell(inner, 0)
+            paths = dict(zip(folds, solved, strict=True))
             results += [
                 self._result(inner, {number: paths[number] for number in self.units[unit][1]}) for unit in chosen
             ]
             if inner.is_exhausted():
                 self._run.ended = inner.ended if inner.ended == "stopped" else self._run.ended
         return results
+
+    def _tell(self, inner: TrainingRun, begun: int) -> None:
+        """Report how far the search is, as each cell of a fold begins."""
+        done = self._done + begun
+        self._run.progress(SHARE_OF_FIT * done / self._cells, tuned=done, to_tune=self._cells)
+        inner.fraction = self._run.fraction
 
     def scores(self, results: Sequence[PartResult | None]) -> list[NDArray[np.float64] | None]:
         """Put the parts together: for each gamma scores of shape (grid, rows), None if no part of it was computed."""

@@ -72,9 +72,13 @@ def test_a_job_says_that_its_process_is_made_ready(
     bench = open_bench()
     job_id = bench.enqueue("nothing")
     assert bench.supervisor.run(job_id) == "succeeded"
-    phases = [event.data["phase"] for event in bench.events(job_id) if event.kind == "progress"]
+    news = [event.data for event in bench.events(job_id) if event.kind == "progress"]
+    phases = [data["phase"] for data in news]
     assert phases[0] == "preparing"
-    assert len(phases) == 2
+    assert phases.count("preparing") == len(phases) - 1
+    seconds = [data["seconds"] for data in news if "seconds" in data]
+    assert len(seconds) > 2
+    assert seconds == sorted(set(seconds)), "it says how long it has waited, again and again"
 
 
 def test_a_worker_whose_processes_are_never_ready_gives_the_job_back(

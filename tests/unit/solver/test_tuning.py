@@ -91,3 +91,18 @@ def test_linear_kernel_has_no_gamma_to_tune_and_a_stop_is_obeyed():
     assert stopped.report_["tuning"]["C"] == 1.0
     with pytest.raises(ValueError, match="tune"):
         SVM(tune="everything").fit(X, y)
+
+
+@pytest.mark.parametrize("what", ["C", "C-gamma"])
+def test_progress_moves_from_cell_to_cell(what):
+    X, y = moons(600)
+    news = []
+    SVM(tune=what, random_state=0, callback=lambda fraction, info: news.append((fraction, info)) or False).fit(X, y)
+    tuned = sorted({(fraction, info["tuned"]) for fraction, info in news if "tuned" in info})
+    cells = news[0][1]["to_tune"]
+    assert cells == 5 * len(C_GRID) * (len(GAMMA_FACTORS) if what == "C-gamma" else 1)
+    assert len(tuned) >= cells / 6
+    assert max(fraction for fraction, _ in tuned) == pytest.approx(0.5)
+    fractions = [fraction for fraction, _ in news]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] > 0.9, "what follows has the other half"
