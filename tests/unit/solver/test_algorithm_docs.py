@@ -16,10 +16,11 @@ def rows(text):
     return re.findall(r"^\| `([^`]+)`", text, flags=re.MULTILINE)
 
 
-def test_the_readme_lists_every_algorithm():
+def test_the_readme_names_every_algorithm_and_the_page_lists_them():
     section = (ROOT / "README.md").read_text().partition("\n## Algorithms\n")[2].partition("\n## ")[0]
-    assert rows(section) == ["algorithm", AUTO, *ALGORITHMS]
+    assert set(re.findall(r"`([^`]+)`", section)) >= {AUTO, *ALGORITHMS}
     assert "docs/algorithms.md" in section
+    assert rows(PAGE.partition("\n## ")[0]) == ["algorithm", AUTO, *ALGORITHMS]
 
 
 def test_the_page_has_a_section_for_each_algorithm_and_for_what_they_share():
