@@ -90,11 +90,15 @@ class Model:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model decides on a row: `score` > threshold is the positive class."""
+    """What a model decides on a row: `score` > threshold is the positive class.
+
+    `key` is what names the row, as it was sent, where the training had a ``key``.
+    """
 
     label: str
     score: float
     probability: float | None
+    key: str | int | float | None = None
 
 
 class Client:
@@ -295,7 +299,9 @@ class Client:
         while piece := list(islice(sent, PREDICT_ROWS)):
             answer = self._connection.post("/predict", {"model": _id(model), "rows": piece})
             told |= dict.fromkeys(answer["warnings"])
-            predicted += [Prediction(p["label"], p["score"], p.get("probability")) for p in answer["predictions"]]
+            predicted += [
+                Prediction(p["label"], p["score"], p.get("probability"), p.get("key")) for p in answer["predictions"]
+            ]
         _warn(told)
         if not _is_frame(rows):
             return predicted

@@ -231,6 +231,9 @@ def train(
     keep_labels: Annotated[
         int | None, typer.Option(min=4, help="For experiments: keep so many labels and blank the others.")
     ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Column that names the rows: no feature, it comes back with the predictions.")
+    ] = None,
     include: Annotated[list[str], typer.Option(help="Column to learn from; may be repeated.", show_default="all")] = [],  # noqa: B006
     exclude: Annotated[list[str], typer.Option(help="Column to leave out; may be repeated.")] = [],  # noqa: B006
     kind: Annotated[
@@ -299,7 +302,13 @@ def train(
         }
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    optional = {"positive": positive, "test_fraction": test_fraction, "alias": alias, "max_seconds": max_seconds}
+    optional = {
+        "positive": positive,
+        "key": key,
+        "test_fraction": test_fraction,
+        "alias": alias,
+        "max_seconds": max_seconds,
+    }
     body |= {name: value for name, value in optional.items() if value is not None}
     options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
     with open_client(url) as client:
@@ -410,7 +419,7 @@ def batch(
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Predict a whole data set that was uploaded: row, label, score and probability of each row."""
+    """Predict a whole data set that was uploaded: row, key (if there is one), label, score and probability of each."""
     if form is None:
         forms = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl"}
         form = by_suffix(out, forms, "csv", "; or say --format")

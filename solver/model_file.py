@@ -46,6 +46,8 @@ _MAX_FEATURES: Final = 1 << 24
 _MAX_DEGREE: Final = 100
 _MAX_LABEL: Final = 512
 """Characters of a class label in a file: what training allows, with room for a word before it."""
+_MAX_KEY: Final = 1000
+"""Characters of the name of a column, what a request may hold."""
 _FEATURE_PREFIX: Final = "features."
 _FEATURE_KINDS: Final[dict[str, type[TableFeatures] | type[MatrixFeatures]]] = {
     "table": TableFeatures,
@@ -108,6 +110,8 @@ class Model:
         None: the model takes feature matrices as they are.
     curve : OperatingCurve or None
         On the calibration rows, for choosing another threshold without training.
+    key : str or None
+        The column that names the rows. No feature: it comes back beside what is said of a row.
     producer : dict of str to str
         Versions of what trained it.
     """
@@ -119,6 +123,7 @@ class Model:
     decision: DecisionState
     features: Features | None = None
     curve: OperatingCurve | None = None
+    key: str | None = None
     producer: dict[str, str] = field(default_factory=_producer)
 
     @property
@@ -269,6 +274,7 @@ def _manifest(model: Model) -> dict[str, Any]:
             if decision.probability is None
             else {"slope": decision.probability.slope, "offset": decision.probability.offset},
         },
+        "key": model.key,
         "features": None if model.features is None else {"kind": model.features.kind, **model.features.state()[1]},
         "curve": None
         if model.curve is None
@@ -415,6 +421,7 @@ def _model(manifest: _Fields, tensors: _Tensors) -> Model:
         decision=decision,
         features=features,
         curve=curve,
+        key=_key(manifest.values.get("key")),
         producer=producer,
     )
 
@@ -426,6 +433,13 @@ def _label(classes: _Fields, name: str) -> Label:
     if type(value) is bool or (type(value) is int and abs(value) < 1 << 63) or type(value) is float:
         return value
     raise ModelFileError(f"{classes.place}: {name!r} must be a number, true, false, or at most {_MAX_LABEL} characters")
+
+
+def _key(value: Any) -> str | None:
+    """Return the column that names the rows; models of before know of none."""
+    if value is None or (type(value) is str and 0 < len(value) <= _MAX_KEY):
+        return value
+    raise ModelFileError(f"manifest: 'key' must be null or text of at most {_MAX_KEY} characters")
 
 
 def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:

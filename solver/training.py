@@ -153,6 +153,8 @@ class TrainingRequest:
         unless `include` or `kinds` names them.
     target : str, optional
         The column that the labels came from; it never becomes a feature.
+    key : str, optional
+        The column that names the rows; it never becomes a feature, and the model remembers it.
     test_fraction : float, default 0
         Share of the labelled rows of each class that is held out of everything and only measured on.
     seed : int, default 0
@@ -177,6 +179,7 @@ class TrainingRequest:
     text: Mapping[str, int] = field(default_factory=dict)
     identifiers: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
+    key: str | None = None
     test_fraction: float = 0.0
     seed: int = 0
     max_seconds: float | None = None
@@ -235,7 +238,8 @@ def train(
     if len(labels) != data.n_rows:
         raise ValueError(f"{data.n_rows} rows but {len(labels)} labels")
     left_out = _left_out(request)
-    request = replace(request, exclude=[*request.exclude, *left_out])
+    key = {} if request.key is None else {request.key: "is the key, which names the rows"}
+    request = replace(request, exclude=[*request.exclude, *left_out, *key])
     if request.fold:
         labels, request, corrections = _fold(labels, request, corrections)
     unclear = unclear_labels(counted(labels), request.positive, request.unlabeled, request.negative)
@@ -292,6 +296,7 @@ def train(
             classes=target.classes,
             decision=estimator.decision_state(),
             features=features,
+            key=request.key,
             curve=None if curve is None else OperatingCurve.from_dict(curve),
         )
         unlabelled = _decided_unlabelled(model, X, target.codes[train_rows], target, request.seed, watch.stopped)
@@ -325,7 +330,7 @@ def train(
         },
         "features": features.n_features,
         "columns": model.columns,
-        "excluded": [{"name": name, "reason": reason} for name, reason in left_out.items()],
+        "excluded": [{"name": name, "reason": reason} for name, reason in (left_out | key).items()],
         "timings": watch.seconds,
         "peak_memory_bytes": _peak_memory_bytes(),
         "warnings": [
@@ -373,7 +378,7 @@ def _correct(
 
 def _left_out(request: TrainingRequest) -> dict[str, str]:
     """The identifiers that nobody has spoken of."""
-    spoken_of = {request.target, *(request.include or ()), *request.exclude, *request.kinds}
+    spoken_of = {request.target, request.key, *(request.include or ()), *request.exclude, *request.kinds}
     return {name: reason for name, reason in request.identifiers.items() if name not in spoken_of}
 
 

@@ -19,7 +19,8 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from service.ingest.columnar import Layout, count_rows, read_blocks
+from service.ingest.columnar import Layout, column_names, count_rows, read_blocks
+from service.ingest.keys import InexactKeyError, key_texts
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table
 from solver.model_file import Model, ModelFileError, Predictions, read_model
 from solver.parallel import single_threaded_blas, thread_count
@@ -34,9 +35,8 @@ SHADOW_BLOCK_ROWS = 2_048
 Block = Table | MatrixData
 Made = TypeVar("Made")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-SCHEMA = pa.schema(
-    [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), ("probability", pa.float64())]
-)
+FIELDS = [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), ("probability", pa.float64())]
+Keys = NDArray[np.object_] | None
 
 
 def run(job: Job, reporter: Reporter) -> Result:
@@ -62,9 +62,10 @@ def run(job: Job, reporter: Reporter) -> Result:
     try:
         with dataset_file(job) as path:
             rows = count_rows(path, layout)
-            with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE)) as writer:
-                for made, met in _decisions(model, path, layout, BLOCK_ROWS):
-                    writer.write(done, made)
+            key = model.key if model.key is not None and model.key in column_names(path, layout) else None
+            with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE), key) as writer:
+                for made, met, keys in _decisions(model, path, layout, BLOCK_ROWS, key):
+                    writer.write(done, made, keys)
                     counts.add(met)
                     labels.update(made.labels)
                     done += len(made.labels)
@@ -76,6 +77,8 @@ def run(job: Job, reporter: Reporter) -> Result:
                 compared = {"shadow": _compare(job, path, layout, model, np.concatenate(decided), reporter)}
     except FeatureError as error:
         raise JobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
+    except InexactKeyError as error:
+        raise JobError("inexact_key", str(error)) from error
     report = {"rows": done, "labels": dict(labels), "warnings": counts.warnings()}
     return Result(model.algorithm, {}, report | compared)
 
@@ -89,17 +92,18 @@ def _read(path: Path, threshold: float | None) -> Model:
 
 
 def _decisions(
-    model: Model, path: Path, layout: Layout, block_rows: int
-) -> Iterator[tuple[Predictions, FeatureCounts]]:
-    """Yield what a model says of a data set, block by block."""
+    model: Model, path: Path, layout: Layout, block_rows: int, key: str | None = None
+) -> Iterator[tuple[Predictions, FeatureCounts, Keys]]:
+    """Yield what a model says of a data set, block by block, with the keys of the rows."""
 
-    def decide(block: Block) -> tuple[Predictions, FeatureCounts]:
+    def decide(block: Block) -> tuple[Predictions, FeatureCounts, Keys]:
+        keys = key_texts(block.columns[key]) if key is not None and isinstance(block, Table) else None
         # Overflow to infinity is not warned about but found: a score that is not finite is refused.
         with np.errstate(over="ignore", invalid="ignore"):
             X, met = model.feature_matrix(block)
-            return model.decide(X, met), met
+            return model.decide(X, met), met, keys
 
-    needed = [column["name"] for column in model.columns]
+    needed = [*(column["name"] for column in model.columns), *([] if key is None else [key])]
     return _map_ahead(decide, read_blocks(path, layout, needed, block_rows))
 
 
@@ -116,7 +120,7 @@ def _compare(
     try:
         if job.attempt == 1:
             shadow = _read(Path(job.scratch, SHADOW_FILE), job.request["shadow"]["threshold"])
-            for made, _ in _decisions(shadow, path, layout, SHADOW_BLOCK_ROWS):
+            for made, _, _ in _decisions(shadow, path, layout, SHADOW_BLOCK_ROWS):
                 ours = positive[done : done + len(made.labels)]
                 theirs = made.scores > shadow.decision.threshold
                 for our, their in ((our, their) for our in (False, True) for their in (False, True)):
@@ -156,22 +160,23 @@ def _map_ahead(apply: Callable[[Block], Made], blocks: Iterator[Block]) -> Itera
 class Writer(Protocol):
     """Writes predictions in one format."""
 
-    def write(self, first_row: int, made: Predictions) -> None:
+    def write(self, first_row: int, made: Predictions, keys: Keys) -> None:
         """Write the predictions of a block; `first_row` is the number of its first row."""
 
 
 @contextlib.contextmanager
-def open_writer(form: str, path: Path) -> Iterator[Writer]:
-    """Open a file for predictions in ``csv``, ``parquet`` or ``jsonl``."""
+def open_writer(form: str, path: Path, key: str | None) -> Iterator[Writer]:
+    """Open a file for predictions in ``csv``, ``parquet`` or ``jsonl``, with the column `key` behind ``row`` if any."""
+    schema = pa.schema([FIELDS[0], *([] if key is None else [(key, pa.string())]), *FIELDS[1:]])
     if form == "jsonl":
         with path.open("wb") as file:
-            yield _JsonLines(file)
+            yield _JsonLines(file, key)
     elif form == "parquet":
-        with pa.parquet.ParquetWriter(path, SCHEMA) as parquet:
-            yield _Arrow(parquet)
+        with pa.parquet.ParquetWriter(path, schema) as parquet:
+            yield _Arrow(parquet, schema)
     else:
-        with pa.csv.CSVWriter(path, SCHEMA, write_options=pa.csv.WriteOptions(quoting_style="needed")) as csv:
-            yield _Arrow(csv, neutralise)
+        with pa.csv.CSVWriter(path, schema, write_options=pa.csv.WriteOptions(quoting_style="needed")) as csv:
+            yield _Arrow(csv, schema, neutralise)
 
 
 def neutralise(label: str) -> str:
@@ -188,33 +193,39 @@ def neutralise(label: str) -> str:
 class _Arrow:
     """CSV and Parquet, which Arrow writes."""
 
-    def __init__(self, file: Any, spell: Callable[[str], str] = str) -> None:
+    def __init__(self, file: Any, schema: pa.Schema, spell: Callable[[str], str] = str) -> None:
         self._file = file
+        self._schema = schema
         self._spell = spell
 
-    def write(self, first_row: int, made: Predictions) -> None:
+    def write(self, first_row: int, made: Predictions, keys: Keys) -> None:
         spelt = {label: self._spell(label) for label in set(made.labels)}
         probabilities = made.probabilities
         columns = [
             pa.array(np.arange(first_row, first_row + len(made.labels))),
+            # never altered, not even where a spreadsheet would take one for a formula: others are joined by it
+            *([] if keys is None else [pa.array(keys.tolist(), pa.string())]),
             pa.array([spelt[label] for label in made.labels], pa.string()),
             pa.array(made.scores),
             pa.nulls(len(made.labels), pa.float64()) if probabilities is None else pa.array(probabilities),
         ]
-        self._file.write_table(pa.table(columns, schema=SCHEMA))
+        self._file.write_table(pa.table(columns, schema=self._schema))
 
 
 class _JsonLines:
     """One JSON object a line, put together by Arrow: that is twice as fast as Python, and lets go of its lock."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, key: str | None) -> None:
         self._file = file
+        self._key = "" if key is None else f",{orjson.dumps(key).decode()}:"
 
-    def write(self, first_row: int, made: Predictions) -> None:
+    def write(self, first_row: int, made: Predictions, keys: Keys) -> None:
         spelt = {label: orjson.dumps(label).decode() for label in set(made.labels)}
         lines = pc.binary_join_element_wise(
             '{"row":',
             pa.array(np.arange(first_row, first_row + len(made.labels))).cast(pa.string()),
+            self._key,
+            "" if keys is None else pa.array([orjson.dumps(key).decode() for key in keys.tolist()], pa.string()),
             ',"label":',
             pa.array([spelt[label] for label in made.labels], pa.string()),
             ',"score":',

@@ -13,9 +13,11 @@ from numba.core.event import install_recorder
 
 from service.ingest.columnar import Layout, read_columnar, read_identifiers, read_kinds, read_labels
 from service.ingest.errors import IngestError
+from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
 from solver import lowrank, parallel, smo
 from solver.estimators import sparse_loops
+from solver.features import Table
 from solver.model_file import write_model
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors
@@ -112,7 +114,12 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
             labels = read_labels(path, layout, job.request["target"])
             kinds = read_kinds(path, layout)
             identifiers = read_identifiers(path, layout)
+        key = job.request.get("key")
+        if key is not None and isinstance(data, Table):
+            key_texts(data.columns[key])  # what later could not be given back is refused at once
         corrections = read_corrections(Path(job.scratch, FEEDBACK_FILE))
+    except InexactKeyError as error:
+        raise JobError("inexact_key", str(error)) from error
     except IngestError as error:
         raise JobError(error.code, error.message) from error
     request = training_request(job.request, kinds, identifiers)
@@ -176,6 +183,7 @@ def training_request(
         text=features.get("text") or {},
         identifiers=identifiers,
         target=body["target"],
+        key=body.get("key"),
         test_fraction=body["test_fraction"],
         seed=body["seed"],
         max_seconds=body.get("max_seconds"),

@@ -40,7 +40,10 @@ class BatchRequest(Body):
 
 
 class BatchResult(Answer):
-    """The file that a batch has made: `row` (from 0), `label`, `score`, `probability`, in the order of the data set."""
+    """The file that a batch has made: `row` (from 0), `label`, `score`, `probability`, in the order of the data set.
+
+    Behind `row` stands the column that the training called its `key`, where the data set has it.
+    """
 
     bytes: int
     sha256: str

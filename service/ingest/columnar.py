@@ -57,6 +57,15 @@ def count_rows(path: Path, layout: Layout) -> int:
         return int(file.get_slice("indptr").get_shape()[0]) - 1
 
 
+def column_names(path: Path, layout: Layout) -> list[str]:
+    """Return the names of the columns of a table; none of a matrix, whose columns have numbers."""
+    if layout == "matrix":
+        return []
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+        names: list[str] = file.schema_arrow.names
+    return names
+
+
 def read_blocks(path: Path, layout: Layout, columns: Collection[str], rows: int) -> Iterator[Table | MatrixData]:
     """Yield a data set block by block, in order; of a table only one block is in memory at a time.
 

@@ -66,8 +66,7 @@ class MissingWords:
         are_words = pc.is_in(pc.utf8_lower(trimmed), value_set=_WORDS)
         if not pc.any(are_words).as_py():
             return None
-        # Trimmed, which drops the bytes of what is null now.
-        numbers = convert(pc.utf8_trim(pc.if_else(are_words, _NOTHING, texts), _BLANKS))
+        numbers = convert(pc.if_else(are_words, _NOTHING, texts))
         if numbers is not None:
             found = pc.value_counts(trimmed.filter(are_words))
             counts = self._counts.setdefault(position, Counter())

@@ -37,6 +37,14 @@ def array_values(array: pa.Array, dtype: type[Any]) -> NDArray[Any]:
 
 def text_bytes(texts: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return offsets (n + 1) into, and the bytes of, a string array; missing texts are empty."""
+    offsets, data = _buffers(texts)
+    # Arrow may keep the bytes of a text that it made missing.
+    if texts.null_count and len(data) != (pc.sum(pc.binary_length(texts)).as_py() or 0):
+        return _buffers(pc.fill_null(texts, ""))
+    return offsets, data
+
+
+def _buffers(texts: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     _, offsets_buffer, data_buffer = texts.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)

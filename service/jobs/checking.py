@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from service.db.tables import DatasetRow
 from service.errors import FieldError, InvalidRequest
+from service.ingest.keys import inexact_key
 from service.ingest.labels import BOOLEANS, composed, fault, number_label
 from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
 from service.jobs.schemas import TrainRequest
@@ -43,6 +45,10 @@ MAIL_DATE = "date"
 """Column of mails that is no feature by default."""
 MAIL_FILE = "file"
 """Column of mails that is never a feature."""
+
+
+RESULT_COLUMNS = ("row", "label", "score", "probability")
+"""Columns of the results of batches, beside which the key stands."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ def check_training(
     errors = [
         *_target_errors(body, request, dataset, feedback_rows),
         *_column_errors(body, dataset, identifiers),
+        *_key_errors(body, dataset),
         *_algorithm_errors(body, request),
     ]
     if not errors:
@@ -120,7 +127,7 @@ def check_training(
 def _identifiers(body: TrainRequest, dataset: DatasetRow) -> dict[str, str]:
     """Return the columns that number or name the rows and that the request does not speak of, as the job will."""
     features = body.features
-    spoken_of = {body.target, *(features.include or ()), *features.exclude, *features.kinds}
+    spoken_of = {body.target, body.key, *(features.include or ()), *features.exclude, *features.kinds}
     found = {column["name"]: column.get("identifier") for column in dataset.columns}
     return {name: reason for name, reason in found.items() if reason is not None and name not in spoken_of}
 
@@ -175,14 +182,14 @@ def _target_errors(
         yield FieldError("body.target", unclear)
     elif positive is not None and not _may_occur(positive, target):
         have = _labels(target, request["unlabeled"]) or {}
-        yield FieldError(
-            "body.positive", "no row of the target column has this label" + (_listed(list(have)) or _why_number(target))
-        )
+        said = _words_gone(target) or _listed(list(have)) or _why_number(target)
+        yield FieldError("body.positive", "no row of the target column has this label" + said)
     else:
         labels = _labels(target, request["unlabeled"])
         keep = request["labels"]["keep"]
         if labels is not None and len(labels) < 2:
-            yield FieldError("body.target", f"needs labels of two classes and has {len(labels)}")
+            said = f"needs labels of two classes and has {len(labels)}" + _words_gone(target)
+            yield FieldError("body.target", said)
         elif labels is not None and keep is not None and keep > sum(labels.values()):
             yield FieldError("body.labels.keep", f"there are {sum(labels.values())} labels")
         elif labels is not None and not feedback_rows:  # which may correct labels of the data set
@@ -297,6 +304,19 @@ def _many_labels(
     return [f"{counted} different labels: {positive!r} is told from all others together"]
 
 
+def _words_gone(target: Mapping[str, Any]) -> str:
+    """Return, for the end of an error, that words for a missing value were no labels in a column of numbers, if any."""
+    words: Mapping[str, int] = target.get("missing_words") or {}
+    if not words:
+        return ""
+    counted = ", ".join(f"{count} times {word!r}" for word, count in list(words.items())[:MOST_LISTED])
+    kind = json.dumps({"columns": {target["name"]: "category"}}, ensure_ascii=False)
+    return (
+        f"; {counted} count as missing in a column of numbers: if that is a label, make the column a category "
+        f"(PATCH /datasets/{{id}} with {kind}) and name it in `negative` or `positive`"
+    )
+
+
 def _listed(names: Sequence[str]) -> str:
     """Return what there is, for the end of an error, if it is so little that it helps."""
     if not 0 < len(names) <= MOST_LISTED or max(map(len, names)) > LONGEST_LISTED:
@@ -358,7 +378,7 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
         )
     if body.target in (body.features.include or []):
         errors.append(FieldError("body.features.include", "the target cannot be a feature"))
-    kept = set(body.features.include or names) - {*body.features.exclude, body.target}
+    kept = set(body.features.include or names) - {*body.features.exclude, body.target, body.key}
     if not numbered and not errors and not kept - identifiers.keys():
         message = "leave no column to learn from"
         if kept:
@@ -372,6 +392,27 @@ def _no_such_column(name: str, dataset: DatasetRow) -> str:
     if name in dataset.left_out:
         return f"the column was left out of the data set when the file was read: {dataset.left_out[name]}"
     return "the data set has no such column"
+
+
+def _key_errors(body: TrainRequest, dataset: DatasetRow) -> list[FieldError]:
+    """Say why the column that shall name the rows cannot."""
+    key = body.key
+    if key is None:
+        return []
+    names = [column["name"] for column in dataset.columns if column["kind"] != "features"]
+    if key not in names:
+        return [FieldError("body.key", _no_such_column(key, dataset) + _listed(names))]
+    if key == body.target:
+        return [FieldError("body.key", "is the target; name the column that tells the rows apart")]
+    if key in RESULT_COLUMNS:
+        taken = ", ".join(RESULT_COLUMNS)
+        return [FieldError("body.key", f"cannot be one of {taken}, which results have; upload it under another name")]
+    column = next(column for column in dataset.columns if column["name"] == key)
+    if any(column.get(bound) is not None and column[bound] % 1 for bound in ("min", "max")):
+        return [FieldError("body.key", inexact_key(key))]
+    if key in {*(body.features.include or ()), *body.features.kinds}:
+        return [FieldError("body.features", f"{key!r} is the key, which is never a feature")]
+    return []
 
 
 def _excluded_of_mails(body: TrainRequest, dataset: DatasetRow) -> list[str]:
@@ -448,6 +489,7 @@ def _has_text(request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping
         *features["exclude"],
         *identifiers,
         request["target"],
+        request["key"],
     }
     return any(kinds.get(name) == "text" for name in chosen)
 
@@ -458,7 +500,7 @@ def _feature_matrix(
     """Return columns and bytes of the feature matrix of so many rows like those of the data set, about."""
     included = request["features"]["include"]
     chosen = None if included is None else set(included)  # of up to 10,000 names, asked for each column
-    excluded = {*request["features"]["exclude"], *identifiers, request["target"]}
+    excluded = {*request["features"]["exclude"], *identifiers, request["target"], request["key"]}
     width = entries_a_row = entries = 0
     for column in dataset.columns:
         if column["kind"] == "features":  # the sparse matrix of a `matrix` layout

@@ -177,6 +177,11 @@ class TrainRequest(Body):
         "for a missing value (`NA`, `unknown`, …), or -1 beside 0 and 1, and is meant as a class.",
     )
     labels: Labels = Labels()
+    key: Name | None = Field(
+        default=None,
+        description="Column that names the rows: never a feature, it comes back in predictions and in the results of "
+        "batches. Texts as they are; numbers must be whole, and are spelt without a point.",
+    )
     features: Features = Features()
     objective: Objective
     algorithm: str = Field(default="auto", max_length=100, description="`auto`, or the name of an algorithm.")

@@ -61,6 +61,11 @@ def model_and_rows(value: Any) -> tuple[str, list[dict[str, Any]]] | None:
 class Prediction(Answer):
     """The decision on one row."""
 
+    key: str | int | float | None = Field(
+        default=None,
+        description="What names the row, as it was sent: there if the row has the column that the training called its "
+        "`key`.",
+    )
     label: str
     score: float = Field(description="The decision is score > threshold, and nothing else.")
     probability: float | None = Field(

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from service.db.session import Database
 from service.errors import InvalidRequest
+from service.ingest.limits import MAX_EXACT_INTEGER
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile
 from service.predictions.budget import RequestBudget, Room
@@ -25,6 +26,7 @@ from service.predictions.shadow import Shadows
 from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
 from solver.features import FeatureError
+from solver.features.rows import clean_name
 from solver.model_file import Model, Predictions
 from solver.typing import Matrix
 
@@ -50,6 +52,7 @@ class Decisions:
     model: str
     threshold: float
     predictions: list[dict[str, str | float | None]]
+    """With the ``key`` of the row, if it has one and the model knows of such a column."""
     warnings: list[str]
 
 
@@ -141,7 +144,7 @@ class PredictionService:
         """
         self.check_rows(len(rows), "body.rows")
         ready = await self.ready(project_id, name)
-        decided = await self.run(ready, ready.cost_of(rows), lambda: decide(ready, rows))
+        decided = await self.run(ready, ready.cost_of(rows), lambda: _with_keys(ready, rows, decide(ready, rows)))
         self.shadows.offer(project_id, name, "rows", rows, decided)
         return decided
 
@@ -209,7 +212,33 @@ def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "b
             made, extra = ready.model.predict_rows(rows)
     except FeatureError as error:
         raise RowsDoNotFit.of(where, str(error)) from None
+    if ready.model.key is not None:
+        extra = [name for name in extra if clean_name(name) != ready.model.key]
     return decisions(ready, made, extra)
+
+
+def _with_keys(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], made: Decisions) -> Decisions:
+    """Put the key of each row that has one beside what was decided, as it came; raises `RowsDoNotFit`."""
+    key = ready.model.key
+    if key is None:
+        return made
+    for position, (row, prediction) in enumerate(zip(rows, made.predictions, strict=True)):
+        names = [key] if key in row else [name for name in row if clean_name(name) == key]
+        if not names:
+            continue
+        value = row[names[0]]
+        if not (
+            value is None
+            or isinstance(value, str)
+            or (isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_EXACT_INTEGER)
+        ):
+            raise RowsDoNotFit.of(
+                "body.rows",
+                f"row {position}, column {key!r}: a key should be text, a number up to 2**53 or null; send longer "
+                "numbers as text",
+            )
+        prediction["key"] = value
+    return made
 
 
 def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Decisions:

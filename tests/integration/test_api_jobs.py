@@ -509,3 +509,14 @@ def test_words_for_missing_values_are_no_labels_in_silence(client):
     assert dry_run(spelt, labels={"fold": True}).json()["warnings"] == []
     assert dry_run(spelt, labels={"fold": True, "keep": 80}).status_code == 200
     assert "there are 80 labels" in dry_run(spelt, labels={"keep": 81}).text
+
+
+def test_words_that_became_missing_in_a_column_of_numbers_are_named(client):
+    rows = "".join(f"{i % 9},{1 if i % 3 else 'NA'}\n" for i in range(60))
+    dataset = upload(client, ("age,label\n" + rows).encode())
+    for changes in ({"positive": None}, {"positive": "1"}, {"positive": "NA"}, {"positive": "1", "negative": ["NA"]}):
+        (error,) = client.post("/train", json=train_body(dataset, **changes)).json()["errors"]
+        assert "20 times 'NA' count as missing in a column of numbers" in error["message"], changes
+        assert '{"columns": {"label": "category"}}' in error["message"]
+    client.patch(f"/datasets/{dataset['id']}", json={"columns": {"label": "category"}}).raise_for_status()
+    client.post("/train", json=train_body(dataset, positive="1", negative=["NA"])).raise_for_status()

@@ -98,3 +98,13 @@ def test_who_says_what_a_column_is_is_heard() -> None:
 def test_decimal_commas() -> None:
     read = Read(b"n;c\n1,5;a\nNA;b\n2,5;a\n", "csv", {"decimal": ",", "delimiter": ";"})
     assert read.table["n"] == [1.5, None, 2.5]
+
+
+@pytest.mark.parametrize("cell", ["?", " ? ", " 007 ", "+1"])
+@pytest.mark.parametrize("trim", [True, False])
+def test_what_an_option_calls_missing_leaves_nothing_behind(cell: str, trim: bool) -> None:
+    options = {"missing": [cell.strip() if trim else cell], "trim": trim}
+    for values in ([*"123", cell], [cell, *"123"], [*"123", cell, "", "4"]):
+        read = Read("".join(f"{value},a\n" for value in ("n", *values)).encode(), "csv", options)
+        assert read.columns["n"]["kind"] == "number", values
+        assert read.table["n"] == [None if value in ("", cell) else float(value) for value in values]

@@ -1,0 +1,43 @@
+"""Keys: the texts by which a column names the rows, which are never altered."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.ingest.limits import MAX_EXACT_INTEGER
+from solver.features import Column
+
+
+class InexactKeyError(ValueError):
+    """A column cannot be the key, because its values were not kept as they were written."""
+
+
+def inexact_key(name: str) -> str:
+    """Say that a column cannot be the key of the rows."""
+    option = json.dumps({"columns": {name: "category"}}, ensure_ascii=False)
+    return (
+        f"column {name!r} holds numbers that cannot be given back as they were written, so it cannot be the key; "
+        f"upload the file again with the options {option}"
+    )
+
+
+def key_texts(column: Column) -> NDArray[np.object_]:
+    """Return the keys of rows that a column holds, None where it has none: texts as they are, numbers without a point.
+
+    Raises
+    ------
+    InexactKeyError
+        If it holds numbers that are not whole, or were written with signs that are gone.
+    """
+    values = column.values
+    if column.kind != "number":
+        return values
+    plain = column.reading is None or not (column.reading.thousands or column.reading.unit)
+    missing = np.isnan(values)
+    if not plain or not (missing | ((values == np.rint(values)) & (np.abs(values) <= MAX_EXACT_INTEGER))).all():
+        raise InexactKeyError(inexact_key(column.name))
+    return np.array([None if math.isnan(value) else str(int(value)) for value in values.tolist()], dtype=object)

@@ -1,0 +1,159 @@
+"""The key of the rows: no feature, and it comes back at each door as it was written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from api_support import problem, train_body, upload
+from worker_bench import Bench, wait_for
+
+from service.db.session import Database
+from service.settings import Settings
+
+ROWS = 80
+RNG = np.random.default_rng(3)
+POSITIVE = RNG.random(ROWS) < 0.5
+AGES = np.where(POSITIVE, 50, 30) + RNG.integers(0, 20, ROWS)
+KEYS = [f"{i:03}" for i in RNG.permutation(ROWS)]
+KEYS[5], KEYS[6], KEYS[7] = "=1+1", 'a "b", c', "\u00e4 \u4e2d"
+
+
+def csv_file(keys: list[str], *, labels: bool = True) -> bytes:
+    made = io.StringIO()
+    writer = csv.writer(made)
+    writer.writerow(["id", "age", "job", *(["label"] if labels else [])])
+    for key, age, positive in zip(keys, AGES, POSITIVE, strict=True):
+        label = [("spam" if positive else "ham")] if labels else []
+        writer.writerow([key, age, "cook" if age % 2 else "clerk", *label])
+    return made.getvalue().encode()
+
+
+@pytest.fixture
+def trainer(settings: Settings, database: Database) -> Iterator[Bench]:
+    bench = Bench(settings, database, runner="worker.fit", lease_seconds=60.0)
+    wait_for(lambda: bench.spares.is_warm, 120)
+    yield bench
+    bench.close()
+
+
+def trained(client: httpx.Client, trainer: Bench, **changes: Any) -> dict[str, Any]:
+    """Train as asked, and return the job."""
+    body = {"algorithm": "svm", "objective": {"kind": "f1"}, **changes}
+    response = client.post("/train", json=body)
+    assert response.status_code == 202, response.text
+    assert trainer.supervisor.run(response.json()["id"]) == "succeeded", client.get(
+        f"/jobs/{response.json()['id']}"
+    ).text
+    job: dict[str, Any] = client.get(f"/jobs/{response.json()['id']}").json()
+    return job
+
+
+def test_the_key_is_no_feature_and_comes_back_unaltered(client: httpx.Client, trainer: Bench) -> None:
+    dataset = upload(client, csv_file(KEYS))
+    job = trained(client, trainer, **train_body(dataset, key="id", alias="mails", objective={"kind": "f1"}))
+    model = client.get(f"/models/{job['model_id']}").json()
+    assert [column["name"] for column in model["columns"]] == ["age", "job"]
+    assert model["report"]["excluded"] == [{"name": "id", "reason": "is the key, which names the rows"}]
+    assert not [said for said in (*job["warnings"], *model["report"]["warnings"]) if "'id'" in said]
+
+    rows: list[dict[str, Any]] = [
+        {"age": 30, "job": "cook", "id": "007"},
+        {"age": 30, "job": "cook", " id ": 7},
+        {"age": 30, "job": "cook", "id": None},
+        {"age": 30, "job": "cook"},
+    ]
+    answer = client.post("/predict", json={"model": "mails", "rows": rows}).json()
+    assert [made.get("key", "none") for made in answer["predictions"]] == ["007", 7, None, "none"]
+    assert answer["warnings"] == []
+    for bad in (True, 12345678901234567890123, ["a"], {}):
+        refused = client.post("/predict", json={"model": "mails", "rows": [rows[0], rows[0] | {"id": bad}]})
+        assert "row 1, column 'id'" in problem(refused, 422, "rows-do-not-fit")["detail"]
+    tensors = [
+        {"name": "age", "shape": [1], "datatype": "FP64", "data": [30]},
+        {"name": "job", "shape": [1], "datatype": "BYTES", "data": ["cook"]},
+        {"name": "id", "shape": [1], "datatype": "FP64", "data": [7]},
+    ]
+    inferred = client.post("/v2/models/mails/infer", json={"inputs": tensors}).json()
+    assert "warnings" not in inferred["parameters"]
+    assert inferred["outputs"][0]["data"] == [answer["predictions"][0]["label"]]
+
+
+def results(client: httpx.Client, bench: Bench, dataset: dict[str, Any], form: str) -> tuple[list[str], list[Any]]:
+    """Predict a data set, and return the columns of the result and the keys."""
+    body = {"model": "mails", "dataset": dataset["id"], "format": form}
+    batch = client.post("/batches", json=body).json()
+    assert bench.supervisor.run(batch["id"]) == "succeeded"
+    content = client.get(f"/batches/{batch['id']}/result").content
+    if form == "parquet":
+        table = pq.read_table(io.BytesIO(content))
+        return table.column_names, table.to_pydict().get("id", [])
+    if form == "jsonl":
+        lines = [json.loads(line) for line in content.splitlines()]
+    else:
+        lines = list(csv.DictReader(io.StringIO(content.decode())))
+    return list(lines[0]), [line.get("id") for line in lines]
+
+
+def test_batches_give_the_key_back(client: httpx.Client, trainer: Bench) -> None:
+    dataset = upload(client, csv_file(KEYS))
+    trained(client, trainer, **train_body(dataset, key="id", alias="mails", objective={"kind": "f1"}))
+    fields = ["label", "score", "probability"]
+    numbers = upload(client, csv_file([str(9 * i) for i in range(ROWS - 1)] + [""], labels=False))
+    without = upload(client, b"age,job\n30,cook\n50,clerk\n")
+    for form in ("csv", "parquet", "jsonl"):
+        assert results(client, trainer, dataset, form) == (["row", "id", *fields], KEYS)
+        columns, keys = results(client, trainer, numbers, form)
+        assert columns == ["row", "id", *fields]
+        assert keys == [*(str(9 * i) for i in range(ROWS - 1)), "" if form == "csv" else None]
+        assert results(client, trainer, without, form)[0] == ["row", *fields]
+    halves = upload(client, csv_file([f"{i}.5" for i in range(ROWS)]))
+    batch = client.post("/batches", json={"model": "mails", "dataset": halves["id"], "format": "csv"}).json()
+    assert trainer.supervisor.run(batch["id"]) == "failed"
+    error = client.get(f"/batches/{batch['id']}").json()["error"]
+    assert error["code"] == "inexact_key"
+    assert '{"columns": {"id": "category"}}' in error["message"]
+
+
+def test_what_cannot_be_the_key_is_refused(client: httpx.Client) -> None:
+    dataset = upload(client, csv_file([f"{i}.5" for i in range(ROWS)]))
+    for changes, where, said in (
+        ({"key": "nobody"}, "body.key", "no such column; there are 'id', 'age', 'job', 'label'"),
+        ({"key": "label"}, "body.key", "is the target"),
+        ({"key": "id"}, "body.key", "cannot be given back"),
+        ({"key": "job", "features": {"include": ["job", "age"]}}, "body.features", "'job' is the key"),
+        ({"key": "job", "features": {"kinds": {"job": "text"}}}, "body.features", "'job' is the key"),
+        ({"key": "age", "features": {"exclude": ["job", "id"]}}, "body.features", "leave no column"),
+    ):
+        body = {"objective": {"kind": "f1"}, "features": {}, **changes}
+        refused = problem(client.post("/train", json=train_body(dataset, **body)), 422, "invalid-request")
+        (error,) = refused["errors"]
+        assert error["field"] == where
+        assert said in error["message"]
+    named = upload(client, csv_file(KEYS).replace(b"id,", b"row,", 1))
+    refused = problem(client.post("/train", json=train_body(named, key="row")), 422, "invalid-request")
+    assert "upload it under another name" in refused["errors"][0]["message"]
+
+
+def test_identifiers_and_the_file_of_mails_may_be_keys(client: httpx.Client) -> None:
+    dataset = upload(client, csv_file([str(i) for i in range(ROWS)]))
+    assert next(column for column in dataset["columns"] if column["name"] == "id")["identifier"]
+    taken = client.post("/train?dry_run=true", json=train_body(dataset, key="id"))
+    assert (taken.status_code, taken.json()["warnings"]) == (200, [])
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as archive:
+        for i in range(8):
+            folder = "spam" if i % 2 else "ham"
+            archive.writestr(f"{folder}/{i}.eml", f"From: a@example.org\nSubject: {i}\n\nbody of {folder} {i}\n")
+    mails = upload(client, sink.getvalue(), "mails.zip")
+    taken = client.post("/train?dry_run=true", json=train_body(mails, key="file"))
+    assert taken.status_code == 200, taken.text
+    assert taken.json()["request"]["key"] == "file"
