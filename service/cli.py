@@ -180,7 +180,7 @@ def upload(
     encoding: Encoding = None,
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
-    thousands: Annotated[str | None, typer.Option(help="What separates thousands: , . ' or a blank.")] = None,
+    thousands: Annotated[str | None, typer.Option(help="Thousands are separated by this (,.' or a blank).")] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""

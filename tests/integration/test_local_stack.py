@@ -155,7 +155,7 @@ def prefsvm(stack: Stack) -> Callable[..., Result]:
     """Runs a command against the stack."""
 
     def run(*arguments: object) -> Result:
-        return CliRunner().invoke(app, list(map(str, arguments)), env={"PREFSVM_URL": stack.url})
+        return CliRunner().invoke(app, list(map(str, arguments)), env={"PREFSVM_URL": stack.url, "COLUMNS": None})
 
     return run
 

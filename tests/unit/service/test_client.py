@@ -164,7 +164,7 @@ def prefsvm(stand_in: StandIn) -> Callable[..., Result]:
 
     def run(*arguments: object) -> Result:
         url = f"http://127.0.0.1:{stand_in.server_port}"
-        return CliRunner().invoke(app, list(map(str, arguments)), env={"PREFSVM_URL": url})
+        return CliRunner().invoke(app, list(map(str, arguments)), env={"PREFSVM_URL": url, "COLUMNS": None})
 
     return run
 
