@@ -36,6 +36,7 @@ from service.cli_support import (
     Header,
     Missing,
     Quote,
+    Thousands,
     Url,
     WithShow,
     by_suffix,
@@ -66,6 +67,17 @@ ALGORITHM_NAMES = (
     *("bayesian-sets", "spy-em", "roc-svm"),
 )
 """Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""
+OBJECTIVES = (
+    "precision=0.9, recall=0.95, precision_recall=0.9:0.8, f1, f_beta=2, or cost=5:1 (of a false negative and of a "
+    "false positive)."
+)
+NO_ROWS_OF_TEXT = frozenset(
+    (
+        *(".xlsx", ".xls", ".parquet", ".feather", ".arrow", ".npz", ".arff", ".jsonl", ".json", ".svmlight"),
+        *(".gz", ".bz2", ".zip", ".tar", ".tgz", ".mbox"),
+    )
+)
+"""Suffixes of files that can be uploaded, or not even that, but whose rows `predict` does not read."""
 
 
 # --- running the product -------------------------------------------------------------------------------------------
@@ -180,13 +192,11 @@ def upload(
     encoding: Encoding = None,
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
-    thousands: Annotated[str | None, typer.Option(help="Thousands are separated by this (,.' or a blank).")] = None,
+    thousands: Thousands = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""
-    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
-    if thousands is not None:
-        options["thousands"] = thousands
+    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands)
     with open_client(url) as client:
         dataset = send_file(client, file, name, format, options)
     print(dataset["id"])
@@ -206,13 +216,7 @@ def _distinct(column: dict[str, Any]) -> str:
 def train(
     dataset: Annotated[str, typer.Argument(help="A file, which is uploaded unless it is there; or a data set (ds_…).")],
     target: Annotated[str, typer.Option(help="Column with the labels.")],
-    objective: Annotated[
-        str,
-        typer.Option(
-            help="precision=0.9, recall=0.95, precision_recall=0.9:0.8, f1, f_beta=2, or cost=5:1 (of a false negative "
-            "and of a false positive)."
-        ),
-    ],
+    objective: Annotated[str | None, typer.Option(help=OBJECTIVES, show_default="must be said")] = None,
     positive: Annotated[
         str | None,
         typer.Option(
@@ -272,11 +276,14 @@ def train(
     encoding: Encoding = None,
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
+    thousands: Thousands = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Train a model on a file or data set and print the id of the job, and with --wait what came out."""
     from service.client import parse_objective, parse_params
 
+    if objective is None:
+        raise typer.BadParameter(f"--objective is needed: {OBJECTIVES}")
     labels = {
         **({"fold": True} if fold_labels else {}),
         **({"keep": keep_labels} if keep_labels is not None else {}),
@@ -310,7 +317,7 @@ def train(
         "max_seconds": max_seconds,
     }
     body |= {name: value for name, value in optional.items() if value is not None}
-    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
+    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands)
     with open_client(url) as client:
         body["dataset"] = _dataset_of(client, dataset, options)
         job = client.post("/train?dry_run=true" if dry_run else "/train", body)
@@ -378,6 +385,11 @@ def predict(
     """
     from service.client_csv import predict_csv
 
+    if file.suffix.lower() in NO_ROWS_OF_TEXT:
+        raise typer.BadParameter(
+            f"predict takes a CSV file or one mail (.eml), not {file.suffix}: prefsvm upload {file} makes a data set, "
+            f"and prefsvm batch {model} ds_... --out answers.csv decides on it"
+        )
     if file.suffix.lower() == ".eml":
         with open_client(url) as client:
             answer = client.predict_mail(full_id(client, "/models", model), file.read_bytes())

@@ -29,6 +29,7 @@ Delimiter = Annotated[
     ),
 ]
 Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
+Thousands = Annotated[str | None, typer.Option(help="Thousands are separated by this (,.' or a blank).")]
 Decimal = Annotated[str, typer.Option(help="Decimal sign of the numbers, a point or a comma.", show_default="point")]
 ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key)_[0-9a-f]{32}")
 LONGEST_ID = len("job_") + 32
@@ -133,6 +134,7 @@ def reading_options(
     encoding: str | None,
     missing: Sequence[str],
     decimal: str,
+    thousands: str | None = None,
 ) -> dict[str, Any]:
     """Return what was said of a csv or tsv file, as options of an upload."""
     if decimal not in (".", ","):
@@ -144,6 +146,7 @@ def reading_options(
         "encoding": encoding,
         "missing": list(missing) or None,
         "decimal": None if decimal == "." else decimal,
+        "thousands": thousands,
     }
     said: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
     if quote is not None:

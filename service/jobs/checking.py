@@ -151,7 +151,10 @@ def _target_errors(
         yield FieldError("body.target", f"one of its labels {wrong}; is target the right column?")
         return
     if body.positive is None and not _may_be_plain_labels(target, body.unlabeled):
-        yield FieldError("body.positive", "is required unless the labels are 0 and 1 or -1 and +1")
+        found = _labels(target, body.unlabeled) or {}
+        yield FieldError(
+            "body.positive", "is required unless the labels are 0 and 1 or -1 and +1" + _listed(list(found))
+        )
         return
     if target["kind"] == "number":
         # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0. Those
