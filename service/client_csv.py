@@ -268,17 +268,18 @@ def cell(text: str, kind: str | None = None, decimal: str = ".") -> int | float 
     """Return what a CSV cell is to a model: nothing, a number, or text.
 
     Where the kind of its column is not known, it is guessed by the rules of uploads: ``01234`` is text, and so is
-    ``1.5`` where numbers are written with a comma.
+    ``1.5``, which the model reads as its numbers were written.
     """
     if text == "":
         return None
     if decimal == "," and kind in (None, "number"):
         pointed = text.replace(",", ".") if "." not in text else ""
-        return cell(pointed, kind) if PLAIN_NUMBER.fullmatch(pointed) else text
-    if kind not in (None, "number") or not PLAIN_NUMBER.fullmatch(text):
-        return text
-    number = float(text)
-    if not math.isfinite(number):
-        return text
-    # Whole numbers stay whole: a model takes them for a number or for a category, whichever its column is.
-    return int(text) if text.lstrip("-").isdigit() else number
+        if not PLAIN_NUMBER.fullmatch(pointed):
+            return text
+        if not pointed.lstrip("-").isdigit():
+            return float(pointed) if math.isfinite(float(pointed)) else text
+        return int(pointed)
+    # Whole numbers stay whole: a model takes them for a number or for a category, whichever its column is. What has a
+    # point goes as it is written: to a model that was trained on 1.234,50 it separates thousands.
+    whole = kind in (None, "number") and PLAIN_NUMBER.fullmatch(text) and text.lstrip("-").isdigit()
+    return int(text) if whole and math.isfinite(float(text)) else text

@@ -9,6 +9,8 @@ from pydantic import ConfigDict, Field
 from service.schemas import AliasName, Answer, Body, Label
 
 Value = str | int | float | bool | None
+MOST_LABELS = 100_000
+"""Far more than rows can be decided on at once; each that is no text is spelt before anybody counts them."""
 
 
 class FeedbackRequest(Body):
@@ -32,7 +34,9 @@ class FeedbackRequest(Body):
     texts: list[str] | None = Field(default=None, min_length=1, description="For a model of one column of text.")
     messages: list[str] | None = Field(default=None, min_length=1, description="Whole mails, for a model of mails.")
     labels: list[Label] = Field(
-        min_length=1, description="The right label of each of them: one of the two that the model decides between."
+        max_length=MOST_LABELS,
+        min_length=1,
+        description="The right label of each of them: one of the two that the model decides between.",
     )
 
 

@@ -148,7 +148,10 @@ def store_table(
                 column = None
                 if position in written:
                     texts = to_text(position, array, rows)
-                    column = numbers_of(texts, written[position])
+                    try:
+                        column = numbers_of(texts, written[position])
+                    except ValueError as error:
+                        raise _no_number(names[position], texts, written[position], rows, str(error)) from None
                     writer.note_written(position, texts)
                 elif storage[position] == "number":
                     try:
@@ -278,6 +281,19 @@ def forced_numbers(name: str, texts: pa.StringArray, first_row: int) -> pa.Doubl
             column=name,
         )
     return numbers
+
+
+def _no_number(name: str, texts: pa.StringArray, reading: Reading, first_row: int, why: str) -> IngestError:
+    """Return what is wrong with a column of which the caller has said that it holds numbers, and where."""
+    for row, text in enumerate(texts.to_pylist(), start=first_row + 1):
+        try:
+            if text is not None:
+                reading.number(text)
+        except ValueError:
+            return IngestError(
+                "bad_value", f"column {name!r} holds something else in row {row}; expected {why}", line=row, column=name
+            )
+    raise AssertionError("one of the texts was refused")
 
 
 class _TableWriter:

@@ -71,9 +71,9 @@ def test_parameters_are_json_where_they_can_be():
         ("39", 39),
         ("-4", -4),
         ("0", 0),
-        ("0.5", 0.5),
-        (".5", 0.5),
-        ("1e3", 1000.0),
+        ("0.5", "0.5"),
+        (".5", ".5"),
+        ("1e3", "1e3"),
         ("clerk", "clerk"),
         ("01234", "01234"),
         ("+1", "+1"),
@@ -95,7 +95,7 @@ def test_cells(text, value):
 @pytest.mark.parametrize("kind", ["category", "text", "date"])
 def test_cells_of_columns_that_are_no_numbers_stay_texts(kind):
     assert [cell(text, kind) for text in ("", "1.50", "7", "x")] == [None, "1.50", "7", "x"]
-    assert cell("1.50", "number") == 1.5
+    assert cell("1.50", "number") == "1.50"  # as the model reads it, to which it may be 150
 
 
 def test_cells_with_a_decimal_comma():

@@ -230,3 +230,9 @@ def test_yes_and_no_in_several_capitals_are_the_same(format: str) -> None:
     assert "column 'x' spells yes and no in several ways; they are the same" in read.warnings
     kept = Read(FORMATS[format](["Yes", "No", "Yes"]), format)
     assert kept.table["x"] == ["Yes", "No", "Yes"]
+
+
+@pytest.mark.parametrize("long", ["1e999", "1" * 400])
+def test_a_number_beyond_all_is_told_with_its_row(long: str) -> None:
+    refused = refusal(f"x;y\n1,5;a\n{long};b\n2,5;c\n".encode(), "csv", {"columns": {"x": "number"}})
+    assert (refused.code, refused.column, refused.line) == ("bad_value", "x", 2)
