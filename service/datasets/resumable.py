@@ -249,7 +249,9 @@ class ResumableUploads:
         finally:
             for task in reading:
                 task.cancel()
-            await asyncio.gather(*reading, return_exceptions=True)
+            # Shielded: what cancels this goes on cancelling, and the loop must not close before their readers are gone.
+            with CancelScope(shield=True):
+                await asyncio.gather(*reading, return_exceptions=True)
 
     def _delete_expired(self) -> Sequence[str]:
         with self._system.transaction() as session:

@@ -187,16 +187,24 @@ def _known_format(format: str) -> Format:
 
 async def _run_child(request: bytes, seconds: float) -> bytes:
     environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *CHILD,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        # What libraries print about a broken file may quote it, so it goes nowhere.
-        stderr=asyncio.subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            sys.executable,
+            *CHILD,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            # What libraries print about a broken file may quote it, so it goes nowhere.
+            stderr=asyncio.subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
     )
+    try:
+        process = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # Who is cancelled while the child starts has none to end yet, and would leave it behind.
+        await _kill(await starting)
+        raise
     try:
         async with asyncio.timeout(seconds):
             answer = await _converse(process, request)

@@ -22,7 +22,9 @@ from solver.model_file import read_model
 
 
 @pytest.fixture
-def prefsvm(client):
+def prefsvm(client, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # as where a program reads; pytest's own workers have it
+
     def run(*arguments: object, code: int = 0) -> str:
         done = CliRunner().invoke(app, [*map(str, arguments), "--url", str(client.base_url)])
         assert done.exit_code == code, done.output
