@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -60,19 +62,33 @@ def test_changes_of_another_process_take_effect_in_half_a_second(
         assert gone < lookup.FRESH_SECONDS + slack
 
 
+class Slow(ExitStack):
+    """A request that never ends its body. It may itself be refused where it meets another one, and then begins anew."""
+
+    def __init__(self, client: httpx.Client, begun: bytes) -> None:
+        super().__init__()
+        self._address = (client.base_url.host, client.base_url.port)
+        self._begun = begun
+        self._begin()
+
+    def _begin(self) -> None:
+        self._socket = self.enter_context(socket.create_connection(self._address))
+        self._socket.sendall(self._begun)
+
+    def goes_on(self) -> bool:
+        if select.select([self._socket], [], [], 0)[0]:
+            self._begin()
+        return True
+
+
 def test_bodies_beyond_the_budget_are_refused_for_now(settings: Settings, database: Database, tmp_path: Path) -> None:
     model = store_model(database, tmp_path)
     with api_client(settings, predict_memory_bytes=10_000 * BYTES_A_BYTE) as client:
         body = {"model": model, "rows": ROWS}
         assert client.post("/predict", json=body).status_code == 200
-        with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
-            head = "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            slow.sendall(head.encode() + b"Content-Length: 9990\r\n\r\n{")
-
-            def refused() -> bool:
-                return client.post("/predict", json=body).status_code == 503
-
-            seconds_until(refused)
+        head = "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        with Slow(client, head.encode() + b"Content-Length: 9990\r\n\r\n{") as slow:
+            seconds_until(lambda: slow.goes_on() and client.post("/predict", json=body).status_code == 503)
             for path, sent in (
                 ("/predict", body),
                 (
@@ -98,10 +114,9 @@ def test_so_are_those_of_other_calls(settings: Settings, slow_path: str, head: s
     """Also without a length: what has come of a body counts. Other calls and predictions do not take each other's."""
     body = {"url": "x" * 3000}  # as large for both; what is wrong with it is told after it was read
     with api_client(settings, predict_memory_bytes=10_000 * BYTES_A_BYTE) as client:
-        with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
-            begun = f"POST {slow_path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{head}"
-            slow.sendall(begun.encode() + b" " * 7999)
-            seconds_until(lambda: client.post(busy, json=body).status_code == 503)
+        begun = f"POST {slow_path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{head}"
+        with Slow(client, begun.encode() + b" " * 7999) as slow:
+            seconds_until(lambda: slow.goes_on() and client.post(busy, json=body).status_code == 503)
             assert client.post(spared, json=body).status_code == 422
         seconds_until(lambda: client.post(busy, json=body).status_code == 422)
 
