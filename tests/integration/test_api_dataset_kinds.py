@@ -89,16 +89,27 @@ def test_an_upload_that_has_changed_is_not_read_again(client, settings):
     assert client.get(f"/datasets/{made['id']}").json() == made
 
 
-def test_a_reader_that_is_killed_is_started_once_more_and_then_not_held_against_the_file(client, settings, monkeypatch):
-    whole = run.CHILD
+def test_a_reader_that_is_killed_is_started_once_more_and_then_not_held_against_the_file(
+    client, settings, monkeypatch, tmp_path
+):
     monkeypatch.setattr(run, "CHILD", ("-c", "import os; os.kill(os.getpid(), 9)"))
     response = client.post("/datasets", files={"file": ("x.csv", CSV)})
     assert response.status_code == 503, response.text
     assert response.json()["type"] == "urn:prefsvm:problem:reader-lost"
     assert response.headers["Retry-After"] == "30"
     assert blob_files(settings) == []
-    monkeypatch.setattr(run, "CHILD", whole)
-    assert upload(client, CSV)["rows"] > 0
+    begun = tmp_path / "begun"
+    once = f"""
+import os, pathlib, runpy
+begun = pathlib.Path({str(begun)!r})
+if not begun.exists():
+    begun.touch()
+    os.kill(os.getpid(), 9)
+runpy.run_module('service.ingest.child', run_name='__main__')
+"""
+    monkeypatch.setattr(run, "CHILD", ("-c", once))
+    assert upload(client, CSV)["rows"] > 0, "the second reader has read it"
+    assert begun.exists()
 
 
 def test_the_date_of_mails_is_no_feature_unless_somebody_asks(client):

@@ -111,11 +111,14 @@ def test_who_is_cancelled_while_waiting_or_reading_holds_nothing() -> None:
             async with readers.slot("a"):
                 await asyncio.Event().wait()
 
-        first, second = asyncio.create_task(read()), asyncio.create_task(read())
+        first, second, third = (asyncio.create_task(read()) for _ in range(3))
         await settle()
-        for task in (first, second):  # the slot comes to the second one as it is cancelled
-            task.cancel()
-        await asyncio.gather(first, second, return_exceptions=True)
+        third.cancel()  # while it waits
+        await settle()
+        first.cancel()
+        await asyncio.sleep(0)  # it has given its slot to the second one, which does not know yet
+        second.cancel()
+        await asyncio.gather(first, second, third, return_exceptions=True)
         async with asyncio.timeout(5), readers.slot("b"):
             pass
 

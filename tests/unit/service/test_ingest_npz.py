@@ -250,3 +250,9 @@ def test_the_arrays_of_a_small_file_unpack_to_250_times_its_size_at_most() -> No
     np.savez_compressed(out, X=np.zeros((1_000_000, 10)), y=np.zeros(1_000_000))
     assert 88e6 / len(out.getvalue()) > 500
     assert refusal(out.getvalue(), "npz").code == "expands_too_much"
+
+
+def test_what_may_be_unpacked_is_for_all_arrays_together() -> None:
+    out = io.BytesIO()
+    np.savez_compressed(out, X=np.zeros((250_000, 10)), y=np.zeros(2_000_000))
+    assert refusal(out.getvalue(), "npz").code == "expands_too_much", "20 MB and 16 MB, where 32 MiB are free"

@@ -204,10 +204,39 @@ def test_the_reader_of_uploads_is_cut_off(port: int, tmp_path: Path, monkeypatch
         "child._answer = answer\n"
         "child.main()\n"
     )
+    assert said_by_the_reader(script, tmp_path, monkeypatch) == "False"
+
+
+def said_by_the_reader(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have an upload read by this script, and return the error that it tells."""
     monkeypatch.setattr(run, "CHILD", ("-c", script))
-    (tmp_path / "upload").touch()
-    with pytest.raises(IngestError, match=r"^False$"):
-        asyncio.run(ingest(Settings(), tmp_path / "upload", "csv", {}, output=tmp_path / "out"))
+    (folder / "upload").touch()
+    with pytest.raises(IngestError) as said:
+        asyncio.run(ingest(Settings(), folder / "upload", "csv", {}, output=folder / "out"))
+    return said.value.message
+
+
+def test_the_reader_of_uploads_changes_no_file_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_landlock():
+        pytest.skip("this kernel, or this container, has no Landlock")
+    script = f"""
+from pathlib import Path
+from service.ingest import child
+def tried(path):
+    try:
+        path.write_text("changed")
+    except OSError as error:
+        return type(error).__name__
+    return "done"
+def answer(request):
+    said = [tried(Path(request["output"])), tried(Path({str(tmp_path)!r}, "cache.nbi")), tried(Path(request["path"]))]
+    return {{"error": {{"code": "malformed", "message": " ".join(said)}}}}
+child._answer = answer
+child.main()
+"""
+    (tmp_path / "cache.nbi").write_text("compiled")
+    assert said_by_the_reader(script, tmp_path, monkeypatch) == "done PermissionError PermissionError"
+    assert (tmp_path / "cache.nbi").read_text() == "compiled"
 
 
 @pytest.mark.parametrize("online", [False, True])
