@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from solver import smo
-from solver.kernels import FeatureKernel
+from solver.kernels.kernel import FeatureKernel
 from solver.smo import solve, solve_many, warm_up
 
 ROOT = Path(__file__).resolve().parents[1]

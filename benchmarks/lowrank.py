@@ -23,7 +23,7 @@ import numpy as np
 import solver_workloads
 
 from solver.decision import DecisionState
-from solver.kernels import FeatureKernel
+from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, solve_lowrank, warm_up
 from solver.smo import solve
 

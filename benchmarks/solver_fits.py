@@ -36,7 +36,7 @@ def folds(n):
 def ours(work, _threads):
     # a folder of this name beside us would be found first
     sys.path[:] = [str(FOLDER.parent), *(p for p in sys.path if Path(p or ".").resolve() != FOLDER)]
-    from solver.kernels import FeatureKernel, PrecomputedKernel
+    from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
     from solver.smo import solve, solve_many, warm_up
 
     warm_up(0)

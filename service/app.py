@@ -60,7 +60,7 @@ from service.retention import Keeper, sweep_forever
 from service.settings import Settings
 from service.telemetry import telemetry
 from service.webhooks.service import WebhookService
-from solver.parallel import single_threaded_blas
+from solver.kernels.parallel import single_threaded_blas
 
 CONNECTIONS = 600
 """That one process has at a time. uvicorn has no time limit for slow senders: this bounds what they can hold, in file

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.evaluation.probability import Sigmoid
-from solver.kernel_values import KernelColumns
+from solver.kernels.values import KernelColumns
 from solver.typing import Matrix
 
 # elements of one block of kernel values: 4 MB of float64 stays in cache

@@ -137,7 +137,7 @@ class Model:
         stored = sum(array.nbytes for array in _tensors(self).values())
         vectors = self.decision.support_vectors
         m, d = vectors.shape
-        # scoring keeps a copy of them as it needs it, see `solver.kernel_values.KernelColumns`
+        # scoring keeps a copy of them as it needs it, see `solver.kernels.values.KernelColumns`
         copied = 8 * m * (d + 2) if self.decision.kind == "rbf" and isinstance(vectors, np.ndarray) else 0
         lookup = self.features.lookup_nbytes if isinstance(self.features, TableFeatures) else 0
         return stored + copied + lookup

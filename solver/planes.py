@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solver.parallel import single_threaded_blas
+from solver.kernels.parallel import single_threaded_blas
 from solver.typing import Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20

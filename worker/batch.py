@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from service.ingest.columnar import Layout, column_names, count_rows, read_blocks
 from service.ingest.keys import InexactKeyError, key_texts
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table
+from solver.kernels.parallel import single_threaded_blas, thread_count
 from solver.model_file import Model, ModelFileError, Predictions, read_model
-from solver.parallel import single_threaded_blas, thread_count
 from worker.dataset_file import dataset_file
 from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, Job, JobError, Reporter, Result
 

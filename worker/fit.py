@@ -15,9 +15,10 @@ from service.ingest.columnar import Layout, read_columnar, read_identifiers, rea
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
-from solver import lowrank, parallel, smo
+from solver import lowrank, smo
 from solver.estimators import sparse_loops
 from solver.features import Table
+from solver.kernels import parallel
 from solver.model_file import write_model
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from solver.kernels.row_cache import default_cache_bytes
 from solver.parts import Compute, PartResult
-from solver.row_cache import default_cache_bytes
 from solver.tensor_file import read_tensors, write_tensors
 from worker.protocol import Reporter, part_file
 

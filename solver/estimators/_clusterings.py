@@ -21,8 +21,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.sparsefuncs import inplace_csr_column_scale, mean_variance_axis
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from solver.kernels.parallel import single_threaded_blas
 from solver.method_limits import CLUSTERED_ROWS, PROJECTED_ROWS
-from solver.parallel import single_threaded_blas
 from solver.typing import Matrix
 
 _CANDIDATE_COMPONENTS: Final = 10

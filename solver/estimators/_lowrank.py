@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.engine_choice import Choice, EngineName, choose_engine, exact_limit, values_a_row
-from solver.kernels import FeatureKernel
+from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, Interrupted, LowRankSolution
 from solver.lowrank import solve_lowrank as solve_on_factor
 from solver.smo import Callback, Solution, solve

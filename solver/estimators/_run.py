@@ -18,16 +18,16 @@ from solver.decision import DecisionState
 from solver.engine_choice import EngineName
 from solver.estimators._lowrank import LowRank
 from solver.estimators._quadratic import Quadratic
-from solver.kernels import FeatureKernel
+from solver.kernels.kernel import FeatureKernel
+from solver.kernels.row_cache import default_cache_bytes
 from solver.lowrank import LowRankSolution
 from solver.parts import ALONE, Parts
 from solver.planes import Plane
-from solver.row_cache import default_cache_bytes
 from solver.smo import Solution, kernel_of_its_own, solve, solve_many
 from solver.smo.engines import DIRECT_LIMIT
 from solver.typing import Matrix
 
-# a training on fewer than one in so many rows does not compute kernel rows over the others (as in `solver.kernels`)
+# a training on fewer than one in so many rows computes no kernel rows over the others (as in `solver.kernels.kernel`)
 _FEW: Final = 4
 
 # of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too

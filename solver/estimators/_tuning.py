@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from solver.estimators._calibration import FOLDS, FoldSettings
 from solver.estimators._run import TrainingRun
 from solver.evaluation.splits import stratified_folds
+from solver.kernels.parallel import thread_count
 from solver.operating_point import Objective, choose_threshold
-from solver.parallel import thread_count
 from solver.parts import PartResult
 from solver.smo import Solution
 

@@ -18,7 +18,7 @@ from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, stack_rows, top_rows
 from solver.estimators.tsvm import SHARE_CONSTRAINTS, switch_labels
-from solver.kernels import FeatureKernel, PrecomputedKernel
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.operating_point import Objective, ThresholdRule
 from solver.typing import Matrix
 

@@ -27,9 +27,9 @@ from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators._tuning import Tune
+from solver.kernels.parallel import single_threaded_blas
 from solver.method_limits import MOST_GAUSSIAN_FEATURES, SPARSE_FEATURES
 from solver.operating_point import Objective, ThresholdRule
-from solver.parallel import single_threaded_blas
 
 
 class GaussianMixtureClassifier(SemiSupervisedClassifier):

@@ -18,7 +18,7 @@ from solver.estimators._guard import Mode
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators._tuning import Tune
-from solver.kernels import PrecomputedKernel
+from solver.kernels.kernel import PrecomputedKernel
 from solver.operating_point import Objective, ThresholdRule
 
 

@@ -17,7 +17,7 @@ from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, stack_rows
 from solver.estimators._tuning import Tune
 from solver.estimators.tsvm import SHARE_CONSTRAINTS
-from solver.kernels import AugmentedKernel, FeatureKernel
+from solver.kernels.kernel import AugmentedKernel, FeatureKernel
 from solver.operating_point import Objective, ThresholdRule
 
 _MAX_CONVEX_STEPS: Final = 30

@@ -6,7 +6,7 @@ for rows times rank, time linear in the rows.
 
 import numpy as np
 
-from solver.kernels import FeatureKernel
+from solver.kernels.kernel import FeatureKernel
 from solver.lowrank.engine import LowRankSolution, Polish, solve_lowrank
 from solver.lowrank.factor import Factor, default_factor_bytes
 from solver.lowrank.landmarks import Interrupted

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from solver.kernels.parallel import single_threaded_blas
 from solver.lowrank.ascent import Ascent
 from solver.lowrank.factor import Factor
-from solver.parallel import single_threaded_blas
 from solver.smo import Solution, make_solution, solve
 from solver.smo.engines import Outcome
 from solver.smo.limits import Limits

@@ -14,10 +14,10 @@ import scipy.linalg
 
 from solver.arrays import available_memory
 from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY
-from solver.kernels import Kernel
+from solver.kernels.kernel import Kernel
+from solver.kernels.parallel import for_ranges, single_threaded_blas, thread_count
 from solver.lowrank.landmarks import choose_landmarks, stop_if_due
 from solver.lowrank.loops import accumulate, dots, squares
-from solver.parallel import for_ranges, single_threaded_blas, thread_count
 from solver.smo.limits import Limits
 from solver.typing import FloatArray, IndexArray
 

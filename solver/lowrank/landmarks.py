@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from solver.kernels import Kernel
-from solver.parallel import for_ranges
+from solver.kernels.kernel import Kernel
+from solver.kernels.parallel import for_ranges
 from solver.smo.limits import Limits
 from solver.typing import FloatArray, IndexArray
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from solver.arrays import BackendUnavailableError, resolve_backend
-from solver.kernels import FeatureKernel, Kernel, PrecomputedKernel
-from solver.row_cache import arena, default_cache_bytes
+from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
+from solver.kernels.row_cache import arena, default_cache_bytes
 from solver.smo import engines, gpu, many
 from solver.smo.gpu_device import Device, cuda_device
 from solver.smo.inner import BIG, extremes

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from solver.aligned import aligned_empty, aligned_zeros
-from solver.kernels import Kernel
-from solver.parallel import single_threaded_blas
+from solver.kernels.aligned import aligned_empty, aligned_zeros
+from solver.kernels.kernel import Kernel
+from solver.kernels.parallel import single_threaded_blas
 from solver.smo.inner import GROWS, SHRINKS, directions, solve_block, survey, violators
 from solver.smo.limits import Limits
 from solver.smo.problem import Problem

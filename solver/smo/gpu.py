@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.kernels import Kernel
+from solver.kernels.kernel import Kernel
 from solver.smo.engines import DIRECT_LIMIT, PATIENCE, REFINEMENTS, STEPS_A_LOOK, STEPS_A_VARIABLE, TAU, set_size
 from solver.smo.gpu_device import Device, DeviceMemoryError
 from solver.smo.gpu_pools import (

@@ -1,4 +1,4 @@
-"""Samples and kernel rows in the memory of a device: the counterpart of kernel_pools.py for the GPU engine.
+"""Samples and kernel rows in the memory of a device: the counterpart of kernels/pools for the GPU engine.
 
 A pool numbers the samples it has seen 0, 1, 2 …; these are its columns. A kernel row runs over all columns and is
 float32. Blocks among the chosen variables of many problems are computed together.
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solver.kernels import FeatureKernel, Kernel
+from solver.kernels.kernel import FeatureKernel, Kernel
 from solver.smo.gpu_device import Device, canonical_csr
 from solver.typing import FloatArray, IndexArray
 

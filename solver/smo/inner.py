@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from solver.simd import fast_max, fast_min
+from solver.kernels.simd import fast_max, fast_min
 
 __all__ = ["BIG", "GROWS", "SHRINKS", "directions", "extremes", "solve_block", "survey", "violators"]
 

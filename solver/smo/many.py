@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from solver.kernels import FeatureKernel, PrecomputedKernel, SharedRows
-from solver.parallel import run_all
-from solver.row_cache import default_cache_bytes
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel, SharedRows
+from solver.kernels.parallel import run_all
+from solver.kernels.row_cache import default_cache_bytes
 from solver.smo.engines import DIRECT_LIMIT
 from solver.smo.problem import Solution
 from solver.typing import IndexArray

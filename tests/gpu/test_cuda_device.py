@@ -8,7 +8,7 @@ import pytest
 
 from solver import arrays, smo
 from solver.arrays import BackendUnavailableError, cuda_available, resolve_backend
-from solver.kernels import FeatureKernel
+from solver.kernels.kernel import FeatureKernel
 from solver.smo import gpu_device, solve
 from solver.smo.gpu_device import KERNELS, CudaDevice, cuda_device
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import shim_device
 
 from solver import smo
-from solver.kernels import FeatureKernel, PrecomputedKernel, kernel_block
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel, kernel_block
 from solver.smo import UnboundedError, gpu, gpu_pools, solve, solve_many
 from solver.smo.gpu_device import DeviceMemoryError
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from solver.arrays import BackendUnavailableError, cuda_available, cupy
-from solver.kernels import FeatureKernel, PrecomputedKernel, kernel_block
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel, kernel_block
 from solver.smo import gpu, solve, solve_many
 from solver.smo.gpu_device import DeviceMemoryError, cuda_device
 
@@ -203,7 +203,7 @@ def test_auto_takes_the_gpu_for_a_large_problem():
 
 def test_hidden_device_is_told_clearly():
     code = (
-        "import numpy as np; from solver.kernels import FeatureKernel; from solver.smo import solve;"
+        "import numpy as np; from solver.kernels.kernel import FeatureKernel; from solver.smo import solve;"
         "solve(FeatureKernel(np.eye(3), gamma=1.0), [0, 1], [1, -1], -1.0, 0.0, 1.0, backend='cuda')"
     )
     done = subprocess.run(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solver.kernel_values import KernelColumns, kernel_block
+from solver.kernels.values import KernelColumns, kernel_block
 
 GENERATOR = np.random.default_rng(0)
 Z = GENERATOR.normal(size=(40, 5))

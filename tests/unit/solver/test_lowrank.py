@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from solver.kernels import FeatureKernel, PrecomputedKernel
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.lowrank import Factor, Interrupted, solve_lowrank
 from solver.lowrank.loops import ascend
 from solver.smo import InfeasibleError, solve
@@ -204,7 +204,7 @@ def test_memory_mapped_features_and_a_factor_in_a_file_give_the_same_bits(tmp_pa
 PROGRAM = """
 import sys
 import numpy as np
-from solver.kernels import FeatureKernel
+from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, solve_lowrank
 rng = np.random.default_rng(0)
 X = rng.normal(size=(12000, 5))

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from solver import parallel
+from solver.kernels import parallel
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ def test_nobody_waits_for_helpers_that_come_late(monkeypatch):
 def test_a_forked_process_has_helpers_of_its_own():
     code = """
 import os, threading, time
-from solver import parallel
+from solver.kernels import parallel
 parallel.thread_count = lambda: 3
 def names():
     found = set()
@@ -130,7 +130,7 @@ def test_a_process_that_was_forked_from_one_of_a_single_thread_starts_its_own():
 import os
 import numpy as np
 from threadpoolctl import threadpool_info
-from solver import parallel
+from solver.kernels import parallel
 def blas():
     return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
 def seen():

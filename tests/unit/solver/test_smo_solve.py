@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from solver import parallel
 from solver.arrays import BackendUnavailableError
 from solver.estimators import SVM
-from solver.kernel_pools import DensePool, MostlyZeroPool
-from solver.kernels import AugmentedKernel, FeatureKernel, PrecomputedKernel, kernel_block
+from solver.kernels import parallel
+from solver.kernels.kernel import AugmentedKernel, FeatureKernel, PrecomputedKernel, kernel_block
+from solver.kernels.pools.tile import DensePool, MostlyZeroPool
 from solver.smo import InfeasibleError, UnboundedError, engines, repair, solve, solve_many
 
 KINDS = {

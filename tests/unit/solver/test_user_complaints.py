@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 from solver.arrays import BackendUnavailableError, cuda_available
 from solver.estimators import SVM
-from solver.kernels import FeatureKernel, PrecomputedKernel, kernel_block
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel, kernel_block
 from solver.smo import solve, solve_many
 
 

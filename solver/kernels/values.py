@@ -1,7 +1,7 @@
 """Values of the kernel functions in float64, for any two sets of samples: all that applying a model needs.
 
-Apart from `solver.kernels`, because that compiles: whoever applies a model and trains none starts without Numba, which
-takes half a second and 50 MB.
+Apart from `solver.kernels.kernel`, because that compiles: whoever applies a model and trains none starts without Numba,
+which takes half a second and 50 MB.
 """
 
 import math

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from solver.aligned import aligned_empty
+from solver.kernels.aligned import aligned_empty
 from solver.typing import FloatArray
 
 __all__ = ["for_ranges", "run_all", "scratch", "single_threaded_blas", "start_threads", "thread_count"]

@@ -15,26 +15,24 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from solver import kernel_tiles as tiles
-from solver.kernel_pools import (
-    LOG2_E,
-    AugmentedPool,
-    BinaryPool,
-    CachedPool,
-    DensePool,
-    ExactPool,
-    LinearPool,
-    MatrixPool,
-    MostlyZeroPool,
-    Nonzeros,
-    Pool,
-    SparseLinearPool,
-    SparsePool,
-    contiguous_rows,
+from solver.kernels import tiles
+from solver.kernels.parallel import for_ranges, single_threaded_blas
+from solver.kernels.pools.binary import BinaryPool
+from solver.kernels.pools.exact import AugmentedPool, ExactPool, MatrixPool
+from solver.kernels.pools.linear import LinearPool, SparseLinearPool
+from solver.kernels.pools.pool import LOG2_E, CachedPool, Pool
+from solver.kernels.pools.sparse import SparsePool
+from solver.kernels.pools.tile import DensePool, MostlyZeroPool, Nonzeros, contiguous_rows
+from solver.kernels.row_cache import arena
+from solver.kernels.values import (
+    KINDS,
+    KernelColumns,
+    check_matrix,
+    finish,
+    inner_products,
+    kernel_block,
+    squared_norms,
 )
-from solver.kernel_values import KINDS, KernelColumns, check_matrix, finish, inner_products, kernel_block, squared_norms
-from solver.parallel import for_ranges, single_threaded_blas
-from solver.row_cache import arena
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 __all__ = [

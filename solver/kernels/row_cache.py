@@ -5,8 +5,8 @@ import weakref
 
 import numpy as np
 
-from solver.aligned import aligned_empty
 from solver.arrays import available_memory
+from solver.kernels.aligned import aligned_empty
 from solver.typing import FloatArray, IndexArray
 
 __all__ = ["Arena", "RowCache", "arena"]

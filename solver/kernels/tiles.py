@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from solver.simd import (
+from solver.kernels.simd import (
     LANES,
     ROWS_AT_ONCE,
     dense_dots,
