@@ -15,9 +15,9 @@ import pyarrow as pa
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_EXACT_INTEGER, Limits
 from service.ingest.missing_words import MissingWords
+from service.ingest.mixed import mixed_array
 from service.ingest.options import TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
-from service.ingest.statistics import number_text
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
 from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
 from service.json_names import has_repeated_names
@@ -35,8 +35,9 @@ def read_jsonl(path: Path, options: TableOptions, limits: Limits, output: Path, 
 
     Each line is an object whose values are texts, numbers, booleans or null. Columns that hold a list or an object
     anywhere are left out, and said. A column is there if any line has it; lines without it, null and the empty text are
-    missing values. A column whose values are all numbers is a number column; in any other, numbers are written in their
-    shortest form and booleans as ``true`` and ``false``. Empty lines are skipped.
+    missing values. A column whose values are all numbers is a number column, and so is one whose texts are numbers in
+    one way of writing, see `service.ingest.writings`. In any other, numbers are written in their shortest form and
+    booleans as ``true`` and ``false``. Empty lines are skipped.
 
     Raises
     ------
@@ -51,7 +52,7 @@ class _Reader:
         self._limits = limits
         self._warnings = warnings
         self._words = MissingWords()
-        found, self._nested = self._survey()
+        found, self._nested, mixed = self._survey()
         names = checked_names(list(found), warnings)
         self._left_out = {name: NESTED for name, key in zip(names, found, strict=True) if key in self._nested}
         if len(self._left_out) == len(names):
@@ -61,6 +62,7 @@ class _Reader:
         warnings += left_out_warnings(self._left_out)
         self._keys = [key for key in found if key not in self._nested]
         self._storage = [found[key] for key in self._keys]
+        self._mixed = mixed
         self._names = [name for name in names if name not in self._left_out]
         self._forced = forced_kinds(options.columns, self._names, self._left_out)
         self._reading = options.reading
@@ -105,8 +107,11 @@ class _Reader:
                 raise IngestError("malformed", "a value is nested too deeply to be read", line=number) from None
             yield number, row
 
-    def _survey(self) -> tuple[dict[str, Storage], set[str]]:
-        """Return how all columns have to be kept, in the order of their first lines, and those that are nested."""
+    def _survey(self) -> tuple[dict[str, Storage], set[str], set[str]]:
+        """Return how all columns have to be kept, in the order of their first lines; those that are nested, or mixed.
+
+        In a mixed one numbers stand beside texts.
+        """
         storage: dict[str, Storage] = {}
         nested: set[str] = set()
         with_words: set[str] = set()
@@ -119,10 +124,12 @@ class _Reader:
                     storage[name] = kept = "number"
                 if isinstance(value, dict | list):
                     nested.add(name)
-                if kept != "number" or value is None:
+                if value is None:
                     continue
                 if _is_number(value):
                     with_numbers.add(name)
+                elif kept != "number":
+                    continue
                 elif isinstance(value, str) and (not value or is_missing_word(value)):
                     with_words.add(name)  # as long as all other values are numbers
                 else:
@@ -131,7 +138,7 @@ class _Reader:
         if not storage:
             raise IngestError("empty", "no rows; expected one object a line")
         storage |= dict.fromkeys(with_words - with_numbers, "text")
-        return storage, nested
+        return storage, nested, {name for name in with_numbers if storage[name] == "text"}
 
     def _batches(self) -> Iterator[list[pa.Array]]:
         """Yield columns of Python values as arrays of text or numbers."""
@@ -159,11 +166,19 @@ class _Reader:
                     for value in values
                 ]
                 columns.append(pa.array(values, pa.float64()))
+            elif key in self._mixed:
+                columns.append(
+                    mixed_array(
+                        value if _is_number(value) else self._as_text(value, row)
+                        for value, row in zip(values, rows, strict=True)
+                    )
+                )
             else:
                 columns.append(pa.array(list(map(self._as_text, values, rows)), pa.string()))
         return columns
 
     def _as_text(self, value: Any, row: tuple[int, Row]) -> str | None:
+        """Return a value as text that is no number, or too long a one."""
         if isinstance(value, str):
             if "\0" in value:
                 raise IngestError("bad_value", "a text holds a NUL character", line=row[0])
@@ -172,8 +187,6 @@ class _Reader:
             return None
         if isinstance(value, bool):
             return "true" if value else "false"
-        if isinstance(value, float):
-            return number_text(value)
         return str(value)
 
 

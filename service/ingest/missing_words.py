@@ -24,6 +24,11 @@ MOST_SPELLINGS = 100
 """Of one column; there are fewer words, in capitals of any kind."""
 
 
+def are_words(texts: pa.StringArray) -> pa.BooleanArray:
+    """Tell for each text whether it is such a word; not where it is missing."""
+    return pc.is_in(pc.utf8_lower(pc.utf8_trim(texts, _BLANKS)), value_set=_WORDS)
+
+
 class MissingWords:
     """Counts such words by the position of their column, in one pass over a file."""
 
@@ -62,13 +67,12 @@ class MissingWords:
         float64 array or None
             None if there are no such words, or something else is no number.
         """
-        trimmed = pc.utf8_trim(texts, _BLANKS)
-        are_words = pc.is_in(pc.utf8_lower(trimmed), value_set=_WORDS)
-        if not pc.any(are_words).as_py():
+        words = are_words(texts)
+        if not pc.any(words).as_py():
             return None
-        numbers = convert(pc.if_else(are_words, _NOTHING, texts))
+        numbers = convert(pc.if_else(words, _NOTHING, texts))
         if numbers is not None:
-            found = pc.value_counts(trimmed.filter(are_words))
+            found = pc.value_counts(pc.utf8_trim(texts.filter(words), _BLANKS))
             counts = self._counts.setdefault(position, Counter())
             for word, count in zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True):
                 counts[word] += count

@@ -18,11 +18,20 @@ from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
 from service.ingest.missing_words import MissingWords
+from service.ingest.mixed import is_mixed, spelt, spelt_numbers, texts_of
+from service.ingest.mixed import numbers_of as typed_numbers_of
 from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import Columnar
-from service.ingest.statistics import ColumnStatistics, RowComparison, number_text
-from service.ingest.writings import NumberWriting, WrittenLabels, numbers_of, said_of
+from service.ingest.statistics import ColumnStatistics, RowComparison
+from service.ingest.writings import (
+    GROUPED_BY_POINT,
+    NumberWriting,
+    PointsOfNumbers,
+    WrittenLabels,
+    numbers_of,
+    said_of,
+)
 from solver.labels import is_missing_word
 from solver.reading import Reading
 
@@ -99,6 +108,7 @@ def store_table(
     words: MissingWords | None = None,
     *,
     uncompared: Collection[str] = (),
+    units: Mapping[int, str] | None = None,
 ) -> Columnar:
     """Write a table of which only reading shows what its columns are.
 
@@ -106,7 +116,9 @@ def store_table(
     What was written until then is void, so the rest is only looked at and the batches are read once more. One more pass
     is made where a column spells booleans in several ways: ``TRUE`` and ``true`` are the same; and one where all
     texts of a column turn out to be numbers in one way of writing, see `service.ingest.writings`. That pass also takes
-    a column of which the caller has said that it holds numbers, where `to_number` refuses one of them.
+    a column of which the caller has said that it holds numbers, where `to_number` refuses one of them, and a column of
+    plain numbers with points of which another column shows that they separate thousands. Numbers that are no texts
+    (`service.ingest.mixed`) keep their values.
 
     Parameters
     ----------
@@ -131,6 +143,8 @@ def store_table(
         Columns that do not matter for whether two rows are equal.
     words : MissingWords, optional
         Where the reader counts words that it took for missing values in columns of numbers.
+    units : mapping of int to str, optional
+        In what the numbers of a column are that are no texts, by position.
     """
     lowered: set[int] = set()
     written: dict[int, Reading] = {}
@@ -138,7 +152,7 @@ def store_table(
     refused: dict[int, IngestError] = {}
     while True:
         words.begin()
-        writer = _TableWriter(output, names, kinds, indexes or {}, reading, written, uncompared)
+        writer = _TableWriter(output, names, kinds, indexes or {}, reading, written, uncompared, units or {})
         rows = 0
         valid = True
         for batch in batches():
@@ -147,12 +161,14 @@ def store_table(
             for position, array in enumerate(batch):
                 column = None
                 if position in written:
-                    texts = to_text(position, array, rows)
+                    texts = array.field("text") if is_mixed(array) else to_text(position, array, rows)
                     try:
-                        column = numbers_of(texts, written[position])
+                        column = _written_numbers(position, texts, written[position], words)
                     except ValueError as error:
                         raise _no_number(names[position], texts, written[position], rows, str(error)) from None
                     writer.note_written(position, texts)
+                    if is_mixed(array):
+                        column = pc.coalesce(typed_numbers_of(array), column)
                 elif storage[position] == "number":
                     try:
                         column = to_number(position, array, rows)
@@ -163,15 +179,17 @@ def store_table(
                     if column is None:
                         storage[position] = "text"
                         valid = valid and rows == 0
-                    elif reading.decimal == "," and pa.types.is_string(array.type):
-                        writer.note_written(position, to_text(position, array, rows))
+                    else:
+                        writer.note_numbers(position, array)
+                        if reading.decimal == "," and pa.types.is_string(array.type):
+                            writer.note_written(position, to_text(position, array, rows))
                 if column is None and valid:
                     column = composed_texts(to_text(position, array, rows))
                     if position in lowered:
                         column = pc.ascii_lower(column)
                 columns.append(column)
             if valid:
-                writer.write(storage, columns)
+                writer.write(storage, columns, {j: array for j, array in enumerate(batch) if is_mixed(array)})
             rows += len(batch[0])
         if rows == 0:
             raise IngestError("empty", "no rows; expected at least one")
@@ -185,12 +203,12 @@ def store_table(
         if valid and not written and (found := writer.numbers_written_otherwise()):
             for j in refused.keys() - found.keys():
                 raise _with_cure(refused[j], names[j], writer.doubt(j))
-            written |= found
-            for j, how in found.items():
+            written |= {j: how for j, (how, _) in found.items()}
+            for j, (how, proof) in found.items():
                 storage[j] = "number"
                 # what was said of it as a text is no longer so
                 warnings[:] = [each for each in warnings if not each.startswith(f"column {names[j]!r} is text")]
-                warnings.append(said_of(names[j], how))
+                warnings.append(said_of(names[j], how, proof))
             valid = False
         if valid and (empty := [position for position in writer.without_numbers() if words.of(position)]):
             for position in empty:  # two words of which none is missing beside the other
@@ -227,16 +245,28 @@ def store_arrays(
     indexes: Mapping[int, IndexKind] | None = None,
     reading: Reading = AS_TYPED,
     uncompared: Collection[str] = (),
+    units: Mapping[int, str] | None = None,
 ) -> Columnar:
-    """Write a table whose batches are float64 or string already; one that has to be the other is converted."""
+    """Write a table whose batches are float64, string or both; one that has to be something else is converted."""
+    words = words or MissingWords()
 
     def to_number(position: int, array: pa.Array, first_row: int) -> pa.DoubleArray:
-        return forced_numbers(names[position], array, first_row) if pa.types.is_string(array.type) else array
+        texts = texts_of(array)
+        if texts is None:
+            return array
+
+        def convert(rest: pa.StringArray) -> pa.DoubleArray:
+            return forced_numbers(names[position], rest, first_row)
+
+        numbers = words.numbers(position, texts, convert)
+        if numbers is None:
+            numbers = convert(texts)
+        return pc.coalesce(typed_numbers_of(array), numbers) if is_mixed(array) else numbers
 
     def to_text(position: int, array: pa.Array, first_row: int) -> pa.StringArray:  # noqa: ARG001 (`Convert`)
         if pa.types.is_string(array.type):
             return array
-        return pa.array([None if value is None else number_text(value) for value in array.to_pylist()], pa.string())
+        return (spelt if is_mixed(array) else spelt_numbers)(array, (units or {}).get(position, ""))
 
     return store_table(
         output,
@@ -252,7 +282,14 @@ def store_arrays(
         reading,
         words,
         uncompared=uncompared,
+        units=units,
     )
+
+
+def _written_numbers(position: int, texts: pa.StringArray, reading: Reading, words: MissingWords) -> pa.DoubleArray:
+    """Return the numbers that texts are by the reading of their column, and count words for missing ones."""
+    numbers = words.numbers(position, texts, lambda rest: numbers_of(rest, reading))
+    return numbers_of(texts, reading) if numbers is None else numbers
 
 
 def composed_texts(texts: pa.StringArray) -> pa.StringArray:
@@ -287,7 +324,7 @@ def _no_number(name: str, texts: pa.StringArray, reading: Reading, first_row: in
     """Return what is wrong with a column of which the caller has said that it holds numbers, and where."""
     for row, text in enumerate(texts.to_pylist(), start=first_row + 1):
         try:
-            if text is not None:
+            if text is not None and not is_missing_word(text):
                 reading.number(text)
         except ValueError:
             return IngestError(
@@ -308,15 +345,19 @@ class _TableWriter:
         reading: Reading,
         written: Mapping[int, Reading],
         uncompared: Collection[str],
+        units: Mapping[int, str],
     ) -> None:
         self._path = path
+        self._names = names
         self._reading = reading
         self._written = written
+        self._units = units
         self._writings = {
-            j: NumberWriting(reading, expected=j in kinds)
+            j: NumberWriting(reading, expected=j in kinds, unit=units.get(j, ""))
             for j in range(len(names))
             if kinds.get(j, "number") == "number" and j not in written
         }
+        self._points: dict[int, PointsOfNumbers] = {}
         self._labels: dict[int, WrittenLabels] = {}
         self._storage: list[Storage] = []
         self._kinds = kinds
@@ -325,13 +366,16 @@ class _TableWriter:
         self._comparison = RowComparison()
         self._compared = [name not in uncompared for name in names]
 
-    def write(self, storage: list[Storage], columns: list[pa.Array]) -> None:
-        """Append a batch as one row group."""
+    def write(self, storage: list[Storage], columns: list[pa.Array], mixed: Mapping[int, pa.StructArray]) -> None:
+        """Append a batch as one row group; `mixed` are those columns, by position, as they stand in the file."""
         self._storage = storage
         for column, array in zip(self._columns, columns, strict=True):
             column.add(array)
         for position, writing in self._writings.items():
-            if storage[position] == "text":
+            if storage[position] == "text" and position in mixed:
+                writing.add(mixed[position].field("text"))
+                writing.add_typed(typed_numbers_of(mixed[position]))
+            elif storage[position] == "text":
                 writing.add(columns[position])
         self._comparison.add(list(compress(columns, self._compared)))
         schema = pa.schema(
@@ -354,21 +398,68 @@ class _TableWriter:
     def note_written(self, position: int, texts: pa.StringArray) -> None:
         """Take into account how the numbers of a column stand in the file."""
         if position not in self._labels:
-            self._labels[position] = WrittenLabels(self._written.get(position, self._reading))
+            self._labels[position] = WrittenLabels(self._reading_of(position))
         self._labels[position].add(texts)
+
+    def note_numbers(self, position: int, array: pa.Array) -> None:
+        """Take into account, as it stands in the file, what was read as plain numbers."""
+        texts = texts_of(array)
+        if texts is not None and self._reading.decimal == "." and not self._reading.thousands:
+            self._points.setdefault(position, PointsOfNumbers()).add(texts)
+        if position in self._units:
+            self.note_written(position, spelt_numbers(pc.unique(array), self._units[position]))
 
     def doubt(self, position: int) -> str | None:
         """Say why a column of texts is not read as numbers although it may hold some."""
         return self._writings[position].doubt() if position in self._writings else None
 
-    def numbers_written_otherwise(self) -> dict[int, Reading]:
-        """Return the columns of texts that all are numbers, with how they are written, where that is sure."""
-        found = {
-            position: self._writings[position].found()
-            for position in self._writings
-            if self._storage[position] == "text"
-        }
-        return {position: reading for position, reading in found.items() if reading is not None}
+    def numbers_written_otherwise(self) -> dict[int, tuple[Reading, str | None]]:
+        """Return the columns whose texts are numbers that are not written plainly, where it is sure how they are.
+
+        Each has with it the name of another column if that one tells.
+        """
+        proven = self._proven_decimals()
+        decimal, proof = next(iter(proven.items())) if len(proven) == 1 else (None, "")
+        found: dict[int, tuple[Reading, str | None]] = {}
+        for position, writing in self._writings.items():
+            if self._storage[position] != "text":
+                continue
+            if (reading := writing.found()) is not None:
+                found[position] = reading, None
+            elif decimal is not None and (reading := writing.found(decimal)) is not None:
+                found[position] = reading, proof
+        if decimal == ",":
+            grouped = dataclasses.replace(GROUPED_BY_POINT, missing=self._reading.missing, trim=self._reading.trim)
+            found |= {position: (grouped, proof) for position in self._maybe_grouped() if position not in self._kinds}
+        return found
+
+    def _proven_decimals(self) -> dict[str, str]:
+        """Return the decimal signs that numbers of the file can be told to have, each with a column that tells."""
+        if self._reading.decimal != "." or self._reading.thousands:
+            return {}
+        proven: dict[str, str] = {}
+        for position, writing in self._writings.items():
+            sign = writing.proven_decimal() if self._storage[position] == "text" else None
+            if position in self._points and self._points[position].are_decimal and self._storage[position] == "number":
+                sign = "."
+            if sign is not None:
+                proven.setdefault(sign, self._names[position])
+        for position, reading in self._written.items():
+            if reading.decimal == "," and reading != GROUPED_BY_POINT:
+                proven.setdefault(",", self._names[position])
+        return proven
+
+    def _maybe_grouped(self) -> list[int]:
+        """Return the columns of plain numbers whose points may all separate thousands."""
+        return [
+            position
+            for position, points in self._points.items()
+            if points.may_group and not points.are_decimal and self._storage[position] == "number"
+        ]
+
+    def _reading_of(self, position: int) -> Reading:
+        reading = self._written.get(position, self._reading)
+        return dataclasses.replace(reading, unit=self._units[position]) if position in self._units else reading
 
     def mixed_booleans(self) -> dict[int, tuple[str, str]]:
         """Return the columns of two words for no and yes, one of them spelt in several ways, and the words."""
@@ -390,7 +481,7 @@ class _TableWriter:
         found = [words.of(position) if kept == "number" else {} for position, kept in enumerate(self._storage)]
         readings = {
             column.name: dataclasses.replace(
-                (base := self._written.get(position, self._reading)), kind=kept, missing=(*base.missing, *missing)
+                (base := self._reading_of(position)), kind=kept, missing=(*base.missing, *missing)
             ).to_json()
             for position, (column, kept, missing) in enumerate(zip(self._columns, self._storage, found, strict=True))
         }
@@ -412,6 +503,13 @@ class _TableWriter:
             "option missing"
             for profile in profiles
             if profile.kind == "category" and (held := _missing_values(profile.values))
+        ]
+        proof = self._proven_decimals().get(",")
+        warnings += [
+            f"column {self._names[position]!r} is read as numbers with a decimal point, although column {proof!r} has "
+            'decimal commas; if its point separates thousands, upload again with options decimal "," and thousands "."'
+            for position in self._maybe_grouped()
+            if proof is not None
         ]
         identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}
         self._file.add_key_value_metadata(

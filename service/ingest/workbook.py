@@ -33,6 +33,11 @@ _ADVICE = "save the sheet as .xlsx or CSV"
 _TEXTS = "xl/sharedstrings.xml"
 _ROOT_LINKS = "_rels/.rels"
 _WORKBOOK = "xl/workbook.xml"
+_STYLES = "xl/styles.xml"
+_PERCENT_FORMATS = ("9", "10")
+"""Numbers of formats that every workbook has."""
+_NOT_SHOWN = re.compile(r'"[^"]*"|[\\_*].', re.DOTALL)
+"""What in the code of a format is no sign of it."""
 _LINKS = "xl/_rels/workbook.xml.rels"
 _DOCTYPE = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -48,6 +53,7 @@ _WITHOUT_VALUE = re.compile(
     rb"<(?:\w+:)?c(\s[^>]*)?>\s*<(?:\w+:)?f(?:\s[^>]*)?(?:/>|>[^<]*</(?:\w+:)?f>)\s*"
     rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
 )
+_STYLED = re.compile(rb"""<(?:\w+:)?c\s(?:[^>]*?\s)?s\s*=\s*["']([0-9]{1,6})["'][^>]*>""")
 _IS_TEXT = re.compile(rb"""\st\s*=\s*["']str["']""")
 
 
@@ -65,12 +71,19 @@ class Sheet:
         Cells with an error such as ``#DIV/0!``, by their column (0 for A).
     without_value : int
         Formulas whose value was never calculated.
+    percents : dict of int to bytearray
+        By column (0 for `first_column`), for each row (1 for the first of the sheet) whether its cell is shown as
+        percent; not as far as the last row.
+    unplaced_percents : int
+        Such cells that do not say where they are.
     """
 
     cells: calamine.CalamineSheet
     first_column: int
     errors: Counter[int]
     without_value: int
+    percents: dict[int, bytearray]
+    unplaced_percents: int
 
 
 def open_first_sheet(path: Path, limits: Limits, warnings: list[str]) -> Sheet:
@@ -113,7 +126,9 @@ def open_first_sheet(path: Path, limits: Limits, warnings: list[str]) -> Sheet:
         raise IngestError("malformed", "not a whole Excel workbook: it is damaged") from None
     if cells.start is None:
         raise IngestError("empty", "the first sheet is empty; expected column names and rows")
-    return Sheet(cells, cells.start[1], outline.errors, outline.without_value)
+    first = cells.start[1]
+    percents = {column - first: rows for column, rows in outline.percents.items() if 0 <= column - first < cells.width}
+    return Sheet(cells, first, outline.errors, outline.without_value, percents, outline.unplaced_percents)
 
 
 class _Package:
@@ -169,11 +184,23 @@ class _Package:
             if name.startswith("xl/") and name.count("/") == 1 and name not in (sheet, _TEXTS):
                 for _ in self._chunks(name):
                     pass
-        outline = _Outline(self._limits, self._text_lengths())
+        outline = _Outline(self._limits, self._text_lengths(), self._percent_styles())
         for chunk in self._chunks(sheet):
             outline.add(chunk)
         outline.close()
         return outline
+
+    def _percent_styles(self) -> frozenset[bytes]:
+        """Return the styles of cells that show a number as percent, as cells name them."""
+        if _STYLES not in self._parts:
+            return frozenset()
+        root = ElementTree.fromstring(self._small(_STYLES))  # noqa: S314 (entities are refused)
+        formats = {
+            element.get("numFmtId"): element.get("formatCode", "") for element in root.iter() if _is(element, "numFmt")
+        }
+        percent = {*_PERCENT_FORMATS, *(key for key, code in formats.items() if "%" in _NOT_SHOWN.sub("", code))}
+        styles = next((element for element in root.iter() if _is(element, "cellXfs")), ())
+        return frozenset(str(j).encode() for j, style in enumerate(styles) if style.get("numFmtId") in percent)
 
     def _text_lengths(self) -> NDArray[np.int64]:
         """Return how long the XML of each text is that cells share."""
@@ -201,7 +228,7 @@ class _Package:
         for chunk in self._chunks(name):
             data += chunk
             if len(data) > MAX_SMALL_PART_BYTES:
-                raise IngestError("unsupported", f"a workbook with too many sheets or names; {_ADVICE}")
+                raise IngestError("unsupported", f"a workbook with too many sheets, names or styles; {_ADVICE}")
         return data
 
     def _chunks(self, name: str) -> Iterator[bytes]:
@@ -225,6 +252,10 @@ class _Outline:
 
     limits: Limits
     text_lengths: NDArray[np.int64]
+    percent_styles: frozenset[bytes]
+    percents: dict[int, bytearray] = field(default_factory=dict)
+    """By column (0 for A), for each row whether its cell is shown as percent."""
+    unplaced_percents: int = 0
     errors: Counter[int] = field(default_factory=Counter)
     without_value: int = 0
     _rest: bytes = b""
@@ -279,6 +310,22 @@ class _Outline:
             found = _WITHOUT_VALUE.finditer(text)
             self.without_value += sum(not _IS_TEXT.search(cell[1] or b"") for cell in found)
         self._check()
+        if self.percent_styles:
+            self._note_percents(text)
+
+    def _note_percents(self, text: bytes) -> None:
+        for cell in _STYLED.finditer(text):
+            if cell[1] not in self.percent_styles:
+                continue
+            reference = _REFERENCE.match(cell[0])
+            if reference is None:
+                self.unplaced_percents += 1
+                continue
+            letters = reference[1].upper().rstrip(_DIGITS)
+            row = int(reference[1][len(letters) :])
+            rows = self.percents.setdefault(_column(letters), bytearray())
+            rows.extend(bytes(max(0, row + 1 - len(rows))))
+            rows[row] = 1
 
     def _check(self) -> None:
         columns = [_column(letters) for letters in self._columns]
@@ -292,6 +339,10 @@ class _Outline:
                 f"cells lie as far apart as {rows} rows × {width} columns, of which at most {MAX_LAID_OUT_CELLS} cells "
                 "can be read; delete what lies outside of the table, or save the sheet as CSV",
             )
+
+
+def _is(element: ElementTree.Element, name: str) -> bool:
+    return element.tag.rpartition("}")[2] == name
 
 
 def _column(letters: bytes) -> int:

@@ -2,19 +2,25 @@
 
 A column of texts becomes one of numbers only if every text of it is a number in one way of writing, and no other way
 that fits them all would give other numbers: ``1,234`` alone may be a thousand or one and a bit, ``1,234.5`` may not.
+Where a column is not sure, another one of the file may tell: beside ``12,50`` the point of ``1.234`` is no decimal one.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.ingest.limits import MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
+from service.ingest.missing_words import are_words
+from service.ingest.numbers import text_bytes
 from service.ingest.statistics import number_text
+from solver.labels import is_missing_word
 from solver.reading import BLANKS, THOUSANDS, UNITS, Reading
 
 WAYS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
@@ -25,6 +31,12 @@ MOST_DIGITS = 15
 """Longer numbers are identifiers, of which float64 would lose digits."""
 _UNIT_BLANKS = "[ \t\u00a0\u202f]*"
 _PLAIN = r"^-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+FIRST_TEXTS = 100
+"""Among so many the first one is looked for that is no word for a missing value."""
+GROUPED_BY_POINT = Reading(kind="number", decimal=",", thousands=".")
+_GROUP = r"^[ \t]*[+-]?[1-9][0-9]{0,2}\.[0-9]{3}[ \t]*$"
+_IN_PLAIN = np.zeros(256, dtype=bool)
+_IN_PLAIN[np.frombuffer(b"0123456789-.", dtype=np.uint8)] = True
 _SIGNS_OF_NUMBERS = (",", ".", " \u00a0\u2009\u202f", "'\u2019")
 
 
@@ -38,30 +50,43 @@ class NumberWriting:
     expected : bool, default False
         Whether somebody has said that the column holds numbers. Then zeros or a plus may stand in front, a few values
         are enough, and a point is a decimal one unless the options say otherwise.
+    unit : str, default ""
+        Of the numbers that are no texts, see `add_typed`. Texts have to have it too.
     """
 
-    def __init__(self, said: Reading, *, expected: bool = False) -> None:
+    def __init__(self, said: Reading, *, expected: bool = False, unit: str = "") -> None:
         self._said = said
         self._expected = expected
         self._ways = [way for way in WAYS if said.decimal in (".", way[0]) and said.thousands in ("", way[1])]
-        self._unit: str | None = None
+        self._unit: str | None = unit or None
+        self._typed_unit = unit
+        self._has_typed = False
+        self._has_words = False
         self._seen: set[str] = set()
         self._unlike_plain = False
         self._values: set[str] = set()
         self._fewest_digits, self._most_digits = math.inf, 0
 
     def add(self, texts: pa.StringArray) -> None:
-        """Take a batch into account."""
+        """Take a batch into account. Words for missing values do not count."""
         if not self._ways:
             return
         texts = texts.drop_null()
         if len(texts) == 0:
             return
         # Of a column of which nobody has said that it holds numbers.
-        if not self._expected and self._unit is None and not any("0" <= each <= "9" for each in texts[0].as_py()):
-            self._ways = []  # as most texts: nothing more of the column is looked at
-            return
+        if not self._expected and self._unit is None:
+            first = next((text for text in texts[:FIRST_TEXTS].to_pylist() if not is_missing_word(text)), "0")
+            if not any("0" <= each <= "9" for each in first):
+                self._ways = []  # as most texts: nothing more of the column is looked at
+                return
         values = pc.utf8_trim(pc.unique(texts), BLANKS)
+        words = are_words(values)
+        if pc.any(words).as_py():
+            self._has_words = True
+            values = values.filter(pc.invert(words))
+            if len(values) == 0:
+                return
         if self._unit is None:
             self._unit = _unit_of(values[0].as_py())
         for way in tuple(self._ways):
@@ -81,20 +106,44 @@ class NumberWriting:
         self._fewest_digits = min(self._fewest_digits, bounds["min"])
         self._most_digits = max(self._most_digits, bounds["max"])
 
-    def found(self) -> Reading | None:
-        """Return how all texts write numbers; None if they do not, or do so plainly, or if that is not sure."""
-        if not self._may_be_numbers():
-            return None
-        meanings = self._meanings()
+    def add_typed(self, numbers: pa.DoubleArray) -> None:
+        """Take numbers of the same column into account that are no texts: they keep their values in any way."""
+        few = pc.unique(numbers[:FIRST_TEXTS].drop_null())[:FEWEST_VALUES]
+        if len(few):
+            self._has_typed = True
+        if len(self._values) < FEWEST_VALUES:
+            self._values.update(map(number_text, few.to_pylist()))
+
+    def proven_decimal(self) -> str | None:
+        """Return the decimal sign that texts of the column have in any way that fits them; None without any."""
+        signs = {decimal for decimal, _ in self._ways}
+        return next(iter(signs)) if len(signs) == 1 and self._values and signs <= self._seen else None
+
+    def found(self, decimal: str | None = None) -> Reading | None:
+        """Return how all texts write numbers; None if they do not, or do so plainly, or if that is not sure.
+
+        Parameters
+        ----------
+        decimal : {".", ","}, optional
+            The decimal sign of other columns of the file. It tells of a column that else may be written in two ways;
+            not of one that somebody has said to hold numbers, whose point is a decimal one.
+        """
         by_default = self._expected and WAYS[0] in self._ways
+        ways = self._ways if decimal is None or by_default else [way for way in self._ways if way[0] == decimal]
+        if not ways or not self._may_be_numbers(ways):
+            return None
+        meanings = self._meanings(ways)
         if len(meanings) > 1 and not by_default:
             return None
         # Identifiers are grouped too, but all of one length.
         grouped = "thousands" in meanings[0] and "decimal" not in meanings[0]
         is_said = self._expected or bool(self._said.thousands)
+        # Where it is known what a comma is, it is known what a point is.
+        is_said = is_said or ((decimal or self._said.decimal) == "," and ways[0][1] == ".")
+        is_said = is_said or (decimal == "." and ways[0][1] == ",")
         if grouped and self._fewest_digits == self._most_digits and not is_said:
             return None
-        decimal, thousands = self._ways[0]
+        decimal, thousands = ways[0]
         return Reading(
             kind="number",
             missing=self._said.missing,
@@ -106,7 +155,7 @@ class NumberWriting:
 
     def doubt(self) -> str | None:
         """Say, as the end of a sentence about the column, why it stays text if it may hold numbers in several ways."""
-        if not self._may_be_numbers() or len(self._meanings()) < 2:
+        if not self._ways or not self._may_be_numbers(self._ways) or len(self._meanings(self._ways)) < 2:
             return None
         if "," in self._seen:
             return (
@@ -118,19 +167,59 @@ class NumberWriting:
             'in option columns; if it separates thousands, upload again with options decimal "," and thousands "."'
         )
 
-    def _may_be_numbers(self) -> bool:
-        if not self._ways or not self._values:
+    def _may_be_numbers(self, ways: Sequence[tuple[str, str]]) -> bool:
+        if not self._values or (self._has_typed and (self._unit or "") != self._typed_unit):
             return False
         if self._expected:
             return True
         # With points for thousands a number may look like one with decimals.
-        unlike_plain = self._unlike_plain or (self._said.thousands == "." and "." in self._seen)
-        few = len(self._values) < FEWEST_VALUES and not self._said.thousands and self._said.decimal == "."
+        unlike_plain = self._unlike_plain or ("." in self._seen and all(thousands == "." for _, thousands in ways))
+        different = len(self._values) + self._has_words
+        few = different < FEWEST_VALUES and not self._said.thousands and self._said.decimal == "."
         return unlike_plain and not few and self._most_digits <= MOST_DIGITS
 
-    def _meanings(self) -> list[tuple[str, ...]]:
+    def _meanings(self, ways: Sequence[tuple[str, str]]) -> list[tuple[str, ...]]:
         """What the signs that occur may mean, the simplest way first."""
-        return list(dict.fromkeys(tuple(_meaning(sign, way) for sign in sorted(self._seen)) for way in self._ways))
+        return list(dict.fromkeys(tuple(_meaning(sign, way) for sign in sorted(self._seen)) for way in ways))
+
+
+class PointsOfNumbers:
+    """Finds out, batch by batch, what the points are in a column of plain numbers.
+
+    Attributes
+    ----------
+    may_group : bool
+        Whether a point separates three digits from up to three, as in ``1.234``.
+    are_decimal : bool
+        Whether one can be nothing else than the decimal sign, as in ``12.50`` and ``0.125``.
+    """
+
+    def __init__(self) -> None:
+        self.may_group = False
+        self.are_decimal = False
+
+    def add(self, texts: pa.StringArray) -> None:
+        """Take a batch into account. Words for missing values do not count."""
+        # A slice first: most columns show it at once.
+        for part in (texts[:FIRST_TEXTS], texts[FIRST_TEXTS:]):
+            if self.are_decimal or not len(part):
+                continue
+            offsets, data = text_bytes(part)
+            points = np.flatnonzero(data == ord("."))
+            if len(points) == 0:
+                continue
+            if _IN_PLAIN[data].all():
+                rows = np.searchsorted(offsets, points, side="right") - 1
+                starts = offsets[rows] + (data[offsets[rows]] == ord("-"))
+                before, behind = points - starts, offsets[rows + 1] - points
+                grouped = (behind == 4) & (before >= 1) & (before <= 3) & (data[starts] != ord("0"))
+                self.may_group = self.may_group or bool(grouped.any())
+                self.are_decimal = not grouped.all()
+            else:
+                with_point = pc.match_substring_regex(part, r"[0-9]\.|\.[0-9]")
+                grouped = pc.match_substring_regex(part, _GROUP)
+                self.may_group = self.may_group or pc.any(grouped).as_py() is True
+                self.are_decimal = pc.any(pc.and_not(with_point, grouped)).as_py() is True
 
 
 class WrittenLabels:
@@ -181,8 +270,8 @@ def numbers_of(texts: pa.StringArray, reading: Reading) -> pa.DoubleArray:
     return pa.array(values, pa.float64()).take(coded.indices)
 
 
-def said_of(name: str, reading: Reading) -> str:
-    """What the person who sent the file should know of a column that is read so."""
+def said_of(name: str, reading: Reading, proof: str | None = None) -> str:
+    """What the person who sent the file should know of a column that is read so, maybe because of another column."""
     parts = []
     if reading.decimal == ",":
         parts.append("a comma is the decimal sign")
@@ -191,6 +280,10 @@ def said_of(name: str, reading: Reading) -> str:
     if reading.unit:
         parts.append(f"{reading.unit} is left out (12 {reading.unit} is 12)")
     how = ", ".join(parts) or "with a minus of typesetters"
+    if proof is not None:
+        how += f", because of what column {proof!r} holds"
+        if reading.thousands == ".":
+            how += "; if its point is decimal, say number for it in option columns"
     return f"column {name!r} is read as numbers: {how}; if they are none, say category for it in option columns"
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import MAX_EXACT_INTEGER, Limits
 from service.ingest.missing_words import MissingWords
+from service.ingest.mixed import mixed_array
 from service.ingest.numbers import PLAIN_NUMBER
 from service.ingest.options import Kind, SheetOptions
 from service.ingest.profile import Columnar, checked_names
@@ -33,7 +36,18 @@ HEAD_ROWS = 1000
 MOST_TITLES = 20
 """Rows above the names of the columns in which a single cell is filled."""
 _PLAIN_NUMBER = re.compile(PLAIN_NUMBER)
-_NUMBERS = frozenset((float, int, datetime.timedelta))
+
+
+class Percent(float):
+    """A number of a cell that shows it as percent: 0.01, shown as 1%."""
+
+    @property
+    def shown(self) -> float:
+        """As it is shown, but with all digits."""
+        return float(Decimal(float.__repr__(self)).scaleb(2))
+
+
+_NUMBERS = frozenset((float, int, datetime.timedelta, Percent))
 _PLAIN_TYPES = frozenset((float, int, type(None)))
 _DATES = frozenset((datetime.date, datetime.datetime))
 Row = list[Any]
@@ -44,9 +58,10 @@ def read_xlsx(path: Path, options: SheetOptions, limits: Limits, output: Path, w
 
     Formulas are what was calculated when the workbook was saved; cells with an error are missing. A column whose cells
     are all numbers, or numbers and texts of which each is a number, is a number column; durations are numbers of days.
-    Dates are written as ISO 8601 and, where a column has nothing else, make it one of dates. In any other column
-    numbers are written in their shortest form, booleans as ``true`` and ``false``. Empty rows are skipped, also empty
-    columns without a name, and rows of a single cell above the names of columns.
+    Where all numbers of a column are shown as percent, they are what is shown: 1 for 0.01, as in a csv file. Dates are
+    written as ISO 8601 and, where a column has nothing else, make it one of dates. In any other column numbers are
+    written in their shortest form, booleans as ``true`` and ``false``. Empty rows are skipped, also empty columns
+    without a name, and rows of a single cell above the names of columns.
 
     Raises
     ------
@@ -61,6 +76,8 @@ class _Survey:
 
     types: set[type] = field(default_factory=set)
     numbers: int = 0
+    percents: int = 0
+    """Those of them that are shown as percent."""
     numbers_as_text: int = 0
     words: int = 0
     """Texts that may mean missing."""
@@ -76,6 +93,7 @@ class _Survey:
             self.numbers += len(values) - values.count(None)
             return
         self.numbers += sum(type(value) in _NUMBERS for value in values)
+        self.percents += sum(type(value) is Percent for value in values)
         if str not in found:
             return
         for value, row in zip(values, rows, strict=True):
@@ -93,8 +111,13 @@ class _Survey:
     @property
     def storage(self) -> Storage:
         others = self.types - _NUMBERS - {str, type(None)}
-        is_number = not self.texts and not others and self.numbers
+        is_number = not self.texts and not others and self.numbers and not (self.percents and self.numbers_as_text)
         return "number" if is_number or self.types <= {type(None)} else "text"
+
+    @property
+    def unit(self) -> str:
+        """In what the numbers are that are no texts."""
+        return "%" if self.percents and self.percents == self.numbers else ""
 
     @property
     def is_dates(self) -> bool:
@@ -141,6 +164,7 @@ class _Reader:
             self._words,
             indexes=self._indexes,
             reading=self._reading,
+            units={j: each.unit for j, each in enumerate(self._survey) if each.unit},
         )
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -150,6 +174,15 @@ class _Reader:
         missing = self._missing | {""}
         for number, row in enumerate(self._sheet.cells.iter_rows(), start=1):
             values = [None if type(value) is str and value in missing else value for value in row]
+            for column, rows in self._sheet.percents.items():
+                value = values[column]
+                if (
+                    number < len(rows)
+                    and rows[number]
+                    and isinstance(value, float | int)
+                    and not isinstance(value, bool)
+                ):
+                    values[column] = Percent(value)
             if values.count(None) < len(values):
                 yield number, values
 
@@ -225,6 +258,8 @@ class _Reader:
                 )
         if rest := errors.total():
             self._warnings.append(f"{rest} cells with an error (#DIV/0!, …) count as missing")
+        if count := self._sheet.unplaced_percents:
+            self._warnings.append(f"{count} cells are shown as percent, and read as they hold it: 1% is 0.01")
         if count := self._sheet.without_value:
             self._warnings.append(
                 f"{count} formula{'s have' if count > 1 else ' has'} no stored value and count{'s' * (count == 1)} as "
@@ -232,6 +267,16 @@ class _Reader:
                 "upload it again"
             )
         for name, survey in zip(self._names, self._survey, strict=True):
+            if survey.unit:
+                self._warnings.append(
+                    f"column {name!r} is shown as percent, and read as it is shown: 1% is 1, although the cell holds "
+                    "0.01"
+                )
+            elif survey.percents and survey.storage == "number":
+                self._warnings.append(
+                    f"column {name!r}: {survey.percents} of its {survey.numbers} numbers are shown as percent; all are "
+                    "read as the cells hold them: 1% is 0.01"
+                )
             if survey.storage == "number":
                 if survey.numbers_as_text:
                     self._warnings.append(
@@ -253,31 +298,41 @@ class _Reader:
             yield [self._array(place, columns[j], numbers) for place, j in enumerate(self._kept)]
 
     def _array(self, position: int, values: tuple[Any, ...], rows: list[int]) -> pa.Array:
-        types = self._survey[position].types
-        if types <= _PLAIN_TYPES:
+        survey = self._survey[position]
+        if survey.types <= _PLAIN_TYPES:
             return pa.array(values, pa.float64())
         wanted = self._forced.get(position)
-        are_numbers = self._survey[position].storage == "number" and wanted in (None, "number")
-        if are_numbers or (wanted == "number" and types <= {*_NUMBERS, bool, type(None)}):
-            return pa.array([self._as_number(position, value) for value in values], pa.float64())
-        texts = [_as_text(value) for value in values]
-        for text, row in zip(texts, rows, strict=True):
-            if text is not None and "\0" in text:
+        is_number = wanted == "number" or (survey.storage == "number" and wanted is None)
+        allowed = {*_NUMBERS, bool, type(None)} if wanted == "number" else {*_NUMBERS, type(None)}
+        if is_number and survey.types <= allowed:
+            return pa.array([_as_number(value, survey.unit) for value in values], pa.float64())
+        for value, row in zip(values, rows, strict=True):
+            if type(value) is str and "\0" in value:
                 raise IngestError("bad_value", "a text holds a NUL character", line=row)
-        return pa.array(texts, pa.string())
-
-    def _as_number(self, position: int, value: Any) -> float | None:
-        if value is None:
-            return None
-        if isinstance(value, str):
-            return None if self._words.is_one(position, value) else float(value)
-        return value / datetime.timedelta(days=1) if isinstance(value, datetime.timedelta) else float(value)
+        if survey.types.isdisjoint(_NUMBERS):
+            return pa.array(map(_as_text, values), pa.string())
+        return mixed_array(
+            _as_number(value, survey.unit)
+            if type(value) in _NUMBERS and (survey.unit or is_number or type(value) is not Percent)
+            else _as_text(value)
+            for value in values
+        )
 
 
 def _is_number(text: str) -> bool:
     """Tell whether a text is a number as csv files have them, and no long identifier."""
     text = text.strip()
-    return _PLAIN_NUMBER.fullmatch(text) is not None and abs(float(text)) <= MAX_EXACT_INTEGER
+    if _PLAIN_NUMBER.fullmatch(text) is None or not math.isfinite(number := float(text)):
+        return False
+    return abs(number) < MAX_EXACT_INTEGER or not text.removeprefix("-").isdigit()
+
+
+def _as_number(value: Any, unit: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, Percent):
+        return value.shown if unit else float(value)
+    return value / datetime.timedelta(days=1) if isinstance(value, datetime.timedelta) else float(value)
 
 
 def _as_text(value: Any) -> str | None:
@@ -291,6 +346,8 @@ def _as_text(value: Any) -> str | None:
         return value.isoformat(" ")
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
+    if isinstance(value, Percent):
+        return f"{number_text(value.shown)}%"
     if isinstance(value, datetime.timedelta):
         value = value / datetime.timedelta(days=1)
-    return number_text(float(value))
+    return str(value) if isinstance(value, int) else number_text(float(value))
