@@ -27,9 +27,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.db.session import Database, trouble_of
+from service.faults import fault
 from service.isolation import hide_secrets
 from service.jobs.doorbell import CHANNEL, PART_QUEUE, PART_TASK, QUEUE, TASK, celery_settings
-from service.jobs.faults import fault
 from service.jobs.lease import OPEN_WORK, JobLifecycle
 from service.jobs.parts import PartLifecycle
 from service.memory import keep_one_heap

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.db.session import Database
-from service.jobs.faults import fault
+from service.faults import fault
 from service.jobs.lease import Claim, Event, Signals
 from worker.transitions import Transitions
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from service.db.session import AWAY, Database
-from service.jobs.faults import fault
+from service.faults import fault
 from service.jobs.lease import Claim
 from service.jobs.parts import OwnClaim, PartLifecycle, Worker
 from worker.protocol import part_file

@@ -26,8 +26,8 @@ from sqlalchemy.orm import Session
 from service.blobs.store import BlobStore, is_disk_full
 from service.db.session import AWAY, Database
 from service.errors import Problem
+from service.faults import fault
 from service.identifiers import new_id
-from service.jobs.faults import fault
 from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobLifecycle
 from service.jobs.parts import PartClaim, PartLifecycle, Worker
 from service.models.shadows import ShadowRepository

@@ -18,7 +18,8 @@ from service.api.problem import INFERENCE_PATH, invalid_request
 from service.errors import InvalidRequest, Problem
 from service.models.errors import ModelNotFound
 from service.predictions.budget import Room
-from service.predictions.service import PredictionService, ReadyModel, decide
+from service.predictions.deciding import ReadyModel, decide
+from service.predictions.service import PredictionService
 from service.predictions.tensors import (
     PLATFORM,
     InferAnswer,

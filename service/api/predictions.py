@@ -16,8 +16,9 @@ from service.api.headers import header
 from service.api.json_body import parse_body, read_limited
 from service.api.parameters import problems
 from service.errors import InvalidRequest
+from service.predictions.deciding import Decisions
 from service.predictions.schemas import MAX_NAME, PredictAnswer, PredictRequest, model_and_rows
-from service.predictions.service import Decisions, PredictionService
+from service.predictions.service import PredictionService
 
 RAW_MAIL = {
     "parameters": [

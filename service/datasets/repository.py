@@ -57,6 +57,15 @@ class DatasetRepository:
         jobs, models = select(JobRow.id).where(*by_jobs).exists(), select(ModelRow.id).where(*by_models).exists()
         return bool(self._session.scalar(select(or_(jobs, models))))
 
+    def job_that_reads(self, dataset_id: str) -> str | None:
+        """Return the id of a queued or running job that reads this data set, or None."""
+        statement = select(JobRow.id).where(
+            JobRow.project_id == self._project_id,
+            JobRow.dataset_id == dataset_id,
+            JobRow.status.in_(("queued", "running")),
+        )
+        return self._session.scalar(statement.limit(1))
+
     def list(self, cursor: Cursor | None, limit: int) -> Sequence[Row[Any]]:
         """Return up to ``limit + 1`` data sets as lists show them, newest first."""
         statement = select(*_SUMMARY).where(DatasetRow.project_id == self._project_id)

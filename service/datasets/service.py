@@ -32,12 +32,11 @@ from service.db import idempotency
 from service.db.session import AWAY, Database
 from service.db.tables import DatasetRow
 from service.errors import IdempotencyConflict, InvalidRequest, Problem, StorageFull
+from service.faults import fault
 from service.identifiers import is_id, new_id
 from service.ingest.errors import IngestError
 from service.ingest.options import FORMATS, Format, Kind, guess_format, parse_options
 from service.ingest.run import IngestResult, ReaderKilledError, ingest
-from service.jobs.faults import fault
-from service.jobs.repository import JobRepository
 from service.paging import Cursor, next_cursor
 from service.schemas import Page
 from service.settings import Settings
@@ -270,7 +269,7 @@ class DatasetService:
             row = datasets.lock_for_delete(dataset_id) if is_id(dataset_id, "ds") else None
             if row is None:
                 raise DatasetNotFound("no data set has this id")
-            job = JobRepository(session, project_id).open_for_dataset(dataset_id)
+            job = datasets.job_that_reads(dataset_id)
             if job is not None:
                 raise DatasetInUse(
                     f"{job} has not ended and reads it: wait, or cancel it (POST /jobs/{job}/cancel; of a batch "

@@ -47,8 +47,8 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from service.access.repository import QuotaRepository, may_run
 from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow, ProjectRow
+from service.faults import fault
 from service.jobs.doorbell import CHANNEL
-from service.jobs.faults import fault
 from service.models.repository import AliasRepository
 from service.webhooks.outbox import announce_end
 

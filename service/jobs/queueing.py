@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from service.access.repository import QuotaRepository
 from service.db.tables import JobRow
-from service.jobs.faults import fault
+from service.faults import fault
 from service.jobs.repository import JobRepository
 
 

@@ -85,15 +85,6 @@ class JobRepository:
         statement = select(JobRow.id).where(*mine, JobRow.id == job_id)
         return self._session.scalar(statement) is not None
 
-    def open_for_dataset(self, dataset_id: str) -> str | None:
-        """Return the id of a queued or running job that reads this data set, or None."""
-        statement = select(JobRow.id).where(
-            JobRow.project_id == self._project_id,
-            JobRow.dataset_id == dataset_id,
-            JobRow.status.in_(("queued", "running")),
-        )
-        return self._session.scalar(statement.limit(1))
-
     def cancel_queued(self, job_id: str) -> bool:
         """End a job that no worker has; False if it is not in the queue."""
         return self._cancel(

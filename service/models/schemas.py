@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from service.jobs.schemas import Objective
+from service.models.objectives import Objective
 from service.schemas import AliasName, Answer, Body
 
 

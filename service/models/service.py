@@ -15,7 +15,6 @@ from service.db.session import Database
 from service.db.tables import OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
-from service.jobs.schemas import Objective
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of
 from service.models.drift import drift_of
 from service.models.errors import (
@@ -29,6 +28,7 @@ from service.models.errors import (
     NoShadow,
     NothingToRollBack,
 )
+from service.models.objectives import Objective
 from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
 from service.models.schemas import (
     Alias,

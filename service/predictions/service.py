@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from anyio import CapacityLimiter, to_thread
-from scipy import sparse
 
 from service.db.session import Database
 from service.errors import InvalidRequest
-from service.ingest.limits import MAX_EXACT_INTEGER
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile
 from service.predictions.budget import RequestBudget, Room
 from service.predictions.cache import ByteCache
-from service.predictions.errors import RowsDoNotFit
+from service.predictions.deciding import Decisions, ReadyModel, decide, with_keys
 from service.predictions.heap import give_back_free_memory
 from service.predictions.inputs import InputKind, rows_of
 from service.predictions.lookup import ModelLookup
@@ -25,68 +21,11 @@ from service.predictions.schemas import PredictRequest
 from service.predictions.shadow import Shadows
 from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
-from solver.features import FeatureError
-from solver.features.rows import clean_name
-from solver.model_file import Model, Predictions
-from solver.typing import Matrix
 
 THREADS = 4
 """Loads and large predictions at a time."""
-QUICK_SECONDS = 0.001
-"""What is decided within this time is decided on the event loop: a thread would cost more than it spares others."""
-CALL_SECONDS, CELL_SECONDS, VECTOR_SECONDS, PRODUCT_SECONDS = 50e-6, 40e-9, 2e-9, 45e-12
-"""Measured: a prediction as such, a value of a row, a support vector for a row, a number of a support vector for a
-row."""
-TEXT_ROWS = 40
-"""A number that is sent as text takes so many times what one takes that is sent as a number, where it has a unit."""
 MAX_FREE_BYTES = 1 << 23
 """What models that went out of the cache may take before it is given back to the system."""
-OBJECT_BYTES = 1 << 16
-"""What a model needs beside its arrays."""
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """The fields of `PredictAnswer` as plain data: an object of pydantic for each row costs more than deciding."""
-
-    model: str
-    threshold: float
-    predictions: list[dict[str, str | float | None]]
-    """With the ``key`` of the row, if it has one and the model knows of such a column."""
-    warnings: list[str]
-
-
-class ReadyModel:
-    """A model in the cache."""
-
-    def __init__(self, model_id: str, model: Model, usage: ModelUsage) -> None:
-        self.model_id = model_id
-        self.usage = usage
-        self.model = model
-        self.nbytes = model.nbytes + OBJECT_BYTES
-        vectors = model.decision.support_vectors
-        n_vectors, n_features = vectors.shape
-        first = np.zeros((1, n_features)) if isinstance(vectors, np.ndarray) else sparse.csr_array((1, n_features))
-        seconds = CELL_SECONDS * (len(model.columns) or n_features)
-        if model.decision.kind != "linear":
-            seconds += VECTOR_SECONDS * n_vectors + PRODUCT_SECONDS * _numbers(vectors)
-        has_text = any(column["kind"] == "text" for column in model.columns)
-        self.quick_rows = 0 if has_text else int((QUICK_SECONDS - CALL_SECONDS) / seconds)
-        """Rows that are decided within `QUICK_SECONDS`; a text may be of any length."""
-        self._n_texts = sum(column["kind"] != "number" for column in model.columns)
-        # The decision function prepares itself with its first row; that shall not be a caller's.
-        model.decision.decision_function(first)
-
-    def cost_of(self, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Return as how many rows these count: one with a number that is sent as text as `TEXT_ROWS` of them."""
-        if len(rows) * TEXT_ROWS <= self.quick_rows or len(rows) > self.quick_rows:
-            return len(rows)
-        with_texts = any(list(map(type, row.values())).count(str) > self._n_texts for row in rows)
-        return len(rows) * TEXT_ROWS if with_texts else len(rows)
-
-
-def _numbers(matrix: Matrix) -> int:
-    return matrix.size if isinstance(matrix, np.ndarray) else matrix.nnz
 
 
 class PredictionService:
@@ -144,7 +83,7 @@ class PredictionService:
         """
         self.check_rows(len(rows), "body.rows")
         ready = await self.ready(project_id, name)
-        decided = await self.run(ready, ready.cost_of(rows), lambda: _with_keys(ready, rows, decide(ready, rows)))
+        decided = await self.run(ready, ready.cost_of(rows), lambda: with_keys(ready, rows, decide(ready, rows)))
         self.shadows.offer(project_id, name, "rows", rows, decided)
         return decided
 
@@ -202,60 +141,3 @@ class PredictionService:
             return ReadyModel(file.model_id, model, ModelUsage(self.usage, file.project_id, file.model_id, model))
 
         return await to_thread.run_sync(load, limiter=self._threads)
-
-
-def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "body.rows") -> Decisions:
-    """Apply a model to rows, which came from `where`; raises `RowsDoNotFit`."""
-    try:
-        # Overflow to infinity is not warned about but found: a score that is not finite is refused.
-        with np.errstate(over="ignore", invalid="ignore"):
-            made, extra = ready.model.predict_rows(rows)
-    except FeatureError as error:
-        raise RowsDoNotFit.of(where, str(error)) from None
-    if ready.model.key is not None:
-        extra = [name for name in extra if clean_name(name) != ready.model.key]
-    return decisions(ready, made, extra)
-
-
-def _with_keys(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], made: Decisions) -> Decisions:
-    """Put the key of each row that has one beside what was decided, as it came; raises `RowsDoNotFit`."""
-    key = ready.model.key
-    if key is None:
-        return made
-    for position, (row, prediction) in enumerate(zip(rows, made.predictions, strict=True)):
-        names = [key] if key in row else [name for name in row if clean_name(name) == key]
-        if not names:
-            continue
-        value = row[names[0]]
-        if not (
-            value is None
-            or isinstance(value, str)
-            or (isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_EXACT_INTEGER)
-        ):
-            raise RowsDoNotFit.of(
-                "body.rows",
-                f"row {position}, column {key!r}: a key should be text, a number up to 2**53 or null; send longer "
-                "numbers as text",
-            )
-        prediction["key"] = value
-    return made
-
-
-def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Decisions:
-    """Count the rows and return what is answered; `extra` names columns that the model does not use."""
-    scores = made.scores.tolist()
-    ready.usage.add(scores, made.labels, made.unseen, made.far_rows)
-    warnings = list(made.warnings)
-    if extra:
-        named = ", ".join(name[:100] for name in extra[:20]) + (", …" if len(extra) > 20 else "")
-        warnings.append(f"ignored, because the model does not use them: {named}")
-    probabilities = [None] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
-    return Decisions(
-        model=ready.model_id,
-        threshold=ready.model.decision.threshold,
-        predictions=[
-            {"label": label, "score": score, "probability": probability}
-            for label, score, probability in zip(made.labels, scores, probabilities, strict=True)
-        ],
-        warnings=warnings,
-    )

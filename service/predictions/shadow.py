@@ -13,7 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -22,11 +22,9 @@ from anyio import CapacityLimiter, sleep, to_thread
 from service.db.session import AWAY, Database, acting_for, trouble_of
 from service.errors import Problem
 from service.models.shadows import Disagreement, ShadowCounts, ShadowKey, ShadowRepository
+from service.predictions.deciding import Decisions, ReadyModel
 from service.predictions.inputs import rows_of
 from solver.features import FeatureError
-
-if TYPE_CHECKING:
-    from service.predictions.service import Decisions, ReadyModel
 
 log = logging.getLogger("prefsvm.shadow")
 

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from service.predictions.deciding import Decisions
 from service.predictions.errors import TensorsDoNotFit
 from service.predictions.schemas import MAX_NAME
-from service.predictions.service import Decisions
 from service.schemas import Received
 from solver.model_file import Model
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.db.session import Database, trouble_of
-from service.jobs.faults import fault
+from service.faults import fault
 from service.webhooks.addresses import parse_destination
 from service.webhooks.errors import AddressRefusedError
 from service.webhooks.outbox import AGAIN_SECONDS, LEASE_SECONDS, SPREAD, Message, Outbox

@@ -15,8 +15,8 @@ from worker_bench import Bench, Stack, is_over, store_table, wait_for
 
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, JobPartRow, JobRow, ModelChunkRow, ProjectRow, WorkerRow
+from service.faults import ACTIONS
 from service.identifiers import new_id
-from service.jobs.faults import ACTIONS
 from service.jobs.lease import JobLifecycle
 from service.jobs.parts import MOST_TRIES_ELSEWHERE, PartLifecycle, Worker
 from service.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.predictions.service import ReadyModel
+from service.predictions.deciding import ReadyModel
 from solver.decision import DecisionState
 from solver.features import Column, Table, TableFeatures
 from solver.model_file import Model

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.faults import parse
 from service.identifiers import new_id
-from service.jobs.faults import parse
 from service.settings import Settings
 from worker.children import child_environment
 from worker.protocol import Job, Reporter, storable

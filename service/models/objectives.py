@@ -1,0 +1,68 @@
+"""What a model must reach, as requests say it and reports repeat it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from service.schemas import Body
+
+Confidence = Annotated[float, Field(ge=0.5, lt=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Cost = Annotated[float, Field(gt=0, le=1e12)]
+
+
+class PrecisionObjective(Body):
+    """At least this precision, and the highest recall that allows it."""
+
+    kind: Literal["precision"]
+    target: Share
+    confidence: Confidence | None = Field(
+        default=None, description="Ask for a target that holds with this probability, not only on the calibration rows."
+    )
+
+
+class RecallObjective(Body):
+    """At least this recall, and the highest precision that allows it."""
+
+    kind: Literal["recall"]
+    target: Share
+    confidence: Confidence | None = Field(
+        default=None, description="Ask for a target that holds with this probability, not only on the calibration rows."
+    )
+
+
+class PrecisionRecallObjective(Body):
+    """At least this precision and at least this recall."""
+
+    kind: Literal["precision_recall"]
+    precision: Share
+    recall: Share
+
+
+class F1Objective(Body):
+    """The highest F1."""
+
+    kind: Literal["f1"]
+
+
+class FBetaObjective(Body):
+    """The highest F-beta: recall counts `beta` times as much as precision."""
+
+    kind: Literal["f_beta"]
+    beta: Annotated[float, Field(gt=0, le=100)]
+
+
+class CostObjective(Body):
+    """The lowest cost of wrong decisions."""
+
+    kind: Literal["cost"]
+    false_negative: Cost
+    false_positive: Cost
+
+
+Objective = Annotated[
+    PrecisionObjective | RecallObjective | PrecisionRecallObjective | F1Objective | FBetaObjective | CostObjective,
+    Field(discriminator="kind"),
+]
