@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from anyio import create_task_group, to_thread
+from anyio import create_task_group, sleep, to_thread
 from fastapi import FastAPI
 
 from service.access.authenticator import Authenticator
@@ -49,6 +49,7 @@ from service.feedback.service import FeedbackService
 from service.isolation import hide_secrets
 from service.jobs.feed import EventFeed
 from service.jobs.service import JobService
+from service.memory import settle
 from service.metrics import Metrics
 from service.models.exports import ExportService
 from service.models.service import AliasService, ModelService
@@ -68,6 +69,7 @@ descriptors above all (1,024 is a usual limit). A proxy ends them: docs/producti
 OTHER_FILES = 128
 """Descriptors for everything else: connections to Postgres, blobs, files of readers, libraries."""
 DAY = 24 * 3600.0
+CYCLES_SECONDS = 60.0
 LEFTOVER_SECONDS = DAY
 """Older unfinished uploads in the blob store, and older blobs without a row, belong to processes that were killed."""
 DESCRIPTION = """Trains classifiers from few labelled and many unlabelled examples, so that they meet a precision or
@@ -111,6 +113,7 @@ def create_app(settings: Settings) -> FastAPI:
         async with create_task_group() as background:
             background.start_soon(keep_house)
             background.start_soon(feed.run)
+            background.start_soon(collect_young_cycles)
             background.start_soon(predictions.usage.flush_forever)
             background.start_soon(predictions.shadows.flush_forever)
             yield
@@ -224,9 +227,15 @@ def collect_garbage_seldom() -> None:
 
     What is loaded by now stays for good, and is not searched any more.
     """
-    gc.collect()
-    gc.freeze()
+    settle()
     gc.set_threshold(10_000, 20, 50)
+
+
+async def collect_young_cycles() -> None:
+    """Collect the cycles of the last minute: by their number alone they would lie about for thousands of requests."""
+    while True:
+        await sleep(CYCLES_SECONDS)
+        gc.collect(1)
 
 
 def main() -> None:

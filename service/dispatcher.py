@@ -32,7 +32,7 @@ from service.isolation import hide_secrets
 from service.jobs.doorbell import CHANNEL, PART_QUEUE, PART_TASK, QUEUE, TASK, celery_settings
 from service.jobs.lease import OPEN_WORK, JobLifecycle
 from service.jobs.parts import PartLifecycle
-from service.memory import keep_one_heap
+from service.memory import keep_one_heap, settle
 from service.settings import Settings
 from service.webhooks.outbox import DUE_MESSAGES
 from service.webhooks.sender import WebhookSender
@@ -343,6 +343,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, stop)
     with suppress(BrokerError):
         doorbells.connect()
+    settle()
     sending.start()
     log.info("ready")
     try:

@@ -16,7 +16,7 @@ from service.blobs.store import is_folder
 from service.db.session import Database
 from service.isolation import hide_secrets
 from service.jobs.lease import JobLifecycle
-from service.memory import keep_one_heap
+from service.memory import keep_one_heap, settle
 from service.settings import Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
@@ -77,6 +77,7 @@ def main() -> int:
         worker = app.Worker(
             loglevel="INFO", without_gossip=True, without_mingle=True, without_heartbeat=True, quiet=True
         )
+        settle()
         worker.start()
         return int(worker.exitcode or 0)
     finally:

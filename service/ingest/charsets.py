@@ -17,12 +17,11 @@ MOST_NAMED: Final = 10
 """Unknown ones that a warning names."""
 
 _CODECS: Final = ENCODINGS | frozenset(
-    codecs.lookup(name).name
-    for name in (
+    (
         *("utf-7", "utf-8-sig", "utf-32", "utf-32-le", "utf-32-be", "hz", "koi8-t", "kz1048", "ptcp154", "hp-roman8"),
         *("mac-cyrillic", "mac-greek", "mac-iceland", "mac-latin2", "mac-turkish", "tis-620", "iso8859-11"),
-        *("iso2022-jp-1", "iso2022-jp-2", "iso2022-jp-2004", "iso2022-jp-3", "iso2022-jp-ext", "iso2022-kr"),
-        *("big5hkscs", "johab", "euc-jis-2004", "euc-jisx0213", "shift-jis-2004", "shift-jisx0213"),
+        *("iso2022_jp_1", "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_3", "iso2022_jp_ext", "iso2022_kr"),
+        *("big5hkscs", "johab", "euc_jis_2004", "euc_jisx0213", "shift_jis_2004", "shift_jisx0213"),
         *(f"cp{page}" for page in ("037", 500, 720, 737, 775, 855, 856, 857, 858, 860, 861, 862, 863, 864, 865, 869)),
         *(f"cp{page}" for page in (874, 875, 950, 1006, 1026, 1125, 1140)),
     )

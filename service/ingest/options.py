@@ -21,15 +21,15 @@ Kind = Literal["number", "category", "text", "date"]
 
 MAX_MISSING_SPELLINGS = 100
 ENCODINGS = frozenset(
-    codecs.lookup(name).name
-    for name in (
+    (
         *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "mac-roman", "koi8-r", "koi8-u"),
         *(f"iso8859-{part}" for part in range(1, 17) if part != 12),
         *(f"cp{page}" for page in (437, 850, 852, 866, 1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258)),
-        *("shift-jis", "cp932", "euc-jp", "iso2022-jp", "euc-kr", "cp949", "gb2312", "gbk", "gb18030", "big5"),
+        *("shift_jis", "cp932", "euc_jp", "iso2022_jp", "euc_kr", "cp949", "gb2312", "gbk", "gb18030", "big5"),
     )
 )
-"""Encodings that text files may have. A list, because Python also counts compression among its codecs."""
+"""Encodings that text files may have, as Python's codecs call themselves: to look one up loads it, and its tables. A
+list, because Python also counts compression among its codecs."""
 
 _EXTENSIONS: dict[str, Format] = {
     ".csv": "csv",

@@ -9,12 +9,12 @@ from anyio import CapacityLimiter, to_thread
 
 from service.db.session import Database
 from service.errors import InvalidRequest
+from service.memory import give_back_free_memory
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile
 from service.predictions.budget import RequestBudget, Room
 from service.predictions.cache import ByteCache
 from service.predictions.deciding import Decisions, ReadyModel, decide, with_keys
-from service.predictions.heap import give_back_free_memory
 from service.predictions.inputs import InputKind, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest

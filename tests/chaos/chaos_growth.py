@@ -18,6 +18,8 @@ BLOCK_SECONDS = 30.0
 """Samples that lie close together say much the same: what is fitted are the means of such blocks."""
 FEWEST_BLOCKS = 4
 """A process with fewer did not live long enough to be judged."""
+MOST_CORRELATION = 0.9
+"""Of neighbouring blocks that is reckoned with: what goes up all the time must not be taken for slow noise."""
 
 
 @dataclass
@@ -86,16 +88,33 @@ class Growth:
 
 
 def slope(series: list[tuple[np.ndarray, np.ndarray]]) -> Slope | None:
-    """Fit one slope to several series, each with a level of its own (least squares)."""
+    """Fit one slope to several series, each with a level of its own, and say how sure it is.
+
+    The slope is the median of those between any two blocks of a series (Theil and Sen): a few blocks that are apart do
+    not matter. Memory is not noise but goes up and down for minutes, as caches fill and cycles are collected; so the
+    interval is widened by how much each block says of the next (autocorrelation of the residuals, as of an AR(1)).
+    """
     long = [(t, y) for t, y in series if len(t) >= FEWEST_BLOCKS and np.isfinite(y).all()]
     if not long:
         return None
+    estimate = float(np.median(np.concatenate([_slopes_of_pairs(t, y) for t, y in long])))
     times = np.concatenate([t - t.mean() for t, _ in long])
-    values = np.concatenate([y - y.mean() for _, y in long])
-    spread = float(times @ times)
-    estimate = float(times @ values) / spread
-    free = len(times) - len(long) - 1
-    error = float(np.sqrt(np.sum((values - estimate * times) ** 2) / free / spread))
+    residuals = [y - estimate * t - (y - estimate * t).mean() for t, y in long]
+    squares = sum(float(r @ r) for r in residuals)
+    correlation = sum(float(r[1:] @ r[:-1]) for r in residuals) / squares if squares > 0 else 0.0
+    # Of few blocks the estimate is too small, by about this (Marriott and Pope).
+    fewest = float(np.mean([len(r) for r in residuals]))
+    correlation = min(max(correlation + (1 + 4 * max(correlation, 0.0)) / fewest, 0.0), MOST_CORRELATION)
+    # How many independent blocks each is worth.
+    worth = (1 - correlation) / (1 + correlation)
+    free = max(1.0, len(times) * worth - len(long) - 1)
+    error = float(np.sqrt(squares / (len(times) - len(long) - 1) / worth / (times @ times)))
     margin = float(stats.t.ppf(0.975, free)) * error
     hours = sum(float(t[-1] - t[0]) for t, _ in long) / HOUR
     return Slope(estimate * HOUR, (estimate - margin) * HOUR, (estimate + margin) * HOUR, hours)
+
+
+def _slopes_of_pairs(times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    earlier, later = np.triu_indices(len(times), 1)
+    slopes: np.ndarray = (values[later] - values[earlier]) / (times[later] - times[earlier])
+    return slopes
