@@ -23,8 +23,15 @@ from service.ingest.escaping import Escapes
 from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
-from service.ingest.missing_words import MissingWords
-from service.ingest.numbers import PLAIN_NUMBER, any_numbers, are_plain, plain_numbers, written_otherwise
+from service.ingest.missing_words import MissingWords, begins_with_another_word
+from service.ingest.numbers import (
+    PLAIN_NUMBER,
+    any_numbers,
+    are_plain,
+    plain_numbers,
+    share_of_letters,
+    written_otherwise,
+)
 from service.ingest.options import DelimitedOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.quoting import Lines, QuoteScan, reads_evenly
@@ -451,7 +458,7 @@ class _Reader:
         texts = self._with_points(raw)
         if position not in self._forced:
             numbers = plain_numbers(texts)
-            if numbers is None:
+            if numbers is None and not begins_with_another_word(raw):
                 numbers = self._words.numbers(position, raw, lambda rest: plain_numbers(self._with_points(rest)))
             if numbers is None:
                 other = written_otherwise(raw, self._options.decimal) if first_row == 0 else None
@@ -483,9 +490,10 @@ class _Reader:
 
     def _remark_on_mixed(self, position: int, texts: pa.StringArray, first_row: int) -> None:
         """Say why a column is text if it looks as if numbers were meant."""
-        plain = are_plain(texts.drop_null())
-        if first_row == 0 and (pc.mean(plain).as_py() or 0) < MIXED_SHARE:
-            return
+        if first_row == 0:
+            present = texts.drop_null()
+            if 1 - share_of_letters(present) < MIXED_SHARE or (pc.mean(are_plain(present)).as_py() or 0) < MIXED_SHARE:
+                return
         name = self._names[position]
         bad = pc.index(are_plain(texts), False).as_py()
         infinite = (

@@ -42,6 +42,7 @@ _LAST_WORDS: Final = frozenset(
 """Names of ids end with one of them."""
 _INDEX_NAME: Final = re.compile(r"__index_level_[0-9]+__|unnamed: [0-9]+|index|level_[0-9]+|row_?names?", re.IGNORECASE)
 _SINGLE_WORD: Final = r"^[A-Za-z0-9_#-]+$"
+_SINGLE_WORD_AT_FIRST: Final = re.compile(r"[A-Za-z0-9_#-]+").fullmatch
 _SECONDS: Final = (631_152_000, 2_524_608_000)
 """1990 to 2050."""
 
@@ -112,19 +113,9 @@ class IdentifierSample:
     def _may_go_on(self, part: pa.Array, distinct: int) -> bool:
         first = part[:FEWEST_ROWS].drop_null()
         is_text = pa.types.is_string(part.type)
-        if (
-            is_text
-            and not pc.all(
-                pc.match_substring_regex(first, _SINGLE_WORD),
-            ).as_py()
-        ):
+        if is_text and (not len(first) or not all(map(_SINGLE_WORD_AT_FIRST, first.to_pylist()))):
             return False
-        if (
-            not is_text
-            and not pc.all(
-                pc.equal(first, pc.floor(first)),
-            ).as_py()
-        ):
+        if not is_text and (not len(first) or ((numbers := _numbers(first)) != np.floor(numbers)).any()):
             return False
         if self._parts and self._parts[0].type != part.type:
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from string import ascii_letters
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,8 @@ _WORDS = pa.StringArray.from_buffers(
     pa.py_buffer("".join(_SPELT).encode()),
 )
 _NOTHING = pa.nulls(1, pa.string())[0]
+_LETTERS = frozenset(ascii_letters)
+FIRST_TEXTS = 10
 MOST_SPELLINGS = 100
 """Of one column; there are fewer words, in capitals of any kind."""
 
@@ -27,6 +30,12 @@ MOST_SPELLINGS = 100
 def are_words(texts: pa.StringArray) -> pa.BooleanArray:
     """Tell for each text whether it is such a word; not where it is missing."""
     return pc.is_in(pc.utf8_lower(pc.utf8_trim(texts, _BLANKS)), value_set=_WORDS)
+
+
+def begins_with_another_word(texts: pa.StringArray) -> bool:
+    """Tell whether the first text begins with a letter, and is no such word: then it is no plain number either."""
+    first = next((text for text in texts[:FIRST_TEXTS].to_pylist() if text), "").strip(_BLANKS)
+    return first[:1] in _LETTERS and not is_missing_word(first)
 
 
 class MissingWords:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ SEEN_TEXTS = 1000
 SEEN_SHARE = 0.9
 """How many of them have to be written in it."""
 
-_IN_NUMBERS = np.zeros(256, dtype=bool)
-_IN_NUMBERS[np.frombuffer(b"0123456789+-.eE", dtype=np.uint8)] = True
+_IN_NUMBERS = b"0123456789+-.eE"
+_LETTERS = np.zeros(256, dtype=bool)
+_LETTERS[np.frombuffer(ascii_letters.encode(), dtype=np.uint8)] = True
 _ZERO, _NINE, _PLUS, _MINUS = b"09+-"
 _BLANKS = " \t"
 
@@ -58,12 +60,12 @@ def plain_numbers(texts: pa.StringArray) -> pa.DoubleArray | None:
     integer beyond 2**53, which is an identifier.
     """
     offsets, data = text_bytes(texts)
-    if not _IN_NUMBERS[data].all():
-        if not (data == _BLANKS.encode()[0]).any() and not (data == _BLANKS.encode()[1]).any():
+    if other := data.tobytes().translate(None, _IN_NUMBERS):
+        if other.translate(None, _BLANKS.encode()):
             return None
         texts = pc.utf8_trim(texts, _BLANKS)
         offsets, data = text_bytes(texts)
-        if not _IN_NUMBERS[data].all():
+        if data.tobytes().translate(None, _IN_NUMBERS):
             return None
     if _has_sign_or_zero_in_front(offsets, data):
         return None
@@ -109,6 +111,8 @@ def are_plain(texts: pa.StringArray) -> pa.BooleanArray:
 def written_otherwise(texts: pa.StringArray, decimal: str) -> str | None:
     """Say what to do about texts that seem to be numbers in a way that is not read; None if they do not seem so."""
     texts = texts.drop_null()[:SEEN_TEXTS]
+    if 1 - share_of_letters(texts) < SEEN_SHARE:
+        return None
     trimmed = pc.utf8_trim(texts, _BLANKS)
     plain = pc.match_substring_regex(trimmed, PLAIN_NUMBER)
 
@@ -135,6 +139,15 @@ def written_otherwise(texts: pa.StringArray, decimal: str) -> str | None:
     return None
 
 
+def share_of_letters(texts: pa.StringArray) -> float:
+    """Return which share of the texts that are not empty begins with a letter of ASCII, as no number does."""
+    if len(texts) == 0:
+        return 0.0
+    offsets, data = text_bytes(texts)
+    first = data[offsets[:-1][np.diff(offsets) > 0]]
+    return float(_LETTERS[first].mean()) if len(first) else 0.0
+
+
 def _has_sign_or_zero_in_front(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> bool:
     """Whether a text begins with ``+``, or has a digit after a zero in front."""
     starts = offsets[:-1]
@@ -142,17 +155,19 @@ def _has_sign_or_zero_in_front(offsets: NDArray[np.int32], data: NDArray[np.uint
     if not lengths.all():  # missing ones
         starts, lengths = starts[lengths > 0], lengths[lengths > 0]
     first = data[starts]
-    if (first == _PLUS).any():
+    if (first == _PLUS).any() or _has_digit_behind_zero(first, starts, lengths, data):
         return True
-    negative = first == _MINUS
-    if negative.any():
-        starts = starts + negative
-        lengths = lengths - negative
-        if not lengths.all():
-            starts, lengths = starts[lengths > 0], lengths[lengths > 0]
-        first = data[starts]
-    zero = (first == _ZERO) & (lengths > 1)
-    second = data[starts[zero] + 1]
+    negative = np.flatnonzero(first == _MINUS)
+    negative = negative[lengths[negative] > 1]
+    starts = starts[negative] + 1
+    return _has_digit_behind_zero(data[starts], starts, lengths[negative] - 1, data)
+
+
+def _has_digit_behind_zero(
+    first: NDArray[np.uint8], starts: NDArray[np.int32], lengths: NDArray[np.int32], data: NDArray[np.uint8]
+) -> bool:
+    zeros = np.flatnonzero(first == _ZERO)
+    second = data[starts[zeros[lengths[zeros] > 1]] + 1]
     return bool(((second >= _ZERO) & (second <= _NINE)).any())
 
 
@@ -170,6 +185,9 @@ def has_leading_zeros(texts: pa.StringArray) -> bool:
 def has_outer_blanks(texts: pa.StringArray) -> bool:
     """Whether a text begins or ends with a blank."""
     offsets, data = text_bytes(texts)
+    raw = data.tobytes()
+    if not any(blank in raw for blank in _BLANKS.encode()):  # as in most columns, and told at the speed of memory
+        return False
     present = np.flatnonzero(np.diff(offsets))
     edges: NDArray[Any] = np.concatenate([data[offsets[:-1][present]], data[offsets[1:][present] - 1]])
-    return bool(np.isin(edges, np.frombuffer(_BLANKS.encode(), dtype=np.uint8)).any())
+    return any(bool((edges == blank).any()) for blank in _BLANKS.encode())

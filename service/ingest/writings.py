@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -75,10 +76,17 @@ class NumberWriting:
         if len(texts) == 0:
             return
         # Of a column of which nobody has said that it holds numbers.
-        if not self._expected and self._unit is None:
-            first = next((text for text in texts[:FIRST_TEXTS].to_pylist() if not is_missing_word(text)), "0")
-            if not any("0" <= each <= "9" for each in first):
+        first = next((text for text in texts[:FIRST_TEXTS].to_pylist() if not is_missing_word(text)), None)
+        if first is not None:
+            if not self._expected and self._unit is None and not any("0" <= each <= "9" for each in first):
                 self._ways = []  # as most texts: nothing more of the column is looked at
+                return
+            first = first.strip(BLANKS)
+            if self._unit is None:
+                self._unit = _unit_of(first)
+            # One text by itself: it shows most columns of other texts to be such.
+            self._ways = [way for way in self._ways if re.search(_pattern(*way, self._unit, self._expected), first)]
+            if not self._ways:
                 return
         values = pc.utf8_trim(pc.unique(texts), BLANKS)
         words = are_words(values)
@@ -296,6 +304,7 @@ def _unit_of(text: str) -> str:
     return next((unit for unit in UNITS if bare.startswith(unit) or text.endswith(unit)), "")
 
 
+@lru_cache(1024)
 def _pattern(decimal: str, thousands: str, unit: str, expected: bool) -> str:
     """What a text of a column looks like that writes numbers in this way; no zeros in front, which codes have."""
     point = re.escape(decimal)
