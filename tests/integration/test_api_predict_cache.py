@@ -23,18 +23,22 @@ ROWS = [{"age": 39, "job": "clerk"}]
 
 
 def seconds_until(happened: Callable[[], bool]) -> float:
+    """Ask until something has happened; returns how late somebody has still asked in vain, however long that took."""
     began = time.monotonic()
-    while not happened():
-        assert time.monotonic() < began + 10
+    last = 0.0
+    while True:
+        asked = time.monotonic() - began
+        if happened():
+            return last
+        last = asked
+        assert last < 10
         time.sleep(0.01)
-    return time.monotonic() - began
 
 
 def test_changes_of_another_process_take_effect_in_half_a_second(
     settings: Settings, database: Database, tmp_path: Path
 ) -> None:
     low, high = (store_model(database, tmp_path, tiny_model(threshold)) for threshold in (-100.0, 100.0))
-    slack = 0.5  # of a busy machine
     with api_client(settings) as here, api_client(settings) as elsewhere:
 
         def ask(client: httpx.Client) -> httpx.Response:
@@ -49,17 +53,17 @@ def test_changes_of_another_process_take_effect_in_half_a_second(
 
         here.put("/aliases/spam-filter", json={"model": high}).raise_for_status()
         assert model(here) == high  # at once where it was done
-        assert seconds_until(lambda: model(elsewhere) == high) < lookup.FRESH_SECONDS + slack
+        assert seconds_until(lambda: model(elsewhere) == high) < lookup.FRESH_SECONDS
         here.post("/aliases/spam-filter/rollback").raise_for_status()
         assert model(here) == low
-        assert seconds_until(lambda: model(elsewhere) == low) < lookup.FRESH_SECONDS + slack
+        assert seconds_until(lambda: model(elsewhere) == low) < lookup.FRESH_SECONDS
 
         by_id = {"model": high, "rows": ROWS}
         assert elsewhere.post("/predict", json=by_id).status_code == 200
         here.delete(f"/models/{high}").raise_for_status()
         assert here.post("/predict", json=by_id).status_code == 404
         gone = seconds_until(lambda: elsewhere.post("/predict", json=by_id).status_code == 404)
-        assert gone < lookup.FRESH_SECONDS + slack
+        assert gone < lookup.FRESH_SECONDS
 
 
 class Slow(ExitStack):

@@ -498,7 +498,7 @@ def test_a_clock_that_goes_back_costs_no_more_than_a_lease(database: Database, e
     with database.transaction() as session:
         left = session.scalar(select(JobRow.lease_until - func.now()).where(JobRow.id == running))
         assert left is not None
-        assert 29 < left.total_seconds() <= 30
+        assert 20 < left.total_seconds() <= 30  # what has gone by is a busy machine's
         assert JOBS.heartbeat(session, held) is not None  # whoever lives goes on
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,8 +71,8 @@ def test_a_free_slot_goes_to_the_project_that_has_the_fewest() -> None:
     asyncio.run(run())
 
 
-def test_a_small_file_beside_four_wide_ones_takes_about_what_it_takes_alone(tmp_path: Path) -> None:
-    """With processes that read files: 700 bytes of another project end before a second wide file has begun."""
+def test_a_small_file_beside_four_wide_ones_does_not_wait_for_any_of_them(tmp_path: Path) -> None:
+    """With processes that read files: 700 bytes of another project have been read before the first wide file has."""
     wide, small = tmp_path / "wide", tmp_path / "small"
     pq.write_table(pa.table([pa.nulls(3000, pa.float64())] * 3000, names=[f"g{j}" for j in range(3000)]), wide)
     small.write_bytes(b"a,b\n" + b"1.5,x\n" * 116)
@@ -82,23 +81,18 @@ def test_a_small_file_beside_four_wide_ones_takes_about_what_it_takes_alone(tmp_
         readers = Readers(2)
         ended: list[str] = []
 
-        async def read(project: str, path: Path, format: str, output: str) -> float:
-            started = time.monotonic()
+        async def read(project: str, path: Path, format: str, output: str) -> None:
             async with readers.slot(project):
                 await ingest(Settings(), path, format, {}, output=tmp_path / output)
             ended.append(output)
-            return time.monotonic() - started
 
-        alone = await read("b", small, "csv", "alone")
         long_ones = [asyncio.create_task(read("a", wide, "parquet", f"wide{j}")) for j in range(4)]
         await settle()
-        beside = await read("b", small, "csv", "beside")
-        assert ended == ["alone", "beside"]
+        await read("b", small, "csv", "small")
+        assert ended == ["small"]
         for task in long_ones:
             task.cancel()
         await asyncio.gather(*long_ones, return_exceptions=True)
-        print(f"{beside / alone:.1f} times what it takes alone")
-        assert beside < 8 * alone, "two processes and more share what may be one processor"
 
     asyncio.run(run())
 
