@@ -28,7 +28,7 @@ SEEN_SHARE = 0.9
 _IN_NUMBERS = b"0123456789+-.eE"
 _LETTERS = np.zeros(256, dtype=bool)
 _LETTERS[np.frombuffer(ascii_letters.encode(), dtype=np.uint8)] = True
-_ZERO, _NINE, _PLUS, _MINUS = b"09+-"
+_ZERO, _MINUS = b"0-"
 _BLANKS = " \t"
 
 
@@ -154,21 +154,23 @@ def _has_sign_or_zero_in_front(offsets: NDArray[np.int32], data: NDArray[np.uint
     lengths = np.diff(offsets)
     if not lengths.all():  # missing ones
         starts, lengths = starts[lengths > 0], lengths[lengths > 0]
-    first = data[starts]
-    if (first == _PLUS).any() or _has_digit_behind_zero(first, starts, lengths, data):
+    first = data.take(starts)
+    occur = first.tobytes()
+    if b"+" in occur or _has_digit_behind_zero(first, starts, lengths, data):
         return True
-    negative = np.flatnonzero(first == _MINUS)
-    negative = negative[lengths[negative] > 1]
-    starts = starts[negative] + 1
-    return _has_digit_behind_zero(data[starts], starts, lengths[negative] - 1, data)
+    if b"-" not in occur:
+        return False
+    negative = np.flatnonzero((first == _MINUS) & (lengths > 1))
+    starts = starts.take(negative) + 1
+    return _has_digit_behind_zero(data.take(starts), starts, lengths.take(negative) - 1, data)
 
 
 def _has_digit_behind_zero(
     first: NDArray[np.uint8], starts: NDArray[np.int32], lengths: NDArray[np.int32], data: NDArray[np.uint8]
 ) -> bool:
-    zeros = np.flatnonzero(first == _ZERO)
-    second = data[starts[zeros[lengths[zeros] > 1]] + 1]
-    return bool(((second >= _ZERO) & (second <= _NINE)).any())
+    zeros = np.flatnonzero((first == _ZERO) & (lengths > 1))
+    second = data.take(starts.take(zeros) + 1).tobytes()
+    return len(second.translate(None, b"0123456789")) < len(second)
 
 
 def has_leading_zeros(texts: pa.StringArray) -> bool:

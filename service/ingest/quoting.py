@@ -95,12 +95,13 @@ class QuoteScan:
     def _look_at(self, piece: bytes) -> None:
         array = np.frombuffer(piece, dtype=np.uint8)
         if self._quote is None or (self._opened is None and self._quote not in piece):
-            if _has_blank_lines(piece):
+            if b"\r" in piece:
                 ends = line_ends(array)
-                self.lines += len(ends)
                 self.blank += int(_blank_lines(array, ends).sum())
-            else:
-                self.lines += count_lines(piece)
+            else:  # NumPy looks for one character several times as fast as Python counts it
+                ends = np.flatnonzero(array == _LF)
+                self.blank += int((np.diff(ends, prepend=-1) == 1).sum())
+            self.lines += len(ends)
             return
         ends = line_ends(array)
         was_open = self._opened is not None
@@ -223,12 +224,6 @@ def line_ends(array: NDArray[np.uint8]) -> NDArray[np.intp]:
         alone = returns[~ends[np.minimum(returns + 1, len(array) - 1)]]
         ends[alone] = True
     return np.flatnonzero(ends)
-
-
-def count_lines(piece: bytes) -> int:
-    """Return the number of line breaks of a piece."""
-    returns = piece.count(b"\r")
-    return piece.count(b"\n") + (returns - piece.count(b"\r\n") if returns else 0)
 
 
 def _has_blank_lines(piece: bytes) -> bool:

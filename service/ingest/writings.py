@@ -211,7 +211,7 @@ class PointsOfNumbers:
         # A slice first: most columns show it at once.
         for part in (texts[:FIRST_TEXTS], texts[FIRST_TEXTS:]):
             if self.are_decimal or not len(part):
-                continue
+                return
             offsets, data = text_bytes(part)
             points = np.flatnonzero(data == ord("."))
             if len(points) == 0:
