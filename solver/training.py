@@ -70,7 +70,9 @@ _DECIDED_ROWS: Final = 4096
 _OTHER_MIX: Final = 0.1
 """How far the shares of rows called positive may differ, labelled and unlabelled ones, before somebody is told."""
 
-_FEATURES_DONE: Final = 0.05
+_FEATURES_DONE: Final = 0.15
+_FITTED: Final = 0.8
+"""Share of the work on features that is done when they are fitted; then they are applied."""
 _TRAINING_DONE: Final = 0.95
 _POSITIVE: Final = 1
 _NEGATIVE: Final = 0
@@ -688,8 +690,11 @@ def _fit_features(
                 kinds={name: kind for name, kind in request.kinds.items() if name not in excluded},
                 missing=request.missing,
                 text=TextOptions(**request.text),
-            ).fit(data, progress)
-            return table_features, table_features.transform(data, refuse_unreadable=False)[0], table_features.warnings
+            ).fit(data, lambda share: progress(_FITTED * share))
+            X, _ = table_features.transform(
+                data, refuse_unreadable=False, progress=lambda share: progress(_FITTED + (1 - _FITTED) * share)
+            )
+            return table_features, X, table_features.warnings
         matrix_features = MatrixFeatures(include=request.include, exclude=exclude).fit(data)
         return matrix_features, matrix_features.transform(data)[0], matrix_features.warnings
     except FeatureError as error:
@@ -794,8 +799,8 @@ class _Stopwatch:
             self.stopped = True
 
     def features(self, fraction: float) -> None:
-        """The callback of the features, whose fitting is half of the work; the other half is to apply them."""
-        self.report(0.5 * _FEATURES_DONE * fraction)
+        """The callback of the features."""
+        self.report(_FEATURES_DONE * fraction)
 
     def training(self, fraction: float, details: Mapping[str, Any]) -> bool:
         """The callback of the estimators."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from solver.features.columns import LARGEST_SCORE, FeatureCounts
 from solver.features.errors import BadValue, FeatureError, StateError
+from solver.features.progress import Passes
 from solver.features.strings import pack_strings, unpack_strings
 from solver.reading import MAX_CHARACTERS
 
@@ -204,7 +205,13 @@ class DateColumns:
         self.width = len(self.feature_names)
 
     @classmethod
-    def fit(cls, columns: Mapping[str, tuple[Sequence[str | None], str]], indicate: bool, warnings: list[str]) -> Self:
+    def fit(
+        cls,
+        columns: Mapping[str, tuple[Sequence[str | None], str]],
+        indicate: bool,
+        warnings: list[str],
+        passes: Passes | None = None,
+    ) -> Self:
         """Learn the scale of columns; one that does not vary is left out with a warning.
 
         Parameters
@@ -214,11 +221,14 @@ class DateColumns:
         indicate : bool
             Whether there may be a feature that says where a date is missing.
         warnings : list of str
+        passes : Passes, optional
+            Is told of one over each column.
         """
+        passes = passes or Passes()
         fitted: list[tuple[str, int, float, float, int, int]] = []
         unreadable: dict[str, list[str]] = {}
         for name, (values, date_format) in columns.items():
-            parsed, places = _parse(values, date_format)
+            parsed, places = _parse(values, date_format, passes)
             if places:
                 warnings.append(
                     f"column {name!r}: {len(places)} row(s) hold no date that can be read; they are missing"
@@ -261,6 +271,7 @@ class DateColumns:
         counts: FeatureCounts,
         out: NDArray[np.float64],
         refuse_unreadable: bool = True,
+        passes: Passes | None = None,
     ) -> None:
         """Fill `out`, shape (rows, width), from the dates of each column in the order of `names`.
 
@@ -270,9 +281,10 @@ class DateColumns:
             For the first text that is no date, unless it shall count as missing.
         """
         at = 0
+        passes = passes or Passes()
         for j, (name, values) in enumerate(zip(self.names, columns, strict=True)):
             date_format = FORMATS[self._formats[j]]
-            parsed, places = _parse(values, date_format)
+            parsed, places = _parse(values, date_format, passes)
             unreadable = len(places)
             if unreadable and refuse_unreadable:
                 raise BadValue(places[0], name, f"a date such as {example_of(date_format)}, or null")
@@ -356,14 +368,16 @@ def example_of(date_format: str) -> str:
     return "2026-11-28 or 2026-11-28T09:30:00Z" if date_format == ISO else moment.strftime(date_format)
 
 
-def _parse(values: Sequence[str | None], date_format: str) -> tuple[NDArray[np.float64], list[int]]:
+def _parse(
+    values: Sequence[str | None], date_format: str, passes: Passes
+) -> tuple[NDArray[np.float64], list[int]]:
     """Days since 1970, weekday, month and hour by row, shape (4, rows), NaN without a date; and rows that hold none."""
     read, read_iso = _reader(date_format), _reader(ISO)
     nothing = (math.nan,) * 4
     known: dict[str, tuple[float, float, float, float]] = {}
     unreadable: list[int] = []
     parsed = np.empty((4, len(values)))
-    for i, value in enumerate(values):
+    for i, value in enumerate(passes.over(values)):
         found = nothing
         if value is not None:
             if value not in known:

@@ -17,6 +17,7 @@ from solver.features.dates import DateColumns, checked_format, guess_format
 from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.missing import MISSING_POLICIES, MissingPolicy
 from solver.features.numbers import NumberColumns
+from solver.features.progress import Passes
 from solver.features.rows import RowReader
 from solver.features.texts import TextColumns, TextOptions, consists_of_words, looks_like_prose
 from solver.reading import Reading, ReadingError, number_text
@@ -25,7 +26,7 @@ MAX_LEVELS: Final = 1000
 """A text column with more different values than this is no category unless the caller says so."""
 
 # share of the fitting that is done when all columns have been looked at
-_SEEN: Final = 0.5
+_SEEN: Final = 0.1
 _PARTS: Final[dict[str, dict[str, str]]] = {
     "number": {
         "number_text": "uint8",
@@ -179,8 +180,12 @@ class TableFeatures:
                 categories[name] = values
         progress(_SEEN)
         indicate = self.missing == "indicate"
-        text_columns, entries = TextColumns.fit(texts, self.text, self.warnings)
-        date_columns = DateColumns.fit(dates, indicate, self.warnings)
+        passes = Passes(
+            table.n_rows * (len(texts) * self.text.passes + len(dates)),
+            lambda share: progress(_SEEN + (1 - _SEEN) * share),
+        )
+        text_columns, entries = TextColumns.fit(texts, self.text, self.warnings, passes)
+        date_columns = DateColumns.fit(dates, indicate, self.warnings, passes)
         readings = {name: column.reading for name, column in table.columns.items() if column.reading is not None}
         for name, unreadable in date_columns.unreadable.items():
             reading = table.columns[name].known_reading
@@ -274,7 +279,11 @@ class TableFeatures:
     # -- applying -----------------------------------------------------------------------------------------------------
 
     def transform(
-        self, table: Table, *, refuse_unreadable: bool = True
+        self,
+        table: Table,
+        *,
+        refuse_unreadable: bool = True,
+        progress: Callable[[float], object] = lambda _: None,
     ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
         """Turn rows into features.
 
@@ -283,6 +292,8 @@ class TableFeatures:
         table : Table
         refuse_unreadable : bool, default True
             Whether a text that is no date, in a column of dates, is an error. False: it is missing, and counted.
+        progress : callable, optional
+            Called now and then with the share that is done, 0 to 1.
 
         Returns
         -------
@@ -297,7 +308,8 @@ class TableFeatures:
             If a column is of another kind, a value cannot be read, or one is missing and `missing` is ``error``.
         """
         numbers, texts = self._reader.read_table(table)
-        return self._assemble(numbers, texts, refuse_unreadable)
+        passes = Passes(table.n_rows * len(self._dates.names), progress)
+        return self._assemble(numbers, texts, refuse_unreadable, passes)
 
     def transform_rows(
         self, rows: Sequence[Mapping[str, Any]]
@@ -320,13 +332,17 @@ class TableFeatures:
         return *self._assemble(numbers, texts), extra
 
     def _assemble(
-        self, numbers: NDArray[np.float64], texts: Sequence[Sequence[str | None]], refuse_unreadable: bool = True
+        self,
+        numbers: NDArray[np.float64],
+        texts: Sequence[Sequence[str | None]],
+        refuse_unreadable: bool = True,
+        passes: Passes | None = None,
     ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
         """Features of the number columns, which may be written over, and of the other columns, in order."""
         if self.missing == "error":
             self._refuse_missing(numbers, texts)
         counts = FeatureCounts()
-        X = self._blocks(numbers, texts, counts, refuse_unreadable)
+        X = self._blocks(numbers, texts, counts, refuse_unreadable, passes)
         if self.missing == "impute":
             counts.missing.clear()  # as asked for
         return X, counts
@@ -337,6 +353,7 @@ class TableFeatures:
         texts: Sequence[Sequence[str | None]],
         counts: FeatureCounts,
         refuse_unreadable: bool,
+        passes: Passes | None,
     ) -> NDArray[np.float64] | sparse.csr_array:
         scaled = self._numbers.transform(numbers, counts)
         if self._numbers.width == self.n_features:
@@ -345,7 +362,8 @@ class TableFeatures:
         first, second = len(self._dates.names), len(self._dates.names) + len(self._categories.names)
         dense = np.zeros((n, n_dense if self.sparse else self.n_features))
         dense[:, : self._numbers.width] = scaled
-        self._dates.transform(texts[:first], counts, dense[:, self._numbers.width : n_dense], refuse_unreadable)
+        of_dates = dense[:, self._numbers.width : n_dense]
+        self._dates.transform(texts[:first], counts, of_dates, refuse_unreadable, passes)
         codes = self._categories.codes(texts[first:second], counts)
         words = self._texts.transform(texts[second:], counts) if self.has_text else None
         if not self.sparse:

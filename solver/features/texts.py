@@ -21,6 +21,7 @@ from scipy import sparse
 
 from solver.features.columns import FeatureCounts
 from solver.features.errors import FeatureError, StateError
+from solver.features.progress import Passes
 from solver.features.strings import pack_strings, unpack_strings
 
 MAX_TEXT_CHARACTERS: Final = 1 << 18
@@ -80,6 +81,11 @@ class TextOptions:
     max_terms: int = 50_000
     min_rows: int = 2
 
+    @property
+    def passes(self) -> int:
+        """How often fitting looks at each text."""
+        return 1 + (self.characters > 0)
+
     def __post_init__(self) -> None:
         if not 1 <= self.words <= MOST_WORDS:
             raise FeatureError(f"words must be 1 to {MOST_WORDS}")
@@ -128,9 +134,15 @@ class TextColumns:
 
     @classmethod
     def fit(
-        cls, columns: Mapping[str, Sequence[str | None]], options: TextOptions, warnings: list[str]
+        cls,
+        columns: Mapping[str, Sequence[str | None]],
+        options: TextOptions,
+        warnings: list[str],
+        passes: Passes | None = None,
     ) -> tuple[Self, float]:
         """Learn the terms of columns; one without any is left out with a warning.
+
+        `passes` is told of as many over each column as the options have kinds of terms.
 
         Returns
         -------
@@ -140,9 +152,10 @@ class TextColumns:
         """
         vocabularies = []
         entries = 0.0
+        passes = passes or Passes()
         for name, values in columns.items():
             found = [
-                _fit_vocabulary(name, values, kind, longest, options)
+                _fit_vocabulary(name, values, kind, longest, options, passes)
                 for kind, longest in ((_KINDS[0], options.words), (_KINDS[1], options.characters))
                 if longest > 0
             ]
@@ -289,6 +302,7 @@ def _fit_vocabulary(
     kind: TermKind,
     longest: int,
     options: TextOptions,
+    passes: Passes,
 ) -> tuple[_Vocabulary, float] | None:
     """The vocabulary of a column and its terms a row, None if no term is frequent enough."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
@@ -298,7 +312,7 @@ def _fit_vocabulary(
         analyzer=_splitter(kind, longest, NORMALIZATION), min_df=fewest, max_features=options.max_terms, dtype=np.int32
     )
     try:
-        counts = sparse.csr_array(vectorizer.fit_transform(value or "" for value in values))
+        counts = sparse.csr_array(vectorizer.fit_transform(value or "" for value in passes.over(values)))
     except ValueError:  # no term, or none frequent enough
         return None
     counts.sort_indices()

@@ -325,6 +325,23 @@ def test_progress_rises_through_the_phases() -> None:
     json.dumps([p.details for p in seen], allow_nan=False)
 
 
+def test_progress_moves_while_texts_and_dates_are_encoded() -> None:
+    n = 6000
+    texts = np.array([f"word{i % 700} word{i % 31} {'prize' if i % 2 else 'report'}" for i in range(n)], dtype=object)
+    dates = np.array([f"2026-{i % 12 + 1:02d}-{i % 28 + 1:02d}T{i % 24:02d}:00:00Z" for i in range(n)], dtype=object)
+    for kind, values in (("text", texts), ("date", dates)):
+        table = Table({"x": Column("x", "text", values)})
+        labels = np.array([("spam" if i % 2 else "ham") if i < 200 else None for i in range(n)], dtype=object)
+        seen: list[Progress] = []
+        wish = request(algorithm="svm", positive="spam", kinds={"x": kind}, test_fraction=0.1)
+        train(table, labels, wish, progress=lambda p, seen=seen: seen.append(p))
+        begin, *told = [p.fraction for p in seen if p.phase == "features"]
+        steps = np.diff([begin, *told])
+        # No step is more than a quarter of the phase: what takes long is told piece by piece.
+        assert steps.max() <= 0.25 * (told[-1] - begin), (kind, told)
+        assert len(told) > 8
+
+
 @pytest.mark.parametrize("stop_in", ["features", "training"])
 def test_stopping_keeps_the_best_model_so_far(stop_in: str) -> None:
     table, labels = blobs(300, 200)
