@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli_administration import keys_app, projects_app, webhooks_app
+from service.cli_advice import RUNNING, in_flags, print_notes
+from service.cli_groups import Commands, Listing, WithShow
 from service.cli_improving import feedback_app, retrain
 from service.cli_models import jobs, models, print_outcome
 from service.cli_names import full_id
@@ -33,12 +35,14 @@ from service.cli_support import (
     Delimiter,
     Encoding,
     Escape,
+    Format,
     Header,
+    Kind,
     Missing,
     Quote,
     Thousands,
+    Trim,
     Url,
-    WithShow,
     by_suffix,
     fail,
     open_client,
@@ -55,8 +59,12 @@ from service.cli_watching import batches_app, metrics, status
 if TYPE_CHECKING:
     from service.client import Client
 
+FIRST, LOOK, RUN = "Training and predicting", "What is there", "Running the service"
+"""Parts of the list of commands."""
 app = typer.Typer(
-    help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target.",
+    cls=Commands,
+    help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target. "
+    "PREFSVM_URL or --url says where the service is, PREFSVM_API_KEY holds the key if it asks for one.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -83,7 +91,7 @@ NO_ROWS_OF_TEXT = frozenset(
 # --- running the product -------------------------------------------------------------------------------------------
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def serve(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder for all data.", show_default="$PREFSVM_DATA_DIR or prefsvm-data")
@@ -111,7 +119,7 @@ def serve(
         fail(str(error))
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def migrate() -> None:
     """Bring the database at PREFSVM_DATABASE_URL to this version."""
     settings = read_settings()
@@ -123,7 +131,7 @@ def migrate() -> None:
     print(f"the database is at revision {head()}")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed
@@ -131,7 +139,7 @@ def version() -> None:
     print(installed("prefsvm"))
 
 
-@app.command()
+@app.command(rich_help_panel=FIRST)
 def example(
     training: Annotated[Path, typer.Argument(help="CSV file to write: rows to train on.")],
     test: Annotated[Path, typer.Argument(help="JSON file to write: a body for POST /predict, model `tumours`.")],
@@ -148,7 +156,7 @@ def example(
     print(f"{test}: {len(tumours.test_rows)} rows")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def reproduce(
     paper: Annotated[str, typer.Argument(help="psvm or cs4vm.")],
     data: Annotated[Path, typer.Option(help="Folder with the papers' data sets as .npz files.")],
@@ -175,16 +183,12 @@ def reproduce(
 # --- talking to a running one ----------------------------------------------------------------------------------------
 
 
-@app.command()
+@app.command(rich_help_panel=FIRST)
 def upload(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="The data.")],
     name: Annotated[str | None, typer.Option(help="Name of the data set.", show_default="of the file")] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="csv, tsv, jsonl, parquet, arrow, arff, svmlight, npz, mail or xlsx.", show_default="by the file"
-        ),
-    ] = None,
+    kind: Kind = [],  # noqa: B006
+    format: Format = None,
     delimiter: Delimiter = None,
     quote: Quote = None,
     escape: Escape = None,
@@ -193,17 +197,18 @@ def upload(
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
     thousands: Thousands = None,
+    trim: Trim = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""
-    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands)
+    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands, trim)
     with open_client(url) as client:
-        dataset = send_file(client, file, name, format, options)
+        dataset = send_file(client, file, name, format, options | _columns(kind))
+    RUNNING.dataset = dataset["id"]
     print(dataset["id"])
     rows = [(c["name"], c["kind"], c["missing"], _distinct(c)) for c in dataset["columns"]]
     print_table(f"{dataset['rows']:,} rows", ("column", "kind", "missing", "distinct"), rows)
-    for warning in dataset["warnings"]:
-        print(f"note: {warning}")
+    print_notes(dataset["warnings"], sys.stdout)
 
 
 def _distinct(column: dict[str, Any]) -> str:
@@ -212,7 +217,7 @@ def _distinct(column: dict[str, Any]) -> str:
     return f">{column['distinct'] - 1}" if column["distinct_capped"] else str(column["distinct"])
 
 
-@app.command()
+@app.command(rich_help_panel=FIRST)
 def train(
     dataset: Annotated[str, typer.Argument(help="A file, which is uploaded unless it is there; or a data set (ds_…).")],
     target: Annotated[str, typer.Option(help="Column with the labels.")],
@@ -233,17 +238,14 @@ def train(
         bool, typer.Option("--fold-labels", help="Labels that differ in capitals or blanks only are one.")
     ] = False,
     keep_labels: Annotated[
-        int | None, typer.Option(min=4, help="For experiments: keep so many labels and blank the others.")
+        int | None, typer.Option(help="For experiments: keep so many labels and blank the others.")
     ] = None,
     key: Annotated[
         str | None, typer.Option(help="Column that names the rows: no feature, it comes back with the predictions.")
     ] = None,
     include: Annotated[list[str], typer.Option(help="Column to learn from; may be repeated.", show_default="all")] = [],  # noqa: B006
     exclude: Annotated[list[str], typer.Option(help="Column to leave out; may be repeated.")] = [],  # noqa: B006
-    kind: Annotated[
-        list[str],
-        typer.Option(help="What a column is: name=number, category, date or text; may be repeated."),
-    ] = [],  # noqa: B006
+    kind: Kind = [],  # noqa: B006
     missing_values: Annotated[
         str, typer.Option(help="What becomes of missing values: indicate, impute, drop or error.")
     ] = "indicate",
@@ -262,13 +264,14 @@ def train(
         float | None,
         typer.Option(help="Longest time of the training, in seconds.", show_default="the most that the service allows"),
     ] = None,
-    feedback: Annotated[
-        bool, typer.Option("--feedback/--no-feedback", help="Learn from the feedback for the alias, too.")
-    ] = True,
+    no_feedback: Annotated[
+        bool, typer.Option("--no-feedback", help="Do not learn from the feedback for the alias.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say whether it would be taken, and what it would need.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
+    format: Format = None,
     delimiter: Delimiter = None,
     quote: Quote = None,
     escape: Escape = None,
@@ -277,6 +280,7 @@ def train(
     missing: Missing = [],  # noqa: B006
     decimal: Decimal = ".",
     thousands: Thousands = None,
+    trim: Trim = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Train a model on a file or data set and print the id of the job, and with --wait what came out."""
@@ -300,12 +304,13 @@ def train(
             "features": {
                 "include": include or None,
                 "exclude": exclude,
-                "kinds": parse_params(kind),
+                # A kind of the target or of the key says how the file is read: neither is a feature.
+                "kinds": {name: each for name, each in parse_params(kind).items() if name not in (target, key)},
                 "missing": missing_values,
                 "text": parse_params(text),
             },
             "seed": seed,
-            "feedback": feedback,
+            "feedback": not no_feedback,
         }
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -317,12 +322,11 @@ def train(
         "max_seconds": max_seconds,
     }
     body |= {name: value for name, value in optional.items() if value is not None}
-    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands)
+    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands, trim)
     with open_client(url) as client:
-        body["dataset"] = _dataset_of(client, dataset, options)
+        body["dataset"] = _dataset_of(client, dataset, format, options, kind)
         job = client.post("/train?dry_run=true" if dry_run else "/train", body)
-        for warning in job["warnings"]:
-            print(f"note: {warning}", file=sys.stderr)
+        print_notes(job["warnings"])
         if dry_run:
             needs = job["estimate"]
             print(f"would be taken: about {needs['bytes'] / 2**20:.0f} MiB and {needs['seconds']:.3g} s")
@@ -334,7 +338,17 @@ def train(
         print_outcome(client, wait_for(client, job))
 
 
-def _dataset_of(client: Client, named: str, options: dict[str, Any]) -> str:
+def _columns(kind: list[str]) -> dict[str, Any]:
+    """Return what columns are, as an option of uploads."""
+    from service.client import parse_params
+
+    try:
+        return {"columns": parse_params(kind)} if kind else {}
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _dataset_of(client: Client, named: str, format: str | None, options: dict[str, Any], kind: list[str]) -> str:
     """Return the id of a data set; a file is uploaded, unless the service has the same one, read by these options."""
     from service.client_uploads import sha256_of
 
@@ -342,29 +356,37 @@ def _dataset_of(client: Client, named: str, options: dict[str, Any]) -> str:
     if not file.is_file():
         if file.suffix or "/" in named:
             fail(f"there is no file {named}")
-        if options:
+        if options or format is not None:
             raise typer.BadParameter("how a file is read is said with the file; a data set has been read")
-        return full_id(client, "/datasets", named)
-    digest = sha256_of(file)
-    same = next(
-        (
-            each
-            for each in client.items("/datasets")
-            if each["sha256"] == digest and {**each["options"], "columns": None} == {**options, "columns": None}
-        ),
-        None,
-    )
-    if same is not None:
-        print(f"note: {file} is there as {same['id']}", file=sys.stderr)
-        return str(same["id"])
-    made = send_file(client, file, None, None, options)
-    print(f"note: {file} is {made['id']}, {made['rows']:,} rows", file=sys.stderr)
-    for warning in made["warnings"]:
-        print(f"note: {warning}", file=sys.stderr)
+        RUNNING.dataset = full_id(client, "/datasets", named)
+        return RUNNING.dataset
+    kinds = _columns(kind)
+    there = _same_file(client, sha256_of(file), format, options, kinds.get("columns", {}))
+    if there is not None:
+        said = "".join(f", {name!r} read as {each}" for name, each in there["options"].get("columns", {}).items())
+        print_notes([f"{file} is there as {there['id']}{said}"])
+        return str(there["id"])
+    made = send_file(client, file, None, format, options | kinds)
+    print_notes([f"{file} is {made['id']}, {made['rows']:,} rows", *made["warnings"]])
     return str(made["id"])
 
 
-@app.command()
+def _same_file(
+    client: Client, digest: str, format: str | None, options: dict[str, Any], kinds: dict[str, str]
+) -> dict[str, Any] | None:
+    """Return the data set of a file that was read by these options; where no kinds are asked for, a corrected one."""
+    others: list[dict[str, Any]] = []
+    for each in client.items("/datasets"):
+        if each["sha256"] != digest or each["options"] != options or format not in (None, each["format"]):
+            continue
+        found: dict[str, Any] = client.get(f"/datasets/{each['id']}")
+        if found["options"].get("columns", {}) == kinds:
+            return found
+        others.append(found)
+    return others[0] if others and not kinds else None
+
+
+@app.command(rich_help_panel=FIRST)
 def predict(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file, or a mail.")],
@@ -396,8 +418,7 @@ def predict(
         decided = answer["predictions"][0]
         with nullcontext(sys.stdout) if out is None else published(out) as sink:
             print(*(value for value in decided.values() if value is not None), file=sink)
-        for warning in answer["warnings"]:
-            print(f"note: {warning}", file=sys.stderr)
+        print_notes(answer["warnings"])
         return
 
     options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
@@ -407,11 +428,10 @@ def predict(
         nullcontext(sys.stdout) if out is None else published(out) as sink,
     ):
         warnings = predict_csv(client, full_id(client, "/models", model), rows, sink)
-    for warning in warnings:
-        print(f"note: {warning}", file=sys.stderr)
+    print_notes(warnings)
 
 
-@app.command()
+@app.command(rich_help_panel=FIRST)
 def batch(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
     dataset: Annotated[str, typer.Argument(help="Id of a data set (ds_…).")],
@@ -443,37 +463,36 @@ def batch(
             return
         made = wait_for(client, made, "/batches")
         if made["status"] != "succeeded":
-            reason = f": {made['error']['message']}" if made["error"] else ""
+            reason = f": {in_flags(made['error']['message'])}" if made["error"] else ""
             fail(f"the batch ended as {made['status']}{reason}")
         with published(out, binary=True) as sink:
             client.download(f"/batches/{made['id']}/result", sink)
-    for warning in made["result"]["warnings"]:
-        print(f"note: {warning}", file=sys.stderr)
+    print_notes(made["result"]["warnings"])
 
 
 # --- in files of their own -------------------------------------------------------------------------------------------
 
 
-app.command("jobs", cls=WithShow)(jobs)
-app.command("models", cls=WithShow)(models)
-app.command("retry")(retry)
-app.command("retrain")(retrain)
-app.command("follow")(follow)
-app.command("threshold")(threshold)
-app.command("curve")(curve)
-app.command("drift")(drift)
-app.command("card")(download_card)
-app.command("export")(download_model)
-app.command("status")(status)
-app.command("metrics")(metrics)
-app.add_typer(datasets_app, name="datasets", no_args_is_help=True)
-app.add_typer(batches_app, name="batches", no_args_is_help=True)
-app.add_typer(uploads_app, name="uploads", no_args_is_help=True)
-app.add_typer(aliases_app, name="aliases", no_args_is_help=True)
-app.add_typer(feedback_app, name="feedback", no_args_is_help=True)
-app.add_typer(webhooks_app, name="webhooks", no_args_is_help=True)
-app.add_typer(keys_app, name="keys", no_args_is_help=True)
-app.add_typer(projects_app, name="projects", no_args_is_help=True)
+app.command("jobs", cls=WithShow, rich_help_panel=LOOK)(jobs)
+app.command("models", cls=WithShow, rich_help_panel=LOOK)(models)
+app.command("retry", rich_help_panel=LOOK)(retry)
+app.command("retrain", rich_help_panel=FIRST)(retrain)
+app.command("follow", rich_help_panel=LOOK)(follow)
+app.command("threshold", rich_help_panel=FIRST)(threshold)
+app.command("curve", rich_help_panel=LOOK)(curve)
+app.command("drift", rich_help_panel=LOOK)(drift)
+app.command("card", rich_help_panel=LOOK)(download_card)
+app.command("export", rich_help_panel=LOOK)(download_model)
+app.command("status", rich_help_panel=RUN)(status)
+app.command("metrics", rich_help_panel=RUN)(metrics)
+app.add_typer(datasets_app, name="datasets", cls=Listing, rich_help_panel=LOOK)
+app.add_typer(batches_app, name="batches", cls=Listing, rich_help_panel=LOOK)
+app.add_typer(uploads_app, name="uploads", cls=Listing, rich_help_panel=LOOK)
+app.add_typer(aliases_app, name="aliases", cls=Listing, rich_help_panel=LOOK)
+app.add_typer(feedback_app, name="feedback", cls=Listing, rich_help_panel=FIRST)
+app.add_typer(webhooks_app, name="webhooks", cls=Listing, rich_help_panel=RUN)
+app.add_typer(keys_app, name="keys", cls=Listing, rich_help_panel=RUN)
+app.add_typer(projects_app, name="projects", cls=Listing, rich_help_panel=RUN)
 
 
 def main() -> None:

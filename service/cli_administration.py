@@ -53,7 +53,7 @@ def keys_list(url: Url = DEFAULT_URL) -> None:
         (key["id"], key["name"], " ".join(key["scopes"]), *(short_time(key[name]) for name in _KEY_TIMES))
         for key in found
     ]
-    print_table("", ("key", "name", "scopes", "created", "last used", "expires", "revoked"), rows)
+    print_table("", ("key", "name", "scopes", "created", "last used", "expires", "revoked"), rows, below=3)
 
 
 _KEY_TIMES = ("created_at", "last_used_at", "expires_at", "revoked_at")
@@ -116,7 +116,7 @@ def _print_projects(found: Sequence[dict[str, Any]]) -> None:
         )
         for p in found
     ]
-    print_table("", ("project", "name", "created", "requests/s", "queued", "running", "bytes"), rows)
+    print_table("", ("project", "name", "created", "requests/s", "queued", "running", "bytes"), rows, below=4)
 
 
 @projects_app.command("limit")
@@ -168,9 +168,8 @@ def webhooks_list(url: Url = DEFAULT_URL) -> None:
     """List the addresses."""
     with open_client(url) as client:
         found = list(client.items("/webhooks"))
-    print_table(
-        "", ("webhook", "created", "address"), [(w["id"], short_time(w["created_at"]), w["url"]) for w in found]
-    )
+    rows = [(w["id"], short_time(w["created_at"]), w["url"]) for w in found]
+    print_table("", ("webhook", "created", "address"), rows, below=1)
 
 
 @webhooks_app.command("deliveries")
@@ -184,7 +183,7 @@ def webhooks_deliveries(
         (d["job_id"], d["job_status"], d["status"], d["attempts"], short_time(d["delivered_at"]), d["last_error"] or "")
         for d in found
     ]
-    print_table("", ("job", "job is", "delivery", "attempts", "delivered", "last error"), rows)
+    print_table("", ("job", "job is", "delivery", "attempts", "delivered", "last error"), rows, below=2)
 
 
 @webhooks_app.command("delete")

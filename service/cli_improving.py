@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from service.cli_advice import print_notes
 from service.cli_models import print_outcome
-from service.cli_names import path_of
+from service.cli_names import full_id, path_of
 from service.cli_support import (
     DEFAULT_URL,
     Decimal,
@@ -53,8 +53,7 @@ def feedback_add(
     with open_client(url) as client, open_csv(client, alias, file, options) as rows:
         if label not in rows.header:
             fail(f"the file has no column {label!r}; --label names the one that holds the right labels")
-        for warning in rows.warnings:
-            print(f"note: {warning}", file=sys.stderr)
+        print_notes(rows.warnings)
         at = rows.header.index(label)
         for piece in rows.pieces():
             sent = [rows.as_sent(row, without=label) for row in piece]
@@ -84,11 +83,11 @@ def feedback_show(
 
 def _print_feedback(found: list[dict[str, Any]]) -> None:
     rows = [
-        (f["id"], f["alias"], f["rows"], ", ".join(f"{n} {name}" for name, n in f["labels"].items()),
-         short_time(f["created_at"]))
+        (f["id"], f["rows"], short_time(f["created_at"]), f["alias"],
+         ", ".join(f"{n} {name}" for name, n in f["labels"].items()))
         for f in found
     ]  # fmt: skip
-    print_table("", ("feedback", "alias", "rows", "labels", "created"), rows)
+    print_table("", ("feedback", "rows", "created", "alias", "labels"), rows, below=2)
 
 
 @feedback_app.command("delete")
@@ -97,7 +96,7 @@ def feedback_delete(
 ) -> None:
     """Delete feedback: later trainings do without it."""
     with open_client(url) as client:
-        client.delete(path_of(client, "/feedback", feedback))
+        client.delete(path_of(client, "/feedback", feedback := full_id(client, "/feedback", feedback)))
     print(f"{feedback} is deleted")
 
 
@@ -129,9 +128,9 @@ def alias_shadow(
     pairs = [(pair["label"], pair["shadow_label"], pair["rows"]) for pair in found["pairs"]]
     print_table(f"{found['model_id']} and its shadow {found['shadow_id']}", ("answered", "shadow", "rows"), pairs)
     rows = [
-        (short_time(d["created_at"]), d["row_sha256"], d["label"], f"{d['score']:.4g}", d["shadow_label"],
-         f"{d['shadow_score']:.4g}")
+        (short_time(d["created_at"]), d["label"], f"{d['score']:.4g}", d["shadow_label"], f"{d['shadow_score']:.4g}",
+         d["row_sha256"])
         for d in found["latest"]
     ]  # fmt: skip
     if rows:
-        print_table("last disagreements", ("time", "SHA-256", "answered", "score", "shadow", "score"), rows)
+        print_table("last disagreements", ("time", "answered", "score", "shadow", "score", "SHA-256"), rows, below=1)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli_names import model_path, path_of
+from service.cli_advice import in_flags, print_notes
+from service.cli_names import full_id, model_path, path_of
 from service.cli_support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
 from service.cli_words import called_positive, objective_words, status_words
 
 if TYPE_CHECKING:
     from service.client import Client
+
+DELETED = "a data set that is deleted"
 
 
 def jobs(
@@ -50,12 +54,12 @@ def jobs(
             )
             for each in found
         ]
-        print_table("", ("job", "status", "phase", "created", "data set, alias, promise"), rows)
+        print_table("", ("job", "status", "phase", "created", "data set, alias, promise"), rows, below=1)
         for each in found:
             if job and each["status"] == "succeeded" and each["model_id"]:
                 print_outcome(client, each)
             elif job and each["error"]:
-                print(f"{each['error']['code']}: {each['error']['message']}")
+                print(in_flags(f"{each['error']['code']}: {each['error']['message']}"))
 
 
 def models(
@@ -70,25 +74,19 @@ def models(
         if delete:
             if model is None:
                 raise typer.BadParameter("--delete needs the id of a model")
-            client.delete(model_path(client, model))
+            client.delete(model_path(client, model := full_id(client, "/models", model)))
             print(f"{model} is deleted")
             return
         if model is not None:
-            print_model(client.get(model_path(client, model)))
+            print_model(client, client.get(model_path(client, model)))
             return
         found = client.get("/models")["items"]
         names = _dataset_names(client, (m["dataset_id"] for m in found))
-    rows = [
-        (
-            m["id"],
-            m["algorithm"],
-            short_time(m["created_at"]),
-            ", ".join(m["aliases"]),
-            _promise({"dataset": m["dataset_id"], "objective": m["objective"]}, names, m),
-        )
-        for m in found
-    ]
-    print_table("", ("model", "algorithm", "created", "aliases", "data set, promise"), rows)
+    rows = []
+    for m in found:
+        asked = {"dataset": m["dataset_id"], "objective": m["objective"], "alias": ", ".join(m["aliases"])}
+        rows.append((m["id"], m["algorithm"], short_time(m["created_at"]), _promise(asked, names, m)))
+    print_table("", ("model", "algorithm", "created", "data set, aliases, promise"), rows, below=1)
 
 
 def _dataset_names(client: Client, ids: Iterable[str | None]) -> dict[str, str]:
@@ -104,12 +102,20 @@ def _dataset_names(client: Client, ids: Iterable[str | None]) -> dict[str, str]:
 
 def _promise(request: dict[str, Any], names: dict[str, str], model: dict[str, Any] | None) -> str:
     """Say on what a training was, for which alias, what was asked of it, and what came out if that is known."""
-    of = names.get(request.get("dataset") or "", "a data set that is deleted")
-    alias = f" → {request['alias']}" if request.get("alias") else ""
+    of = names.get(request.get("dataset") or "", DELETED)
+    alias = _aliases(request.get("alias"))
     objective = request.get("objective") or {}
     outcome = "" if model is None else status_words(model["objective"], model["status"])
     asked = objective_words(objective) if objective else ""  # a damaged model tells none
     return f"{of}{alias}: " + ": ".join(filter(None, (asked, outcome)))
+
+
+def _on(dataset: str | None, names: dict[str, str]) -> str:
+    return f"on {names[dataset]} ({dataset})" if dataset in names else f"on {DELETED}"
+
+
+def _aliases(names: str | None) -> str:
+    return f" → {names}" if names else ""
 
 
 # --- one outcome -----------------------------------------------------------------------------------------------------
@@ -118,15 +124,17 @@ def _promise(request: dict[str, Any], names: dict[str, str], model: dict[str, An
 def print_outcome(client: Client, job: dict[str, Any]) -> None:
     """Print the id of the model that a job has made, and what was measured; end the command where it has made none."""
     if job["status"] != "succeeded":
-        reason = f": {job['error']['message']}" if job["error"] else ""
+        reason = f": {in_flags(job['error']['message'])}" if job["error"] else ""
         fail(f"the job ended as {job['status']}{reason}")
-    print(job["model_id"])
-    print_model(client.get(model_path(client, job["model_id"])))
+    print_model(client, client.get(model_path(client, job["model_id"])))
 
 
-def print_model(model: dict[str, Any]) -> None:
-    """Print what was asked of a model, what came out, and what it was measured on."""
+def print_model(client: Client, model: dict[str, Any]) -> None:
+    """Print the id of a model, what it was trained on, what was asked of it, what came out, and how it was measured."""
     report, applied = model["report"], model["operating_point"]
+    print(model["id"])
+    names = _dataset_names(client, [model["dataset_id"]])
+    print(f"trained {_on(model['dataset_id'], names)}{_aliases(', '.join(model['aliases']))}")
     # What decides now; the report always shows what the training chose.
     point = applied or report
     said = objective_words(point["objective"])
@@ -137,7 +145,9 @@ def print_model(model: dict[str, Any]) -> None:
     print(f"threshold {point['threshold']:.6g} on the score for {report['classes']['positive']!r}")
     if applied:
         trained = objective_words(report["objective"])
-        print(f"applied {applied['created_at'][:19]}; trained for {trained}, threshold {report['threshold']:.6g}")
+        print(
+            f"applied {short_time(applied['created_at'])}; trained for {trained}, threshold {report['threshold']:.6g}"
+        )
 
     def interval(estimate: dict[str, float] | None) -> str:
         if estimate is None:
@@ -154,15 +164,15 @@ def print_model(model: dict[str, Any]) -> None:
     if any(measures.get("cost") is not None for _, measures in known):
         shown["cost"] = "cost of a row"
     rows = [
-        (name, measures["n"], called_positive(measures), *(interval(measures.get(each)) for each in shown))
-        for name, measures in known
+        ("rows", *(measures["n"] for _, measures in known)),
+        ("called positive", *(called_positive(measures) for _, measures in known)),
+        *((word, *(interval(measures.get(each)) for _, measures in known)) for each, word in shown.items()),
     ]
-    print_table("", ("rows", "n", "called positive", *shown.values()), rows)
+    print_table("", ("", *(name for name, _ in known)), rows)
     told = report.get("feedback")
     if told is not None:
         print(f"feedback: {told['rows']} rows sent, {told['added']} added, {told['relabelled']} relabelled")
-    for note in (*_comparison_notes(report), *report["warnings"]):
-        print(f"note: {note}")
+    print_notes((*_comparison_notes(report), *report["warnings"]), sys.stdout)
 
 
 def _comparison_notes(report: dict[str, Any]) -> Iterator[str]:

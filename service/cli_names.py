@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from service.cli_advice import RUNNING
 from service.cli_support import fail
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ PREFIXES = {"/datasets": "ds", "/jobs": "job", "/models": "mdl", "/batches": "jo
 """Of the ids in each list."""
 _WHOLE = re.compile(r"[a-z]+_[0-9a-f]{32}")
 _BEGINNING = re.compile(r"[0-9a-f]{4,31}")
+_TOO_SHORT = re.compile(r"[0-9a-f]{0,3}")
 MOST_LISTED = 10
 
 
@@ -30,6 +32,8 @@ def full_id(client: Client, collection: str, name: str) -> str:
         newest = next(iter(client.get(f"{collection}?limit=1")["items"]), None)
         return fail(f"there is none yet in {collection[1:]}") if newest is None else str(newest["id"])
     kind, mark, rest = name.partition("_")
+    if kind == prefix and mark and _TOO_SHORT.fullmatch(rest):
+        RUNNING.too_short = name  # which may be an alias all the same
     if kind != prefix or not mark or _WHOLE.fullmatch(name) or not _BEGINNING.fullmatch(rest):
         return name
     found: list[dict[str, Any]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ from urllib.parse import quote
 
 import typer
 
+from service.cli_advice import RUNNING, print_notes
 from service.cli_improving import alias_shadow
 from service.cli_names import full_id, model_path, path_of
 from service.cli_support import (
@@ -56,15 +58,17 @@ def datasets_list(url: Url = DEFAULT_URL) -> None:
     """List data sets, newest first."""
     with open_client(url) as client:
         found = list(client.items("/datasets"))
-    rows = [(d["id"], d["name"], d["format"], d["rows"], d["bytes"], short_time(d["created_at"])) for d in found]
-    print_table("", ("data set", "name", "format", "rows", "bytes", "created"), rows)
+    rows = [(d["id"], d["format"], d["rows"], d["bytes"], short_time(d["created_at"]), d["name"]) for d in found]
+    print_table("", ("data set", "format", "rows", "bytes", "created", "name"), rows, below=1)
 
 
 @datasets_app.command("show")
 def datasets_show(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
     """Show what each column of a data set is, and what was noticed."""
     with open_client(url) as client:
-        _print_dataset(client.get(path_of(client, "/datasets", dataset)))
+        found = client.get(path_of(client, "/datasets", dataset))
+    RUNNING.dataset = found["id"]
+    _print_dataset(found)
 
 
 @datasets_app.command("correct")
@@ -83,7 +87,7 @@ def datasets_correct(
 def datasets_delete(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
     """Delete a data set; its jobs and models stay."""
     with open_client(url) as client:
-        client.delete(path_of(client, "/datasets", dataset))
+        client.delete(path_of(client, "/datasets", dataset := full_id(client, "/datasets", dataset)))
     print(f"{dataset} is deleted")
 
 
@@ -98,8 +102,7 @@ def _print_dataset(dataset: dict[str, Any]) -> None:
     rows = [(c["name"], c["kind"], c["missing"], _shown(c.get("distinct")), *_bounds(c)) for c in dataset["columns"]]
     title = f"{dataset['id']}  {dataset['name']}  {dataset['rows']} rows"
     print_table(title, ("column", "kind", "missing", "distinct", "min", "max"), rows)
-    for warning in dataset["warnings"]:
-        print(f"note: {warning}")
+    print_notes(dataset["warnings"], sys.stdout)
 
 
 def _bounds(column: dict[str, Any]) -> tuple[object, object]:
@@ -218,8 +221,7 @@ def drift(
         *((f"unseen values in {column['column']}", _percent(column["share"])) for column in found["unseen"]),
     ]
     print_table(f"{found['model_id']}, last {days} days", ("", ""), rows)
-    for reason in found["unknown"]:
-        print(f"note: {reason}")
+    print_notes(found["unknown"], sys.stdout)
 
 
 def _estimated(prior: dict[str, float | None]) -> str:
@@ -278,18 +280,18 @@ def aliases_show(
 @aliases_app.command("set")
 def aliases_set(
     name: AliasName,
-    model: Annotated[str, typer.Argument(help="Id of the model (mdl_…).")],
+    model: Annotated[str, typer.Argument(help="Id of the model (mdl_…), its beginning, @last, or another alias.")],
     shadow: Annotated[
         str | None,
-        typer.Option(help="Id of a model that decides on the same rows without a say; none to have none."),
+        typer.Option(help="Model that decides on the same rows without a say; none to have none."),
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Point an alias at a model."""
     with open_client(url) as client:
-        body: dict[str, Any] = {"model": full_id(client, "/models", model)}
+        body: dict[str, Any] = {"model": client.get(model_path(client, model))["id"]}
         if shadow is not None:
-            body["shadow"] = None if shadow == "none" else full_id(client, "/models", shadow)
+            body["shadow"] = None if shadow == "none" else client.get(model_path(client, shadow))["id"]
         _print_aliases([client.put(f"/aliases/{quote(name, safe='')}", body)])
 
 
@@ -313,4 +315,4 @@ def aliases_delete(name: AliasName, url: Url = DEFAULT_URL) -> None:
 
 def _print_aliases(found: Sequence[dict[str, Any]]) -> None:
     rows = [(a["name"], a["model_id"], short_time(a["updated_at"]), a["shadow_id"] or "") for a in found]
-    print_table("", ("alias", "model", "since", "shadow"), rows)
+    print_table("", ("alias", "model", "since", "shadow"), rows, below=1)

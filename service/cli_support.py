@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
+
+from service.cli_advice import error_words, in_flags
 
 if TYPE_CHECKING:
     from service.client import Client
@@ -22,15 +23,41 @@ if TYPE_CHECKING:
 
 Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
 DEFAULT_URL = "http://127.0.0.1:8000"
+_READING = "How the file is read"
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        help="Character between the values of a csv or tsv file; \\t is a tab.", show_default="told by the first lines"
+        help="Character between the values of a csv or tsv file; \\t is a tab.",
+        show_default="told by the first lines",
+        rich_help_panel=_READING,
     ),
 ]
-Missing = Annotated[list[str], typer.Option(help="Value that means 'missing', such as NA; may be repeated.")]
-Thousands = Annotated[str | None, typer.Option(help="Thousands are separated by this (,.' or a blank).")]
-Decimal = Annotated[str, typer.Option(help="Decimal sign of the numbers, a point or a comma.", show_default="point")]
+Missing = Annotated[
+    list[str],
+    typer.Option(help="Value that means 'missing', such as NA; may be repeated.", rich_help_panel=_READING),
+]
+Thousands = Annotated[
+    str | None, typer.Option(help="Thousands are separated by this (,.' or a blank).", rich_help_panel=_READING)
+]
+Decimal = Annotated[
+    str,
+    typer.Option(
+        help="Decimal sign of the numbers, a point or a comma.", show_default="point", rich_help_panel=_READING
+    ),
+]
+Trim = Annotated[bool, typer.Option("--trim", help="Take blanks around the values away.", rich_help_panel=_READING)]
+Kind = Annotated[
+    list[str],
+    typer.Option(help="What a column is: name=number, category, date or text; may be repeated."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        help="csv, tsv, jsonl, parquet, arrow, arff, svmlight, npz, mail or xlsx.",
+        show_default="by the file",
+        rich_help_panel=_READING,
+    ),
+]
 ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key)_[0-9a-f]{32}")
 LONGEST_ID = len("job_") + 32
 Quote = Annotated[
@@ -38,10 +65,14 @@ Quote = Annotated[
     typer.Option(
         help="Character that quotes values of a csv or tsv file; none: quotes are part of the texts.",
         show_default='", if that makes sense',
+        rich_help_panel=_READING,
     ),
 ]
 Escape = Annotated[
-    str | None, typer.Option(help="A backslash, if it escapes the character behind it, as in files of MySQL.")
+    str | None,
+    typer.Option(
+        help="A backslash, if it escapes the character behind it, as in files of MySQL.", rich_help_panel=_READING
+    ),
 ]
 Header = Annotated[
     bool | None,
@@ -49,23 +80,17 @@ Header = Annotated[
         "--header/--no-header",
         help="Whether the first line of a csv or tsv file names the columns; else they are f0, f1, …",
         show_default="told by the first lines",
+        rich_help_panel=_READING,
     ),
 ]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of a csv or tsv file.", show_default="utf-8")]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="Encoding of a csv or tsv file.", show_default="utf-8", rich_help_panel=_READING),
+]
 QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 """How often somebody who waits for a job looks after it: at first, for how long, and then."""
 AWAY_SECONDS = 60.0
 """For so long a service that does not answer may come back."""
-
-
-class WithShow(TyperCommand):
-    """A command of which ``prefsvm models show X`` is another way to say ``prefsvm models X``, as of the groups."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Drop the word, unless it stands alone: an alias may be called so."""
-        if len(args) > 1 and args[0] == "show" and not args[1].startswith("-"):
-            args = args[1:]
-        return super().parse_args(ctx, args)
 
 
 def fail(message: str) -> NoReturn:
@@ -98,7 +123,7 @@ def open_client(url: str) -> Iterator[Client]:
         with Client(url, os.environ.get("PREFSVM_API_KEY")) as client:
             yield client
     except ClientError as error:
-        fail(str(error))
+        fail(error_words(error))
 
 
 @contextmanager
@@ -135,8 +160,9 @@ def reading_options(
     missing: Sequence[str],
     decimal: str,
     thousands: str | None = None,
+    trim: bool = False,
 ) -> dict[str, Any]:
-    """Return what was said of a csv or tsv file, as options of an upload."""
+    """Return what was said of a file, as options of an upload."""
     if decimal not in (".", ","):
         raise typer.BadParameter("--decimal takes . or ,")
     given = {
@@ -147,6 +173,7 @@ def reading_options(
         "missing": list(missing) or None,
         "decimal": None if decimal == "." else decimal,
         "thousands": thousands,
+        "trim": trim or None,
     }
     said: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
     if quote is not None:
@@ -211,27 +238,45 @@ def download(client: Client, path: str, out: Path | None, form: str = "*/*") -> 
         client.download(path, sink, form)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under a head, no wider than the terminal; ids stay whole, other cells go on in the next line."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], below: int = 0) -> None:
+    """Print rows under a head, no wider than the terminal; ids stay whole, other cells go on in the next line.
+
+    The last `below` columns are printed in a line beneath each row where the terminal is too narrow for all.
+    """
     import os
+    import textwrap
 
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
     cells = [list(map(str, row)) for row in rows]
+    wide = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
+    # One line a row where a program reads it.
+    shown = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(highlight=False, markup=False, width=None if shown else max(200, wide))
+    if title:
+        print(title)
+    if below and wide > console.width:
+        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        while sum(widths[:-below]) + 2 * (len(columns) - below - 1) > console.width and below < len(columns) - 1:
+            below += 1
+        for row in (list(columns), *cells):
+            print("  ".join(map(str.ljust, row[:-below], widths)).rstrip())
+            named = row[-below:] if below == 1 or row == list(columns) else _named(columns[-below:], row[-below:])
+            said = textwrap.wrap(", ".join(filter(None, named)), console.width - 4, break_on_hyphens=False)
+            print("".join(f"    {line}\n" for line in said), end="")
+        return
+    table = Table(box=None, pad_edge=False)
     for position, name in enumerate(columns):
         whole = any(ID.fullmatch(row[position]) for row in cells)
         table.add_column(name, no_wrap=whole, overflow="fold", min_width=LONGEST_ID if whole else None)
     for row in cells:
         table.add_row(*row)
-    # One line a row where a program reads it.
-    shown = sys.stdout.isatty() or "COLUMNS" in os.environ
-    wide = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
-    width = None if shown else max(200, wide)
-    if title:
-        print(title)
-    Console(highlight=False, markup=False, width=width).print(table)
+    console.print(table)
+
+
+def _named(columns: Sequence[str], cells: Sequence[str]) -> list[str]:
+    return [f"{name} {cell}" for name, cell in zip(columns, cells, strict=True) if cell]
 
 
 @contextmanager
@@ -258,7 +303,7 @@ def phase_words(job: dict[str, Any]) -> str:
     """Say what a job does now."""
     if job["phase"] == "preparing":
         return "preparing (the first time on a machine this compiles the solver)"
-    return str(job["phase"] or job["status"])
+    return {"features": "encoding"}.get(job["phase"], str(job["phase"] or job["status"]))
 
 
 def _wait_for(client: Client, job: dict[str, Any], path: str) -> dict[str, Any]:
@@ -297,9 +342,9 @@ def short_value(value: Any) -> str:
         return "{" + ", ".join(f"{name}: {short_value(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(short_value, value)) + "]"
-    return str(value)
+    return in_flags(str(value))
 
 
 def short_time(text: str | None) -> str:
-    """A time without its fraction; nothing for none."""
-    return "" if text is None else text[:19]
+    """A time to the minute, in UTC; nothing for none."""
+    return "" if text is None else text[:16].replace("T", " ")

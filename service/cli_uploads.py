@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli_names import path_of
+from service.cli_advice import in_flags
+from service.cli_names import full_id, path_of
 from service.cli_support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, short_time
 
 if TYPE_CHECKING:
@@ -56,15 +57,15 @@ def _print_uploads(found: list[dict[str, Any]]) -> None:
     rows = [
         (
             each["id"],
-            each["metadata"].get("name") or each["metadata"].get("filename", ""),
             each["status"],
             f"{each['received']} of {each['bytes']}",
             short_time(each["expires_at"]),
-            each["dataset_id"] or (each["error"] or {}).get("detail", ""),
+            each["metadata"].get("name") or each["metadata"].get("filename", ""),
+            each["dataset_id"] or in_flags((each["error"] or {}).get("detail", "")),
         )
         for each in found
     ]
-    print_table("", ("upload", "name", "status", "bytes", "kept until", "data set"), rows)
+    print_table("", ("upload", "status", "bytes", "kept until", "name", "data set"), rows, below=2)
 
 
 @uploads_app.command("delete")
@@ -73,7 +74,7 @@ def uploads_delete(upload: UploadId, url: Url = DEFAULT_URL) -> None:
     from service.client_uploads import TUS
 
     with open_client(url) as client:
-        client.delete(path_of(client, "/uploads", upload), headers=TUS)
+        client.delete(path_of(client, "/uploads", upload := full_id(client, "/uploads", upload)), headers=TUS)
     print(f"{upload} is deleted")
 
 
@@ -84,10 +85,12 @@ def send_file(client: Client, file: Path, name: str | None, format: str | None, 
     if not file.is_file():
         fail(f"{file} is a pipe or a device, of which nobody knows how much will come: write it into a file first")
     size = file.stat().st_size
-    if size < RESUMABLE_BYTES:
-        return client.upload(file, name=name, format=format, options=options)
-
     from rich.console import Console
+
+    if size < RESUMABLE_BYTES:
+        with Console(stderr=True).status(f"sending and reading {file.name}"):  # on a terminal only
+            return client.upload(file, name=name, format=format, options=options)
+
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     shown = (TextColumn("{task.description:<12}"), BarColumn(40), DownloadColumn(), TransferSpeedColumn())

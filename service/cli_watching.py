@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from service.cli_advice import in_flags, print_notes
 from service.cli_names import path_of
 from service.cli_support import DEFAULT_URL, Url, download, fail, open_client, print_table, short_time
 
@@ -46,12 +48,11 @@ def batches_show(batch: BatchId, url: Url = DEFAULT_URL) -> None:
         found = client.get(path_of(client, "/batches", batch))
     _print_batches([found])
     if found["error"]:
-        print(f"{found['error']['code']}: {found['error']['message']}")
+        print(in_flags(f"{found['error']['code']}: {found['error']['message']}"))
     if found["result"]:
         labels = ", ".join(f"{rows} {label}" for label, rows in found["result"]["labels"].items())
         print(f"{found['result']['rows']} rows: {labels}")
-        for warning in found["result"]["warnings"]:
-            print(f"note: {warning}")
+        print_notes(found["result"]["warnings"], sys.stdout)
 
 
 @batches_app.command("cancel")
@@ -78,10 +79,10 @@ def _print_batches(found: list[dict[str, Any]]) -> None:
             b["id"],
             b["status"],
             f"{b['progress']:.0%}",
+            short_time(b["created_at"]),
             b["model"],
             b["dataset"],
-            short_time(b["created_at"]),
         )
         for b in found
     ]
-    print_table("", ("batch", "status", "done", "model", "data set", "created"), rows)
+    print_table("", ("batch", "status", "done", "created", "model", "data set"), rows, below=2)

@@ -7,6 +7,7 @@ of all ways to give the labels to the rows, so many are within so few errors of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -69,7 +70,8 @@ def telling_columns(
     telling.sort(key=lambda each: each[0])
     said = [
         f"column {name!r} alone tells the label of {len(truth) - errors} of {len(truth)} labelled rows: it may tell "
-        "what you want to predict; if it is not known yet when you predict, leave it out by `exclude` of `features`"
+        "what you want to predict; if it is not known yet when you predict, leave it out: "
+        + json.dumps({"features": {"exclude": [name]}}, ensure_ascii=False)
         for errors, name in telling[:MOST_NAMED]
     ]
     if len(telling) > MOST_NAMED:

@@ -258,8 +258,7 @@ class _Reader:
         if self._has_names and not rows:
             raise IngestError(
                 "empty",
-                "no rows below the column names; expected at least one (curl sends a file with its line breaks only by "
-                "--data-binary, not by -d)",
+                "no rows below the column names; expected at least one",
             )
         self._blank_lines_before = self._head_lines = self._head_bytes = 0
         if self._has_names:
@@ -413,7 +412,7 @@ class _Reader:
             raise IngestError(
                 "malformed",
                 "a quoted value that begins on this line has line breaks in it, but each line makes a row by itself; "
-                'say null for option quote if quotes are part of the texts, or "\\"" if they quote',
+                'say null for option quote if quotes are part of the texts, or "\\"" for option quote if they quote',
                 line=scan.first_continued,
             )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.ingest.limits import MAX_EXACT_INTEGER
+from service.ingest.options import kind_option
 from solver.features import Column
 
 
@@ -18,10 +18,9 @@ class InexactKeyError(ValueError):
 
 def inexact_key(name: str) -> str:
     """Say that a column cannot be the key of the rows."""
-    option = json.dumps({"columns": {name: "category"}}, ensure_ascii=False)
     return (
         f"column {name!r} holds numbers that cannot be given back as they were written, so it cannot be the key; "
-        f"upload the file again with the options {option}"
+        f"upload the file again with the options {kind_option(name, 'category')}"
     )
 
 

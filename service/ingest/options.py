@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
@@ -168,6 +169,16 @@ class SvmlightOptions:
     """Whether the smallest possible index is 0 rather than 1; ``auto``: when an index 0 occurs."""
 
 
+def kind_option(column: str, kind: Kind) -> str:
+    """Return the option, as JSON, that says what a column is: for advice to whoever sent the file."""
+    return json.dumps({"columns": {column: kind}}, ensure_ascii=False)
+
+
+def correction(column: str, kind: Kind) -> str:
+    """Return the call that says afterwards what a column is: for advice to whoever sent the file."""
+    return f"PATCH /datasets/{{id}} with {kind_option(column, kind)}"
+
+
 Options = DelimitedOptions | SheetOptions | TableOptions | SvmlightOptions
 _CLASSES: dict[Format, type[DelimitedOptions | SheetOptions | TableOptions | SvmlightOptions]] = {
     "csv": DelimitedOptions,
@@ -294,9 +305,7 @@ def _columns(value: Any) -> dict[str, Kind]:
         isinstance(name, str) and kind in get_args(Kind) for name, kind in value.items()
     ):
         kinds = ", ".join(get_args(Kind))
-        raise IngestError(
-            "bad_option", f'option columns: expected {{"column name": kind, …}}, each kind one of {kinds}'
-        )
+        raise IngestError("bad_option", f"option columns: expected the kind of each column by its name, one of {kinds}")
     return value
 
 

@@ -29,7 +29,7 @@ _OTHER_FILES = {
     b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it by gzip",
 }
 """What files begin with that are no text, and what they are."""
-_OTHER_ENCODING = ", or another encoding by the option of that name (such as utf-16, or cp1252 of many Windows files)"
+_OTHER_ENCODING = ", or another one by option encoding (such as utf-16, or cp1252 of many Windows files)"
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
 
 

@@ -21,7 +21,7 @@ from service.ingest.missing_words import MissingWords
 from service.ingest.mixed import is_mixed, spelt, spelt_numbers, texts_of
 from service.ingest.mixed import numbers_of as typed_numbers_of
 from service.ingest.numbers import any_numbers
-from service.ingest.options import Kind
+from service.ingest.options import Kind, correction
 from service.ingest.profile import Columnar
 from service.ingest.statistics import ColumnStatistics, RowComparison
 from service.ingest.writings import (
@@ -533,7 +533,7 @@ class _TableWriter:
             if profile.kind == "category" and profile.values and _differ_in_case_only(profile.values)
         ]
         warnings += [
-            f"column {name!r} {reason}: a training leaves it out, unless its `features` name it in include or kinds"
+            f"column {name!r} {reason}: a training leaves it out, unless `include` or `kinds` of `features` names it"
             for name, reason in identifiers.items()
         ]
         warnings += [
@@ -543,8 +543,8 @@ class _TableWriter:
             if not any(each.startswith(f"column {column.name!r} is text, but") for each in warnings)
         ]
         warnings += [
-            f"column {column.name!r} may count {unit} since 1970 ({first} to {last}); if these are times, say date for "
-            "it in option columns"
+            f"column {column.name!r} may count {unit} since 1970 ({first} to {last}); if these are times: "
+            f"{correction(column.name, 'date')}"
             for position, (column, profile) in enumerate(zip(self._columns, profiles, strict=True))
             if position not in self._kinds
             and profile.identifier is None
@@ -552,22 +552,20 @@ class _TableWriter:
             for unit, first, last in [seen]
         ]
         warnings += [
-            f"column {column.name!r} is text, and all of its texts are numbers; if it measures something, say number "
-            "for it in option columns"
+            f"column {column.name!r} is text, and all of its texts are numbers; if it measures something: "
+            f"{correction(column.name, 'number')}"
             for position, column in enumerate(self._columns)
             if position not in self._kinds and column.holds_quoted_numbers
         ]
         warnings += [
             f"column {column.name!r}: nearly all of its short texts differ, so a training leaves it out as an "
-            'identifier; if its words matter, make it a text: PATCH /datasets/{id} with {"columns": '
-            f"{json.dumps({column.name: 'text'}, ensure_ascii=False)}}}, or prefsvm datasets correct --kind "
-            f"{column.name}=text"
+            f"identifier; if its words matter, make it a text: {correction(column.name, 'text')}"
             for position, (column, profile) in enumerate(zip(self._columns, profiles, strict=True))
             if position not in self._kinds and profile.kind == "category" and column.looks_left_out()
         ]
         warnings += [
             f"column {column.name!r} seems to hold dates whose years have two digits"
-            + ("; " if profile.kind == "date" else "; if so, say date for it in option columns: ")
+            + ("; " if profile.kind == "date" else f"; if so, {correction(column.name, 'date')}: ")
             + said
             for column, profile in zip(self._columns, profiles, strict=True)
             if (said := column.short_years()) is not None

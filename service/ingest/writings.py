@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from service.ingest.limits import MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
 from service.ingest.missing_words import are_words
 from service.ingest.numbers import text_bytes
+from service.ingest.options import correction
 from service.ingest.statistics import number_text
 from solver.labels import is_missing_word
 from solver.reading import BLANKS, THOUSANDS, UNITS, Reading
@@ -171,8 +172,8 @@ class NumberWriting:
                 'with option decimal ","; if it separates thousands, with option thousands ","'
             )
         return (
-            "looks like numbers whose point may be decimal or separate thousands; if it is decimal, say number for it "
-            'in option columns; if it separates thousands, upload again with options decimal "," and thousands "."'
+            "looks like numbers whose point may be decimal or separate thousands; if it is decimal, upload again with "
+            'option thousands ","; if it separates thousands, with options decimal "," and thousands "."'
         )
 
     def _may_be_numbers(self, ways: Sequence[tuple[str, str]]) -> bool:
@@ -291,8 +292,8 @@ def said_of(name: str, reading: Reading, proof: str | None = None) -> str:
     if proof is not None:
         how += f", because of what column {proof!r} holds"
         if reading.thousands == ".":
-            how += "; if its point is decimal, say number for it in option columns"
-    return f"column {name!r} is read as numbers: {how}; if they are none, say category for it in option columns"
+            how += f"; if its point is decimal: {correction(name, 'number')}"
+    return f"column {name!r} is read as numbers: {how}; if they are none: {correction(name, 'category')}"
 
 
 def _meaning(sign: str, way: tuple[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from service.errors import FieldError, InvalidRequest
 from service.ingest.keys import inexact_key
 from service.ingest.labels import BOOLEANS, composed, fault, number_label
 from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
+from service.ingest.options import correction
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.estimate import Estimate, estimate_training
@@ -225,7 +225,7 @@ def _why_number(target: Mapping[str, Any]) -> str:
     """Say that the labels are numbers, for the end of an error, where the profile does not list them."""
     if target["kind"] != "number" or target.get("values") is not None:
         return ""
-    return "; the column is read as numbers: if its values are names, say category for it (PATCH /datasets/{id})"
+    return f"; the column is read as numbers: if its values are names, {correction(target['name'], 'category')}"
 
 
 def _folded(target: Mapping[str, Any], request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -313,10 +313,9 @@ def _words_gone(target: Mapping[str, Any]) -> str:
     if not words:
         return ""
     counted = ", ".join(f"{count} times {word!r}" for word, count in list(words.items())[:MOST_LISTED])
-    kind = json.dumps({"columns": {target["name"]: "category"}}, ensure_ascii=False)
     return (
         f"; {counted} count as missing in a column of numbers: if that is a label, make the column a category "
-        f"(PATCH /datasets/{{id}} with {kind}) and name it in `negative` or `positive`"
+        f"({correction(target['name'], 'category')}) and name it in `negative` or `positive`"
     )
 
 

@@ -34,6 +34,7 @@ transaction. When the answer to a COMMIT is lost, calling the same function agai
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -485,8 +486,8 @@ class JobLifecycle:
             there = aliases.get(alias)
             message = (
                 f"alias not moved: {alias} was pointed at {'another model' if there is None else there.model_id} by a "
-                f"later request than this job's; to use this model, PUT /aliases/{alias} or: "
-                f"prefsvm aliases set {alias} {model.id}"
+                f"later request than this job's; to use this model: PUT /aliases/{alias} with "
+                f"{json.dumps({'model': model.id})}"
             )
             _add_event(
                 session, claim.job_id, claim.attempt, "warning",

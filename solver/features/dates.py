@@ -368,9 +368,7 @@ def example_of(date_format: str) -> str:
     return "2026-11-28 or 2026-11-28T09:30:00Z" if date_format == ISO else moment.strftime(date_format)
 
 
-def _parse(
-    values: Sequence[str | None], date_format: str, passes: Passes
-) -> tuple[NDArray[np.float64], list[int]]:
+def _parse(values: Sequence[str | None], date_format: str, passes: Passes) -> tuple[NDArray[np.float64], list[int]]:
     """Days since 1970, weekday, month and hour by row, shape (4, rows), NaN without a date; and rows that hold none."""
     read, read_iso = _reader(date_format), _reader(ISO)
     nothing = (math.nan,) * 4

@@ -227,8 +227,8 @@ class TableFeatures:
             return "category", ""
         hint = ""
         if consists_of_words(levels):
-            kinds = json.dumps({"kinds": {name: "text"}}, ensure_ascii=False)
-            hint = f"; if its words matter, make it a text: {kinds} in `features`, or --kind {name}=text"
+            kinds = json.dumps({"features": {"kinds": {name: "text"}}}, ensure_ascii=False)
+            hint = f"; if its words matter, make it a text: {kinds}"
         self.warnings.append(
             f"column {name!r} is left out: {len(levels)} different texts in {n_rows} training rows look like an "
             f"identifier{hint}"

@@ -172,7 +172,7 @@ def test_a_big_file_goes_on_where_it_was_cut_off(prefsvm, client, big_file, monk
             break
         time.sleep(0.05)
         listed = prefsvm("uploads", "list", "--status", "receiving")
-    assert re.search(rf"up_\w+ +mails.csv +receiving +300 of {len(CSV)}", listed)
+    assert re.search(rf"up_\w+ +receiving +300 of {len(CSV)} .* mails.csv", listed)
     # Another way to read it is another upload.
     assert "label" in prefsvm("upload", big_file)
     assert "label" in prefsvm("upload", big_file, "--missing", "?")
@@ -392,8 +392,68 @@ def test_tables_fit_eighty_columns_and_keep_ids(prefsvm, client, database, tmp_p
     model = store_model(database, tmp_path, tiny_model())
     prefsvm("aliases", "set", "a-rather-long-name-of-an-alias", model)
     monkeypatch.setenv("COLUMNS", "80")
-    for table, whole in ((prefsvm("jobs"), job), (prefsvm("models"), model), (prefsvm("datasets", "list"), dataset)):
+    batch = prefsvm("batch", model, dataset).strip()
+    shown = ("jobs", job), ("models", model), ("datasets", dataset), ("batches", batch), ("batches", model)
+    for table, whole in ((prefsvm(command), whole) for command, whole in (*shown, ("aliases", model))):
         assert whole in table
         assert max(map(len, table.splitlines())) <= 80
+        assert not re.search(r"\d{4}-\d\d-\d\d\n", table), "times stay whole"
     monkeypatch.delenv("COLUMNS")
     assert "→ spam-filter: " in prefsvm("jobs")
+
+
+def test_groups_list_and_ids_show_and_the_address_stands_anywhere(prefsvm, client, database, tmp_path):
+    dataset = upload(client)["id"]
+    model = store_model(database, tmp_path)
+    prefsvm("aliases", "set", "spam-filter", "@last")
+    assert prefsvm("datasets") == prefsvm("datasets", "list")
+    assert prefsvm("datasets", dataset) == prefsvm("datasets", "show", "@last") == prefsvm("datasets", "@last")
+    assert prefsvm("models") == prefsvm("models", "list")
+    for group in ("batches", "uploads", "aliases", "feedback", "webhooks", "keys", "projects"):
+        assert prefsvm(group) == prefsvm(group, "list")
+    for before in (["--url", str(client.base_url)], [f"--url={client.base_url}"]):
+        for words in (["models"], ["datasets"], ["datasets", "list"], ["aliases", "show", "spam-filter"]):
+            done = CliRunner().invoke(app, [*before, *words])
+            assert done.exit_code == 0, done.output
+            assert done.output == prefsvm(*words)
+    shown = prefsvm("models", "@last").splitlines()
+    assert shown[0] == model
+    assert shown[1].endswith(" → spam-filter")
+    assert f"{dataset} is deleted" in prefsvm("datasets", "delete", "@last")
+    assert "at least four characters behind the _, not mdl_0" in prefsvm("aliases", "set", "x", "mdl_0", code=1)
+    assert "at least four characters" not in prefsvm("aliases", "set", "x", "mdl_ffffff", code=1)
+    prefsvm("aliases", "set", "another", "spam-filter")
+    assert client.get("/aliases/another").json()["model_id"] == model
+
+
+def test_what_is_wrong_is_called_as_the_option_that_said_it(prefsvm, database, tmp_path):
+    dataset = store_dataset(database)["id"]
+    train = ("train", dataset, "--target", "label", "--objective", "f1", "--dry-run")
+    assert "Invalid request: --positive: is required" in prefsvm(*train, code=1)
+    asked = ("--positive", "spam", "--exclude", "a", "--kind", "b=text", "--missing-values", "never")
+    said = prefsvm(*train, *asked, code=1)
+    assert "--missing-values: " in said
+    said = prefsvm(*train, *asked[:-2], code=1)
+    assert "--exclude: the data set has no such column" in said
+    assert "--kind b: the data set has no such column" in said
+    for content, words in ((b"", "the file is empty"), (b"a,b\n", "no rows below the column names")):
+        file = tmp_path / "empty.csv"
+        file.write_bytes(content)
+        said = prefsvm("upload", file, code=1)
+        assert words in said
+        assert "curl" not in said
+
+
+def test_train_says_how_a_file_is_to_be_read(prefsvm, client, tmp_path):
+    file = tmp_path / "people.txt"
+    file.write_bytes(CSV)
+    train = ("train", file, "--target", "label", "--objective", "f1", "--positive", "spam", "--dry-run")
+    prefsvm(*train, "--format", "csv", "--kind", "age=category")
+    (made,) = client.get("/datasets").json()["items"]
+    assert client.get(f"/datasets/{made['id']}").json()["options"] == {"columns": {"age": "category"}}
+    # The same kinds are the same data set; without any, what was said before is used, and said.
+    assert "is there as" in prefsvm(*train, "--kind", "age=category")
+    assert f"is there as {made['id']}, 'age' read as category" in prefsvm(*train)
+    assert len(client.get("/datasets").json()["items"]) == 1
+    prefsvm(*train, "--format", "csv", "--kind", "age=number")
+    assert len(client.get("/datasets").json()["items"]) == 2

@@ -417,7 +417,7 @@ def was_not_moved(database: Database, job_id: str, model_id: str) -> bool:
     assert [data["message"] for data in found] == report.get("warnings", [])
     for data in found:
         assert (data["code"], data["alias"]) == ("alias_not_moved", "a")
-        assert f"prefsvm aliases set a {model_id}" in data["message"]
+        assert f'PUT /aliases/a with {{"model": "{model_id}"}}' in data["message"]
     return bool(found)
 
 

@@ -1,4 +1,7 @@
-"""Every command that the product advises, in an error, a note or a page, is one that it has, with these options."""
+"""Every command that the product advises exists, and no advice for callers of the API is left in what a command prints.
+
+``tests/acceptance/test_advice.py`` follows what is advised, on a real stack.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import pytest
 import typer.main
 
 from service.cli import app
+from service.cli_advice import RUNNING, in_flags
+from service.ingest.options import correction, kind_option
 
 ROOT = Path(__file__).resolve().parents[3]
 ADVICE = re.compile(r"prefsvm ((?:[a-z]+)(?: (?:--)?[A-Za-z@][\w@.=:/-]*)*)")
@@ -42,8 +47,98 @@ def test_an_advised_command_exists_with_its_options(place: str, text: str) -> No
     words = text.split()
     command = typer.main.get_command(app)
     while words and hasattr(command, "commands"):
+        if words[0].partition("_")[2] == "..." and "show" in command.commands:
+            words.insert(0, "show")  # `prefsvm datasets ds_...`
         assert words[0] in command.commands, f"{place}: there is no command {words[0]!r} in {text!r}"
         command = command.commands[words.pop(0)]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     for option in (word.partition("=")[0].rstrip(".") for word in words if word.startswith("--")):
         assert option in known | {"--help"}, f"{place}: {text!r} has no {option}"
+
+
+OF_THE_API = re.compile(
+    r"\boptions? (?:delimiter|quote|escape|header|encoding|missing|decimal|thousands|trim|columns|format)\b"
+    r'|"(?:unlabeled|negative|positive|labels|features|include|exclude|kinds|columns|fold|keep)": '
+    r"|`(?:unlabeled|negative|include|exclude|kinds|features)`|features\.(?:include|exclude|kinds)"
+    r"|\b(?:GET|POST|PUT|PATCH|DELETE) /(?!readyz)|\bcurl\b"
+)
+NOT_FOR_COMMANDS = ("schemas.py", "api", "metrics.py", "app.py", "tables.py", "reproduction")
+"""What describes the API, and what only its callers can do wrong."""
+
+
+def as_said(node: ast.expr) -> str:
+    """What a text may look like: every value in it is called x."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(as_said(each.value if isinstance(each, ast.FormattedValue) else each) for each in node.values)
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.BinOp):
+        return as_said(node.left) + as_said(node.right)
+    if isinstance(node, ast.Call):
+        match ast.unparse(node.func):
+            case "correction":
+                return correction("x y", "text")
+            case "kind_option":
+                return kind_option("x y", "text")
+            case "json.dumps":
+                return _as_json(node.args[0])
+    return "x"
+
+
+def _as_json(node: ast.expr) -> str:
+    if isinstance(node, ast.Dict):
+        fields = [f'"{as_said(k)}": {_as_json(v)}' for k, v in zip(node.keys, node.values, strict=True) if k]
+        return "{" + ", ".join(fields) + "}"
+    return '["x y", "z"]' if isinstance(node, ast.List | ast.Name) else '"x"'
+
+
+def advice_of_the_api() -> list[tuple[str, str]]:
+    found = []
+    for folder in ("service", "worker", "solver"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.name.startswith("cli") or any(part in NOT_FOR_COMMANDS for part in path.parts):
+                continue
+            tree = ast.parse(path.read_text())
+            parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+            for node in ast.walk(tree):
+                if not isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp):
+                    continue
+                if isinstance(parents.get(node), ast.Expr | ast.JoinedStr | ast.BinOp | ast.FormattedValue):
+                    continue
+                text = as_said(node)
+                if OF_THE_API.search(text) and len(text) > 20 and not re.search(r"SELECT|DELETE FROM", text):
+                    found.append((path.name, text))
+    return sorted(set(found))
+
+
+def test_advice_of_the_api_is_found() -> None:
+    assert len(advice_of_the_api()) > 30
+
+
+@pytest.mark.parametrize(("place", "text"), advice_of_the_api())
+def test_commands_say_options_where_the_api_says_json(place: str, text: str) -> None:
+    RUNNING.begin(())
+    said = in_flags(text)
+    assert not OF_THE_API.search(said), f"{place}: {said}"
+    assert '{"' not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('if so, say "unlabeled": ["NA", "N A"]; if', "if so, say --unlabeled NA --unlabeled 'N A'; if"),
+        ('; "labels": {"fold": true} makes one', "; --fold-labels makes one"),
+        ("say null for option quote if", "--quote none if"),
+        ('say "\\\\" for option escape', "--escape '\\'"),
+        ('with options decimal "," and thousands ".".', "with --decimal , --thousands .."),
+        ("upload again with option header false", "upload again with --no-header"),
+        ('(POST /jobs/job_1/cancel; of a batch POST /batches/job_1/cancel)', "(prefsvm jobs job_1 --cancel; of a batch "
+         "prefsvm batches cancel job_1)"),
+        ('PUT /aliases/x with {"model": "mdl_1"}', "prefsvm aliases set x mdl_1"),
+        ('{"features": {"kinds": {"my x": "text"}}}', "--kind 'my x=text'"),
+        ("the optional options of others", "the optional options of others"),
+        ('a text such as {"a": 1} or "b": 2 stays', 'a text such as {"a": 1} or "b": 2 stays'),
+    ],
+)  # fmt: skip
+def test_in_flags(text: str, said: str) -> None:
+    assert in_flags(text) == said

@@ -272,7 +272,8 @@ MEASURES = {
 def a_model(objective: dict[str, Any], status: str = "met", **report: Any) -> dict[str, Any]:
     trained = {"objective": objective, "status": status, "status_reason": "", "threshold": 0.25}
     trained |= {"algorithm": "psvm", "classes": {"negative": "no", "positive": "yes"}, "warnings": []}
-    return {"operating_point": None, "report": trained | {"calibration": MEASURES, "test": None} | report}
+    named = {"id": "mdl_1", "dataset_id": None, "aliases": ["spam"]}
+    return {**named, "operating_point": None, "report": trained | {"calibration": MEASURES, "test": None} | report}
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,8 @@ def a_model(objective: dict[str, Any], status: str = "met", **report: Any) -> di
 )
 def test_what_a_model_reached_is_no_promise(prefsvm, stand_in, objective, status, said):
     stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective(objective), status)
-    assert prefsvm("models", "mdl_1").stdout.splitlines()[0] == said
+    lines = prefsvm("models", "mdl_1").stdout.splitlines()
+    assert lines[:3] == ["mdl_1", "trained on a data set that is deleted → spam", said]
 
 
 @pytest.mark.parametrize(
@@ -297,8 +299,8 @@ def test_what_a_model_reached_is_no_promise(prefsvm, stand_in, objective, status
 )
 def test_a_certificate_is_called_one(prefsvm, stand_in, status, said):
     stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective("recall=0.9", 0.95), status)
-    first = prefsvm("models", "mdl_1").stdout.splitlines()[0]
-    assert first == f"psvm, objective recall 0.9 with confidence 0.95: {said}"
+    line = prefsvm("models", "mdl_1").stdout.splitlines()[2]
+    assert line == f"psvm, objective recall 0.9 with confidence 0.95: {said}"
 
 
 def test_a_cost_is_shown_where_it_was_the_objective(prefsvm, stand_in):
@@ -323,14 +325,16 @@ def test_the_point_in_use_is_shown_of_what_an_alias_points_at(prefsvm, stand_in)
     }
     stand_in.answers["GET /models/spam"] = model
     lines = prefsvm("models", "spam").stdout.splitlines()
-    assert lines[:4] == [
+    assert lines[2:6] == [
         "psvm, objective precision 0.95: target not reached on the 41 calibration rows",
         "The calibration rows reach only precision 0.900.",
         "threshold 0.5 on the score for 'yes'",
-        "applied 2026-11-01T12:30:00; trained for recall 0.9, threshold 0.25",
+        "applied 2026-11-01 12:30; trained for recall 0.9, threshold 0.25",
     ]
-    assert any(line.startswith("test, as trained") for line in lines)
-    assert any(re.match(r"calibration +41 +10 +0\.900", line) for line in lines)
+    assert re.match(r" +calibration +test, as trained", lines[6])
+    assert re.match(r"rows +41 +40", lines[7])
+    assert re.match(r"called positive +10 +10", lines[8])
+    assert re.match(r"precision +0\.900", lines[9])
 
 
 @pytest.mark.parametrize(

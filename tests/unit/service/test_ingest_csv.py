@@ -691,7 +691,8 @@ def test_a_value_behind_the_last_name_far_below_is_no_delimiter() -> None:
     assert (error.code, error.line) == ("ragged", 300_002)
 
 
-def test_one_line_names_the_option_of_curl() -> None:
+def test_one_line_is_told_without_a_word_of_the_client() -> None:
     error = refusal(b"a,b,c1,2,34,5,6", "csv")
     assert error.code == "empty"
-    assert "--data-binary" in error.message
+    assert "no rows below the column names" in error.message
+    assert "curl" not in error.message

@@ -28,7 +28,9 @@ def test_years_of_two_digits_are_said() -> None:
     said = "column 'day' seems to hold dates whose years have two digits; "
     guessed = Read(data, "csv")
     assert guessed.kinds["day"] == "category"
-    assert guessed.warnings == [f"{said}if so, say date for it in option columns: {SHORT_YEARS}"]
+    assert guessed.warnings == [
+        f'{said}if so, PATCH /datasets/{{id}} with {{"columns": {{"day": "date"}}}}: {SHORT_YEARS}'
+    ]
     assert Read(data, "csv", {"columns": {"day": "date"}}).warnings == [said + SHORT_YEARS]
     assert Read(data.replace(b".11.26", b".11.2026"), "csv").warnings == []
 
@@ -43,7 +45,6 @@ def test_short_texts_that_would_be_left_out_are_said() -> None:
     (said,) = Read(rows(78), "csv").warnings
     assert said.startswith("column 'message': nearly all of its short texts differ")
     assert '{"columns": {"message": "text"}}' in said
-    assert "--kind message=text" in said
     assert Read(rows(78), "csv", {"columns": {"message": "text"}}).warnings == []
     assert Read(rows(9), "csv").warnings == [], "so few are categories in a training"
 

@@ -219,7 +219,8 @@ def test_counts_of_seconds_are_said_with_what_to_do(format: str, factor: int, un
     read = Read(write[format](), format)
     (said,) = [warning for warning in read.warnings if "since 1970" in warning]
     assert f"column 'x' may count {unit} since 1970 (2025-11-28 to 2025-12-31)" in said
-    assert "say date for it in option columns" in said
+    assert 'PATCH /datasets/{id} with {"columns": {"' in said
+    assert '"date"}}' in said
     assert not any("since 1970" in each for each in Read(write[format](), format, {"columns": {"x": "date"}}).warnings)
 
 

@@ -1,0 +1,61 @@
+"""How the words of a command line are ordered: ``--url`` at any place, groups that list, ids that need no ``show``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from service.cli_advice import RUNNING
+
+_ID = re.compile(r"@last|[a-z]+_[0-9a-f]+")
+
+
+class Commands(TyperGroup):
+    """A group of commands, the whole of ``prefsvm`` among them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take ``--url`` before the name of the command, too."""
+        parsed: list[str] = super().parse_args(ctx, _url_behind_the_name(args))
+        return parsed
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Note which command runs, for what is said of its options."""
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None:
+            RUNNING.begin(option for each in found[1].params for option in each.opts)
+        return found
+
+
+class Listing(Commands):
+    """A group with a command ``list``: alone it lists, and with an id it shows."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Add the name of the command where it was left out."""
+        args = _url_behind_the_name(args)
+        if not args or args[0].split("=")[0] == "--url":
+            args = ["list", *args]
+        elif "show" in self.commands and _ID.fullmatch(args[0]):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+class WithShow(TyperCommand):
+    """A command of which ``prefsvm models show X`` is another way to say ``prefsvm models X``, as of the groups."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Drop the words ``show`` before a name and ``list`` before none."""
+        named = len(args) > 1 and not args[1].startswith("-")
+        if args and args[0] == ("show" if named else "list"):
+            args = args[1:]
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
+def _url_behind_the_name(args: list[str]) -> list[str]:
+    """Move a leading ``--url ADDRESS`` behind the first word that is none of it."""
+    taken = 2 if args[:1] == ["--url"] else 1 if args and args[0].startswith("--url=") else 0
+    if not taken or len(args) <= taken or args[taken].startswith("-"):
+        return args
+    return [args[taken], *args[:taken], *args[taken + 1 :]]
