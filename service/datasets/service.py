@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from service.access.repository import QuotaRepository
-from service.blobs.store import BlobStore
+from service.blobs.store import BlobNotFoundError, BlobStore
 from service.blobs.streams import BlobStreams
 from service.datasets.errors import (
     DamagedDataset,
@@ -322,6 +322,8 @@ class DatasetService:
                     return result, digest
             except IngestError as error:
                 raise _refused(error, where) from None
+            except BlobNotFoundError:
+                raise DamagedDataset("the stored upload is gone; upload the file again") from None
             finally:
                 await asyncio.shield(self._streams.run(opened.close))
 

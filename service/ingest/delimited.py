@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import itertools
 import re
@@ -343,6 +344,7 @@ class _Reader:
             lines = self._head_lines + self._blank_lines_before
             scan = QuoteScan(self._delimiter, self._quote, lines)
             body = scan.passing(body)
+        body = _with_mark(body)
         missing = ["", *self._options.missing]
         missing += [ESCAPED_MISSING] if self._options.escape else []
         rows = 0
@@ -510,6 +512,15 @@ class _Reader:
 def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
     while chunk := file.read1(CHUNK_BYTES):
         yield chunk
+
+
+def _with_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Put a byte order mark before text that begins with its character, which Arrow would take for one and drop."""
+    first = next(chunks, b"")
+    while len(first) < len(codecs.BOM_UTF8) and (more := next(chunks, b"")):
+        first += more
+    yield codecs.BOM_UTF8 + first if first.startswith(codecs.BOM_UTF8) else first
+    yield from chunks
 
 
 def _or_none(texts: pa.StringArray, numbers: pa.DoubleArray) -> pa.DoubleArray | None:

@@ -31,18 +31,50 @@ NAMED_SHARE: Final = 0.9
 MOST_MISSING: Final = 0.1
 INDEX_SHARE: Final = 0.1
 """Of the values of an index; it begins anew where files were put one behind the other."""
+FEW_SHARE: Final = 0.02
+FEWEST_TOLERATED: Final = 1
+"""Rows, at least, that may be missing, equal to another one, or out of order in a column that numbers the rows."""
+TIES_A_TIE: Final = 4
+"""For each tie that there is, so many more have to be expected."""
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LAST_WORDS: Final = frozenset(
     (
-        *("id", "ids", "uid", "pid", "uuid", "guid", "identifier", "key", "pk", "index", "idx", "rowid"),
-        *("no", "nr", "num", "number", "serial", "mrn", "ssn", "isbn"),
+        *("id", "ids", "uid", "pid", "uuid", "guid", "identifier", "key", "pk", "rowid"),
+        *("no", "nr", "serial", "mrn", "ssn", "isbn"),
     )
 )
 """Names of ids end with one of them."""
+_MAYBE_LAST_WORDS: Final = frozenset(("num", "number", "index", "idx"))
+"""So do names of counts and measures (platelet number, price index), unless what stands before is numbered."""
+_NUMBERED: Final = frozenset(
+    (
+        *("account", "application", "bank", "batch", "bill", "booking", "card", "case", "chart", "claim", "client"),
+        *("contract", "customer", "document", "employee", "entry", "fax", "file", "hospital", "id", "invoice", "item"),
+        *(
+            "line",
+            "lot",
+            "member",
+            "mobile",
+            "mrn",
+            "observation",
+            "order",
+            "part",
+            "participant",
+            "passport",
+            "patient",
+        ),
+        *("permit", "person", "phone", "plate", "policy", "product", "record", "ref", "reference", "registration"),
+        *("request", "row", "sample", "seq", "sequence", "serial", "social", "security", "student", "study", "subject"),
+        *("tax", "telephone", "ticket", "tracking", "transaction", "user", "vehicle", "visit"),
+    )
+)
 _INDEX_NAME: Final = re.compile(r"__index_level_[0-9]+__|unnamed: [0-9]+|index|level_[0-9]+|row_?names?", re.IGNORECASE)
 _SINGLE_WORD: Final = r"^[A-Za-z0-9_#-]+$"
 _SINGLE_WORD_AT_FIRST: Final = re.compile(r"[A-Za-z0-9_#-]+").fullmatch
+_WITH_UNIT: Final = "^-?[0-9]+(?:[.,][0-9]+)? ?[A-Za-zµμ°]{1,8}$"
+"""A number and its unit: 324mg."""
+MOST_UNITS: Final = 5
 _SECONDS: Final = (631_152_000, 2_524_608_000)
 """1990 to 2050."""
 
@@ -73,7 +105,7 @@ def identifier(name: str, values: pa.Array, index: IndexKind | None = None) -> s
     present = present[np.isfinite(present)]
     if len(present) < max(FEWEST_ROWS, (1 - MOST_MISSING) * len(values)) or (present != np.floor(present)).any():
         return None
-    return _number_identifier(name, present, index_like, whole=len(present) == len(values))
+    return _number_identifier(name, present, index_like, len(values) - len(present))
 
 
 class IdentifierSample:
@@ -143,25 +175,34 @@ def _is_index(name: str, index: IndexKind | None) -> bool:
     return index == "unnamed" or _INDEX_NAME.fullmatch(name) is not None
 
 
-def _number_identifier(name: str, numbers: NDArray[np.float64], index_like: bool, *, whole: bool) -> str | None:
+def _number_identifier(name: str, numbers: NDArray[np.float64], index_like: bool, missing: int) -> str | None:
     n = len(numbers)
+    few = _few(n)
     steps = np.diff(numbers)
-    if whole and numbers[0] in (0, 1) and (steps == 1).all():
+    if not missing and numbers[0] in (0, 1) and (steps == 1).all():
         return "counts the rows"
-    rises = bool((steps > 0).all())
-    distinct = n if rises else len(np.unique(numbers))
+    falls = int(np.count_nonzero(steps <= 0))
+    distinct = n if not falls else len(np.unique(numbers))
+    ties = n - distinct
     if index_like and distinct >= max(INDEX_SHARE * n, FEWEST_ROWS):
         return "has the name, and whole numbers, of an index of the rows"
     if _is_called_id(name) and distinct >= NAMED_SHARE * n:
         return "has the name of an id, and whole numbers that nearly all differ"
-    if distinct < n or not whole or _is_time(numbers):
+    if max(ties, missing) > few or _is_time(numbers):
         return None
-    if rises:
-        return "holds whole numbers that rise from row to row, as a counter or key does"
+    if falls <= few:
+        rise = "rise" if not falls and not missing else "nearly all rise"
+        return f"holds whole numbers that {rise} from row to row, as a counter or key does"
     room = float(numbers.max() - numbers.min()) + 1
-    if n * (n - 1) / (2 * room) >= EXPECTED_TIES:
-        return "holds whole numbers that all differ, although hardly more would fit between the least and the greatest"
+    if n * (n - 1) / (2 * room) >= EXPECTED_TIES + TIES_A_TIE * ties:
+        differ = "nearly all differ" if ties else "all differ"
+        return f"holds whole numbers that {differ}, although hardly more would fit between the least and the greatest"
     return None
+
+
+def _few(n: int) -> int:
+    """Return how many of so many rows may be unlike those of a counter, whatever it is that somebody did to them."""
+    return max(FEWEST_TOLERATED, int(FEW_SHARE * n))
 
 
 def _text_identifier(name: str, texts: pa.StringArray, index_like: bool) -> str | None:
@@ -176,14 +217,32 @@ def _text_identifier(name: str, texts: pa.StringArray, index_like: bool) -> str 
         return None
     if _is_called_id(name) and distinct >= NAMED_SHARE * n:
         return "has the name of an id, and single words that nearly all differ"
-    if distinct == n and pc.mean(pc.match_substring_regex(texts, "[0-9]")).as_py() >= NAMED_SHARE:
-        return "holds single words with digits that all differ, as keys do"
-    return None
+    if n - distinct > _few(n) or pc.mean(pc.match_substring_regex(texts, "[0-9]")).as_py() < NAMED_SHARE:
+        return None
+    if units_of(texts):
+        return None
+    return f"holds single words with digits that {'all' if distinct == n else 'nearly all'} differ, as keys do"
+
+
+def units_of(texts: pa.StringArray) -> list[str]:
+    """Return the units of texts that all are numbers with a unit, of which there are few; none if they are not.
+
+    Parameters
+    ----------
+    texts : string array
+        Without missing ones.
+    """
+    if len(texts) == 0 or not pc.all(pc.match_substring_regex(texts, _WITH_UNIT)).as_py():
+        return []
+    units = pc.unique(pc.replace_substring_regex(texts, "^[-0-9., ]+", ""))
+    return sorted(units.to_pylist()) if len(units) <= MOST_UNITS else []
 
 
 def _is_called_id(name: str) -> bool:
-    words = _WORDS.findall(name)
-    return bool(words) and words[-1].lower() in _LAST_WORDS
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or words[-1] not in _MAYBE_LAST_WORDS:
+        return bool(words) and words[-1] in _LAST_WORDS
+    return len(words) == 1 or words[-2] in _NUMBERED
 
 
 def _is_time(numbers: NDArray[np.float64]) -> bool:

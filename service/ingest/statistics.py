@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from service.ingest.identifiers import IdentifierSample, IndexKind
+from service.ingest.identifiers import IdentifierSample, IndexKind, units_of
 from service.ingest.labels import BOOLEANS
 from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
 from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
@@ -219,16 +219,38 @@ class ColumnStatistics:
 
         return SHORT_YEARS if may_have_short_years(sample) else None
 
+    def may_be_day_or_month(self) -> bool:
+        """Whether all texts are dates of which nothing tells the day from the month; known after `profile`.
+
+        Of more than a thousand different texts a thousand are looked at.
+        """
+        sample: list[str] = self._sample
+        if self._is_number or not sample or not _LIKE_A_DATE.match(sample[0]):
+            return False
+        from solver.features.dates import may_be_day_or_month  # as in `_guessed_kind`
+
+        return may_be_day_or_month(sample)
+
     def looks_left_out(self) -> bool:
         """Whether these are texts that a training leaves out as an identifier, although most have words in them.
 
         Known after `profile`, for a column of categories. The numbers are those of `solver.features.table`.
         """
         sample: list[str] = self._sample
-        if self._is_number or not (self._distinct == MAX_DISTINCT or self._distinct > max(10, self._rows / 2)):
+        if not self._nearly_all_differ():
             return False
         words = [len(_WORD.findall(text[:SAMPLED_CHARACTERS])) for text in sample]
         return sum(words) < PROSE_WORDS * len(sample) and 2 * sum(count >= 2 for count in words) > len(sample)
+
+    def units_not_read(self) -> list[str]:
+        """Return the units of texts that are numbers with such, where a training leaves the column out for it.
+
+        Known after `profile`, for a column of categories.
+        """
+        return units_of(pa.array(self._sample, pa.string())) if self._nearly_all_differ() else []
+
+    def _nearly_all_differ(self) -> bool:
+        return not self._is_number and (self._distinct == MAX_DISTINCT or self._distinct > max(10, self._rows / 2))
 
     def _guessed_kind(self) -> Kind:
         sample: list[str] = self._sample

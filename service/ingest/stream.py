@@ -175,7 +175,7 @@ def recoded(chunks: Iterator[bytes], encoding: str | None) -> Iterator[bytes]:
                     f"not {encoding} text; expected {encoding}{advice}",
                     line=line + error.object.count(b"\n", 0, error.start),
                 ) from None
-            if encoding != "utf-8" and at_start:
+            if encoding not in ("utf-8", "utf-16") and at_start:  # of which the decoder has taken it
                 text = text.removeprefix("\ufeff")
             try:
                 out = text.encode()

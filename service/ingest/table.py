@@ -492,6 +492,12 @@ class _TableWriter:
         for position, labels in self._labels.items():
             if profiles[position].kind == "number":
                 profiles[position].written = labels.found()
+        several = {j: labels.several() for j, labels in self._labels.items() if profiles[j].kind == "number"}
+        warnings += [
+            f"column {profiles[position].name!r} writes the same number in several ways, {first!r} and {other!r}; if "
+            "these are labels, they are called as the first one, also in feedback"
+            for position, (first, other) in ((j, pairs[0]) for j, pairs in several.items() if pairs)
+        ]
         written = {profile.name: profile.written for profile in profiles if profile.written is not None}
         warnings += [
             f"column {profile.name!r}: {_counted(profile.missing_words)} count as missing in a column of numbers"
@@ -562,6 +568,19 @@ class _TableWriter:
             f"identifier; if its words matter, make it a text: {correction(column.name, 'text')}"
             for position, (column, profile) in enumerate(zip(self._columns, profiles, strict=True))
             if position not in self._kinds and profile.kind == "category" and column.looks_left_out()
+        ]
+        warnings += [
+            f"column {column.name!r} holds numbers with units that are not read ({', '.join(units)}), so a training "
+            "leaves it out; to use them, write the numbers without"
+            for position, (column, profile) in enumerate(zip(self._columns, profiles, strict=True))
+            if position not in self._kinds and profile.kind == "category" and profile.identifier is None
+            if (units := column.units_not_read())
+        ]
+        warnings += [
+            f"column {column.name!r} holds dates of which no row tells whether the day or the month comes first, so a "
+            "training takes them for categories; write them as 2026-02-01 or 1 Feb 2026"
+            for column, profile in zip(self._columns, profiles, strict=True)
+            if column.may_be_day_or_month()
         ]
         warnings += [
             f"column {column.name!r} seems to hold dates whose years have two digits"

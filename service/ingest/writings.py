@@ -243,6 +243,7 @@ class WrittenLabels:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._texts: dict[float, str] | None = {}
+        self._others: dict[float, str] = {}
 
     def add(self, texts: pa.StringArray) -> None:
         """Take a batch into account, of whose texts those that are numbers by the reading count."""
@@ -252,7 +253,9 @@ class WrittenLabels:
             different = pc.unique(part.drop_null())
             for text in different[: 10 * MAX_LISTED_VALUES].to_pylist():
                 with suppress(ValueError):  # a word for a missing value
-                    self._texts.setdefault(self._reading.number(text), text.strip(BLANKS))
+                    number, spelt = self._reading.number(text), text.strip(BLANKS)
+                    if self._texts.setdefault(number, spelt) != spelt:
+                        self._others.setdefault(number, spelt)
             if len(self._texts) > MAX_LISTED_VALUES or len(different) > 10 * MAX_LISTED_VALUES:
                 self._texts = None
                 return
@@ -270,6 +273,11 @@ class WrittenLabels:
         if any(len(text) > MAX_NAME_CHARACTERS for text in texts.values()):
             return None
         return None if all(form == text for form, text in texts.items()) else texts
+
+    def several(self) -> list[tuple[str, str]]:
+        """Return the text of each number that has two and more, the first one, and another one."""
+        texts = self._texts if self.found() is not None and self._texts else {}
+        return [(texts[number], other) for number, other in self._others.items() if number in texts]
 
 
 def numbers_of(texts: pa.StringArray, reading: Reading) -> pa.DoubleArray:

@@ -175,12 +175,17 @@ def _target_errors(
         plain = number_label(request["positive"])
         request["positive"] = plain if _may_occur(plain, target) else request["positive"]
     positive = request["positive"]
-    twice = [name for name in ("unlabeled", "negative") if positive is not None and positive in request[name]]
+    fold = request["labels"]["fold"]
+    named = {name: {folded(label) if fold else label for label in request[name]} for name in ("unlabeled", "negative")}
+    same = folded(positive) if fold and positive is not None else positive
+    twice = [name for name in named if same in named[name]]
     unclear = _unclear_labels(target, request)
     if twice:
-        yield FieldError("body.positive", f"is also listed in `{twice[0]}`")
-    elif set(request["negative"]) & set(request["unlabeled"]):
-        yield FieldError("body.negative", "names a label that is also listed in `unlabeled`")
+        how = "" if positive in request[twice[0]] else ", in other capitals or with other blanks (labels.fold is true)"
+        yield FieldError("body.positive", f"is also listed in `{twice[0]}`{how}")
+    elif named["negative"] & named["unlabeled"]:
+        how = "" if {*request["negative"]} & {*request["unlabeled"]} else ", as labels.fold makes them one"
+        yield FieldError("body.negative", f"names a label that is also listed in `unlabeled`{how}")
     elif unclear is not None:
         yield FieldError("body.target", unclear)
     elif positive is not None and not _may_occur(positive, target):

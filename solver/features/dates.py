@@ -106,6 +106,19 @@ def may_have_short_years(values: Sequence[str]) -> bool:
     return likely and bool(_formats_of_all(values, [each for each in FORMATS if _is_short(each)]))
 
 
+def may_be_day_or_month(values: Sequence[str]) -> bool:
+    """Tell whether all texts are dates with years of four digits, of which the day may as well be the month.
+
+    Parameters
+    ----------
+    values : sequence of str
+        Different texts, at least one.
+    """
+    if not LIKE_A_DATE.match(values[0]):
+        return False
+    return len(_formats_of_all(values, [each for each in FORMATS if not _is_short(each) and each not in _EPOCHS])) > 1
+
+
 def date_range(values: Sequence[str]) -> tuple[str, str] | None:
     """The earliest and the latest of texts as they are written; None if they are not dates of one format.
 

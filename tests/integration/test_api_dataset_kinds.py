@@ -86,6 +86,11 @@ def test_an_upload_that_has_changed_is_not_read_again(client, settings):
     stored.write_bytes(CSV.replace(b"1", b"2", 1))
     response = client.patch(f"/datasets/{made['id']}", json={"columns": {"age": "category"}})
     assert response.json()["type"] == "urn:prefsvm:problem:damaged-dataset"
+    stored.unlink()
+    gone = problem(
+        client.patch(f"/datasets/{made['id']}", json={"columns": {"age": "category"}}), 500, "damaged-dataset"
+    )
+    assert gone["detail"] == "the stored upload is gone; upload the file again"
     assert client.get(f"/datasets/{made['id']}").json() == made
 
 

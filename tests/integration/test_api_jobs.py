@@ -509,6 +509,17 @@ def test_words_for_missing_values_are_no_labels_in_silence(client):
     assert dry_run(spelt, labels={"fold": True}).json()["warnings"] == []
     assert dry_run(spelt, labels={"fold": True, "keep": 80}).status_code == 200
     assert "there are 80 labels" in dry_run(spelt, labels={"keep": 81}).text
+    # what folding makes one cannot be two things
+    for changes, field, said in (
+        ({"unlabeled": ["YES "]}, "body.positive", "is also listed in `unlabeled`, in other capitals"),
+        ({"negative": ["YES ", "no"]}, "body.positive", "is also listed in `negative`, in other capitals"),
+        ({"negative": ["no"], "unlabeled": ["No"]}, "body.negative", "listed in `unlabeled`, as labels.fold makes"),
+    ):
+        answer = dry_run(spelt, labels={"fold": True}, **changes)
+        assert answer.status_code == 422, answer.text
+        (error,) = answer.json()["errors"]
+        assert error["field"] == field
+        assert said in error["message"]
 
 
 def test_words_that_became_missing_in_a_column_of_numbers_are_named(client):

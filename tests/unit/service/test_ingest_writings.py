@@ -414,3 +414,12 @@ def test_words_for_missing_values_stand_beside_written_numbers(
     features = TableFeatures().fit(read.data)
     sent = features.transform_rows([{"x": value, "z": 0} for value in [*values, None]])[0]
     assert sent[numbers.index(None)].tolist() == sent[-1].tolist()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_spellings_of_a_label_with_a_unit_are_said(format: str) -> None:
+    read = Read(FORMATS[format](["10%", "20%", "10 %", "30%", "10%"]), format)
+    assert read.labels("x") == ["10%", "20%", "10%", "30%", "10%"]
+    assert any("'x' writes the same number in several ways, '10%' and '10 %'" in each for each in read.warnings)
+    once = Read(FORMATS[format](["10%", "20%", "10%", "30%", "10%"]), format)
+    assert not any("several ways" in each for each in once.warnings)
