@@ -19,6 +19,28 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?
 _NO_NAME = re.compile(r"-.*|.*[eE][+-]?[0-9]+|.*[.,][0-9]{3,}")
 """Numbers that nobody calls a column by: negative ones, with exponents or many decimals."""
 _DATE = re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?:[ T][0-9]{1,2}:[0-9]{2}.*)?")
+_USUAL_NAMES = frozenset(
+    (
+        *("abstract", "address", "answer", "article", "author", "body", "category", "city", "comment", "content"),
+        *("country", "date", "description", "document", "email", "feature", "file", "filename", "from", "headline"),
+        *("id", "item", "key", "mail", "message", "name", "note", "post", "product", "prompt", "query", "question"),
+        *(
+            "reason",
+            "response",
+            "review",
+            "sentence",
+            "sender",
+            "source",
+            "subject",
+            "summary",
+            "text",
+            "time",
+            "title",
+        ),
+        *("to", "topic", "tweet", "url", "user", "utterance", "word"),
+    )
+)
+"""Above texts of any length, such a word is a name, unless it occurs again."""
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "?", "unknown", "\\n"))
 
 
@@ -85,7 +107,9 @@ def look_at_first_line(first: Sequence[str], rows: Sequence[Sequence[str]]) -> F
             distinct = len(set(present))
             if again >= REPEATS and distinct * 2 <= len(present) and (width > 1 or again * 10 >= len(present)):
                 evidence.append(f"its value in column {position} occurs {again} times below")
-            elif again == 0 and (distinct * 2 <= len(present) or _is_short(value, present)):
+            elif again == 0 and (
+                distinct * 2 <= len(present) or _is_short(value, present) or value.lower() in _USUAL_NAMES
+            ):
                 doubts += 1
     if evidence:
         return FirstLine(len(evidence) > 2 * doubts, evidence[0])
