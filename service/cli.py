@@ -156,30 +156,6 @@ def example(
     print(f"{test}: {len(tumours.test_rows)} rows")
 
 
-@app.command(rich_help_panel=RUN)
-def reproduce(
-    paper: Annotated[str, typer.Argument(help="psvm or cs4vm.")],
-    data: Annotated[Path, typer.Option(help="Folder with the papers' data sets as .npz files.")],
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller run, minutes on two cores.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Random draws.", show_default="by the paper")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results (JSON, Markdown).")] = Path("benchmarks/results"),
-) -> None:
-    """Run a paper's experiments again, its tables beside ours; exit code 1 when a required pattern is missed."""
-    from solver.reproduction import PAPERS, DataError
-
-    if paper not in PAPERS:
-        raise typer.BadParameter(f"the papers are {', '.join(PAPERS)}; got {paper!r}")
-    try:
-        found = PAPERS[paper](data, quick=quick, seeds=seeds, say=lambda line: print(line, file=sys.stderr, flush=True))
-    except DataError as error:
-        fail(str(error))
-    print(found.to_markdown())
-    for path in found.write(out, f"reproduce-{paper}{'-quick' if quick else ''}"):
-        print(f"written: {path}")
-    if not all(pattern.met for pattern in found.patterns):
-        raise typer.Exit(1)
-
-
 # --- talking to a running one ----------------------------------------------------------------------------------------
 
 

@@ -1,11 +1,11 @@
-"""The papers' required patterns, on the papers' data: `prefsvm reproduce … --quick` as it is shipped."""
+"""The papers' required patterns, on the papers' data: `benchmarks/reproduce.py … --quick` as it is shipped."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from solver.reproduction import PAPERS
+from benchmarks.reproduction import PAPERS
 
 DATA = Path(os.environ.get("PREFSVM_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data")
 

@@ -524,7 +524,7 @@ def test_the_help_names_the_algorithms():
     assert set(ALGORITHM_NAMES) == set(ALGORITHMS)
 
 
-@pytest.mark.parametrize("command", ["serve", "upload", "train", "jobs", "models", "predict", "reproduce", "example"])
+@pytest.mark.parametrize("command", ["serve", "upload", "train", "jobs", "models", "predict", "example"])
 def test_the_help_has_no_holes(command):
     shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0

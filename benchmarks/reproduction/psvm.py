@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.reproduction import data
+from benchmarks.reproduction.report import LOST, Pattern, Reproduction, Table, mean_sd
 from solver.estimators import PSVM, SVM, TSVM
 from solver.estimators._base import ThresholdClassifier
 from solver.evaluation import ConfusionCounts, confusion
-from solver.reproduction import data
-from solver.reproduction.report import LOST, Pattern, Reproduction, Table, mean_sd
 from solver.smo import warm_up
 from solver.typing import Matrix
 

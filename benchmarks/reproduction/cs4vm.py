@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from benchmarks.reproduction import data
+from benchmarks.reproduction.cs4vm_printed import COLUMNS, TABLE_1, TABLE_1_WTL, TABLE_2, TABLE_2_WTL, TABLE_3
+from benchmarks.reproduction.report import LOST, Pattern, Reproduction, Table, mean_sd
 from solver.estimators import CS4VM, SVM, TSVM, LaplacianSVM
 from solver.estimators._base import ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.evaluation import confusion
-from solver.reproduction import data
-from solver.reproduction.cs4vm_printed import COLUMNS, TABLE_1, TABLE_1_WTL, TABLE_2, TABLE_2_WTL, TABLE_3
-from solver.reproduction.report import LOST, Pattern, Reproduction, Table, mean_sd
 from solver.smo import warm_up
 
 TITLE: Final = "Li, Kwok and Zhou, Cost-sensitive semi-supervised support vector machine, AAAI 2010"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solver.reproduction import PAPERS, DataError, Pattern, Reproduction, Table, cs4vm, data, psvm
-from solver.reproduction.cs4vm_printed import COLUMNS, TABLE_1, TABLE_2
-from solver.reproduction.report import mean_sd
+from benchmarks.reproduction import PAPERS, DataError, Pattern, Reproduction, Table, cs4vm, data, psvm
+from benchmarks.reproduction.cs4vm_printed import COLUMNS, TABLE_1, TABLE_2
+from benchmarks.reproduction.report import mean_sd
 
 
 def made_up(rng, n, d):
