@@ -18,6 +18,7 @@ from scipy import sparse
 
 from solver.features import BadValue, Column, FeatureError, MatrixData, MissingPolicy, Table, matrix_from_rows
 from solver.features.categories import Spellings
+from solver.features.dates import example_of, guess_format
 from solver.features.rows import RowReader, clean_name
 from solver.features.table import MAX_LEVELS
 
@@ -35,10 +36,15 @@ class Corrections:
     rows : sequence of mappings
         As for predicting: a value for each column by name.
     labels : sequence of str
+    meant : sequence of mappings, optional
+        Of each row, what its columns were to whoever it was given to: ``number``, ``text``, or how their dates were
+        written (`solver.features.dates.FORMATS`). Its values then are what was meant: numbers are numbers, however they
+        were written. Default: nothing is known of them.
     """
 
     rows: Sequence[Mapping[str, Any]]
     labels: Sequence[str]
+    meant: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -123,13 +129,14 @@ def apply_corrections(
     refused: Counter[str] = Counter()
     superseded = 0
     groups: dict[tuple[str, ...], _Group] = {}
-    for row, said in zip(corrections.rows, corrections.labels, strict=True):
+    meanings = corrections.meant or [{}] * len(corrections.rows)
+    for row, said, meant in zip(corrections.rows, corrections.labels, meanings, strict=True):
         label = known.get(said)
         if label is None:
             refused["the data set has no such label"] += 1
             continue
         try:
-            names, key = frame.parse(row)
+            names, key = frame.parse(row, meant)
         except FeatureError as error:
             refused[str(error)] += 1
             continue
@@ -195,18 +202,18 @@ class _TableFrame:
     def __init__(self, table: Table, rules: Rules) -> None:
         self._table = table
         self._complete = rules.missing in ("drop", "error")
-        self._readers: dict[str, Callable[[Any], Any]] = {
+        self._readers: dict[str, Callable[[Any, str | None], Any]] = {
             name: _reader_of(column) for name, column in table.columns.items() if rules.is_feature(name)
         }
         self._by_clean_name = {clean_name(name): name for name in self._readers}
 
-    def parse(self, row: Mapping[str, Any]) -> tuple[tuple[str, ...], Key]:
+    def parse(self, row: Mapping[str, Any], meant: Mapping[str, str]) -> tuple[tuple[str, ...], Key]:
         if not row.keys() <= self._readers.keys():
             row = {self._by_clean_name.get(clean_name(name), name): value for name, value in row.items()}
         names = tuple(name for name in self._readers if name in row)
         if not names:
             raise FeatureError("none of its columns is a feature of this training")
-        return names, tuple(self._readers[name](row[name]) for name in names)
+        return names, tuple(self._readers[name](row[name], meant.get(name)) for name in names)
 
     def find(self, names: tuple[str, ...], keys: Mapping[Key, str]) -> dict[Key, NDArray[np.intp]]:
         """Rows of the table that are like a key."""
@@ -242,7 +249,8 @@ class _MatrixFrame:
         self._names = [str(data.first_index + j) for j in range(width)]
         self._used = np.fromiter((rules.is_feature(name) for name in self._names), bool, width)
 
-    def parse(self, row: Mapping[str, Any]) -> tuple[tuple[str, ...], Key]:
+    def parse(self, row: Mapping[str, Any], meant: Mapping[str, str]) -> tuple[tuple[str, ...], Key]:
+        del meant
         parsed, _ = matrix_from_rows([row], self._data.first_index, len(self._names))
         return (), next(_sparse_keys(sparse.csr_array(parsed.X), self._used))
 
@@ -284,8 +292,8 @@ def _matches(
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def _reader_of(column: Column) -> Callable[[Any], Any]:
-    """What turns a value of a correction into one of the column, as predicting does."""
+def _reader_of(column: Column) -> Callable[[Any, str | None], Any]:
+    """What turns a value of a correction, of which may be known what it meant, into one of the column."""
     is_number = column.kind == "number"
     levels: set[str] = set() if is_number else set(column.values.tolist()) - {None}
     spellings = Spellings(sorted(levels) if len(levels) <= MAX_LEVELS else [])
@@ -294,6 +302,32 @@ def _reader_of(column: Column) -> Callable[[Any], Any]:
         {column.name: column.known_reading},
         {column.name: spellings.unclear},
     )
+
+    date_format: list[str | None] = []  # found when it is first asked for
+
+    def checked(value: Any, meant: str | None) -> Any:
+        if value is None or meant is None:
+            return read(value)
+        held = "number" if is_number else "text"
+        if (meant == "number") != is_number:
+            was = "number" if meant == "number" else "text"
+            raise FeatureError(
+                f"column {column.name!r} held {was}s when the correction was given, and holds {held}s in this data set"
+            )
+        if meant not in ("number", "text") and levels:
+            if not date_format:
+                date_format.append(guess_format(sorted(levels)))
+            if date_format[0] not in (None, meant):
+                raise FeatureError(
+                    f"column {column.name!r} had dates written like {example_of(meant)} when the correction was given, "
+                    "and has them in another form in this data set"
+                )
+        made = read(value)
+        if made is None:
+            raise FeatureError(
+                f"column {column.name!r} had a value when the correction was given that means missing in this data set"
+            )
+        return made
 
     def read(value: Any) -> Any:
         try:
@@ -304,7 +338,7 @@ def _reader_of(column: Column) -> Callable[[Any], Any]:
             return _plain(float(numbers[0, 0]))
         return None if texts[0][0] is None else spellings.level_of(texts[0][0])
 
-    return read
+    return checked
 
 
 def _plain(value: Any) -> Any:

@@ -32,6 +32,7 @@ from solver.features import (
     matrix_from_rows,
     table_from_rows,
 )
+from solver.reading import Reading
 from solver.tensor_file import TensorFileError, parse_json, read_tensors, write_tensors
 
 FORMAT: Final = "prefsvm-model"
@@ -189,6 +190,10 @@ class Model:
             return self.features.transform(data)
         expected = "a feature matrix" if self.features is None else f"a {self.features.kind}"
         raise FeatureError(f"the model takes {expected}, got {type(data).__name__}")
+
+    def read_again(self, held: Mapping[str, Reading]) -> list[str]:
+        """Return the columns of a file whose texts are needed, see `TableFeatures.read_again`."""
+        return self.features.read_again(held) if isinstance(self.features, TableFeatures) else []
 
     def predict(self, data: Table | MatrixData) -> Predictions:
         """Label rows.

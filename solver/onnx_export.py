@@ -21,8 +21,13 @@ from solver.model_file import Model
 
 MAX_BYTES: Final = 1 << 30
 """A file of ONNX ends at 2 GiB, and its runtime holds it twice."""
-OPSETS: Final = (("", 17), ("ai.onnx.ml", 3))
+OPSET: Final = 17
+OPSET_OF_NUMBERS: Final = 20
+"""Where categories are numbers: it has the operator that tells whether a text is one."""
+ML_OPSET: Final = 3
 IR_VERSION: Final = 9
+_NUMBER: Final = r"[ \t]*[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,2})?[ \t]*"
+"""Texts that are numbers, as far as a level can be one: a longer one would be beyond float64."""
 
 
 class OnnxExportError(ValueError):
@@ -34,11 +39,14 @@ def onnx_model(model: Model) -> bytes:
 
     All arithmetic is float64, as in the library. Inputs are one column each, of shape (rows, 1), under the column's
     name: numbers as double, NaN where one is missing; categories as string, empty where one is missing, or a word that
-    the upload took for that; é may be one character or two. Numbers are
-    imputed where they are missing, also by a model whose own policy is to refuse them. A model of a matrix has
-    one input ``features`` of shape (rows, columns). Outputs: ``label`` (string), ``score`` (double), and
+    the upload took for that; é may be one character or two; where all levels are numbers, any text that is the same
+    number. Numbers are imputed where they are missing, also by a model whose own policy is to refuse them. A model of a
+    matrix has one input ``features`` of shape (rows, columns). Outputs: ``label`` (string), ``score`` (double), and
     ``probability`` (double) where the model gives one; each of shape (rows,), in that order. The metadata have the
-    ``positive`` and the ``negative`` class, the ``threshold`` and the ``columns``, as JSON.
+    ``positive`` and the ``negative`` class, the ``threshold`` and the ``columns``, as JSON, and under ``readings`` what
+    of reading categories is left to the caller, by column (`Reading.to_json`): to cut blanks around them (``trim``), to
+    write them in small letters (``lower``), or numbers with a point and nothing else (``decimal``, ``thousands``,
+    ``unit``).
 
     Parameters
     ----------
@@ -47,7 +55,8 @@ def onnx_model(model: Model) -> bytes:
     Returns
     -------
     bytes
-        A file for opset 17 and version 3 of the machine learning operators.
+        A file for opset 17, or 20 where all levels of a category are numbers, and version 3 of the machine learning
+        operators.
 
     Raises
     ------
@@ -69,7 +78,7 @@ def onnx_model(model: Model) -> bytes:
         graph.give("probability", graph.add("Sigmoid", shifted), TensorProto.DOUBLE)
     made = helper.make_model(
         graph.build(),
-        opset_imports=[helper.make_opsetid(domain, version) for domain, version in OPSETS],
+        opset_imports=[helper.make_opsetid("", graph.opset), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
         ir_version=IR_VERSION,
         producer_name="prefsvm",
         producer_version=model.producer.get("prefsvm", ""),
@@ -82,10 +91,24 @@ def onnx_model(model: Model) -> bytes:
             "positive": str(model.classes[1]),
             "negative": str(model.classes[0]),
             "columns": json.dumps(model.columns, ensure_ascii=False),
+            "readings": json.dumps(_left_to_the_caller(model), ensure_ascii=False),
         },
     )
     onnx.checker.check_model(made)
     return bytes(made.SerializeToString())
+
+
+def _left_to_the_caller(model: Model) -> dict[str, dict[str, Any]]:
+    """What of reading the texts of each column no operator does."""
+    if not isinstance(model.features, TableFeatures):
+        return {}
+    done = ("kind", "missing", "composed", "typed")
+    left = {
+        name: {part: value for part, value in model.features.readings[name].to_json().items() if part not in done}
+        for name, _ in model.features.category_levels
+        if name in model.features.readings
+    }
+    return {name: parts for name, parts in left.items() if parts}
 
 
 class _Graph:
@@ -101,6 +124,7 @@ class _Graph:
         self._prefix = "prefsvm/"
         while any(name.startswith(self._prefix) for name in taken):
             self._prefix += "/"
+        self.opset = OPSET
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: list[Any] = []
@@ -160,17 +184,22 @@ def _table(graph: _Graph, features: TableFeatures) -> str:
         raise OnnxExportError(f"a column has the name of an output: {', '.join(sorted(reserved))}")
     blocks: list[str] = []
     if "number" in meta["kinds"]:
-        blocks += _numbers(graph, arrays)
+        blocks += _numbers(graph, features, arrays)
     if "category" in meta["kinds"]:
         blocks += _categories(graph, features, arrays)
     return graph.add("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
 
 
-def _numbers(graph: _Graph, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
+def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
     """Standardised numbers, then the 0/1 features that say where one is missing."""
     names = unpack_strings(arrays["number_text"], arrays["number_ends"])
     inputs = [graph.take(name, TensorProto.DOUBLE, 1) for name in names]
     together = graph.add("Concat", *inputs, axis=1)
+    words = [features.readings[name].missing_numbers if name in features.readings else () for name in names]
+    for place in range(max(map(len, words))):
+        wanted = np.array([each[place] if place < len(each) else np.nan for each in words])
+        is_word = graph.add("Equal", together, graph.constant(wanted))
+        together = graph.add("Where", is_word, graph.constant(np.float64(np.nan)), together)
     filled = _finite_or(graph, together, graph.constant(arrays["median"]))
     valued, indicated = np.flatnonzero(arrays["scale"] > 0), np.flatnonzero(arrays["indicator"])
     if len(valued):
@@ -186,7 +215,8 @@ def _categories(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArra
     """One 0/1 feature for each level of each column."""
     first = 0
     widths = (arrays["level_counts"] + arrays["missing_level"]).tolist()
-    for (name, index), width in zip(features.category_levels, widths, strict=True):
+    levels = zip(features.category_levels, features.category_numbers, widths, strict=True)
+    for (name, index), by_number, width in levels:
         given = graph.take(name, TensorProto.STRING, 1)
         # A cell that is empty is missing; a level that is the empty text itself goes before.
         known = {"" if level is None else level: code - first for level, code in index.items() if level is not None}
@@ -208,8 +238,22 @@ def _categories(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArra
             default_int64=-1,
         )
         met = graph.add("Equal", codes, graph.constant(np.arange(width, dtype=np.int64)))
+        if by_number:
+            numbers = np.full(width, np.nan)
+            numbers[[code - first for code in by_number.values()]] = list(by_number)
+            other = graph.add("Equal", codes, graph.constant(np.int64(-1)))
+            same = graph.add("Equal", _number_of(graph, given), graph.constant(numbers))
+            met = graph.add("Or", met, graph.add("And", other, same))
         yield graph.add("Cast", met, to=TensorProto.DOUBLE)
         first += width
+
+
+def _number_of(graph: _Graph, texts: str) -> str:
+    """The numbers that texts are, NaN for others."""
+    graph.opset = OPSET_OF_NUMBERS
+    found = graph.add("RegexFullMatch", texts, pattern=_NUMBER)
+    nan = graph.constant(np.array("nan", dtype=object))
+    return graph.add("Cast", graph.add("Where", found, texts, nan), to=TensorProto.DOUBLE)
 
 
 def _score(graph: _Graph, decision: DecisionState, X: str) -> str:

@@ -37,6 +37,7 @@ MAX_CHARACTERS: Final = 256
 LARGEST_EXACT: Final = 2**53
 
 _PLAIN: Final = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?").fullmatch
+_LOWER: Final = {ord(letter): ord(letter) + 32 for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _AROUND_UNITS: Final = " \t\u00a0\u202f"
 
 
@@ -63,6 +64,10 @@ class Reading:
         One of `UNITS`, or empty.
     composed : bool, default True
         Unicode is normalised (NFC): é is one character, however it was written.
+    lower : bool, default False
+        Capitals of texts do not count: a column of ``TRUE`` and ``true``.
+    typed : bool, default False
+        Numbers were numbers by the format of the file, such as Parquet, and no texts. Of a column of texts: some were.
     """
 
     kind: Literal["number", "text"] = "text"
@@ -72,6 +77,8 @@ class Reading:
     thousands: str = ""
     unit: str = ""
     composed: bool = True
+    lower: bool = False
+    typed: bool = False
 
     def number(self, text: str) -> float:
         """Return the number that a text is, NaN where it means "missing".
@@ -103,7 +110,9 @@ class Reading:
             text = unicodedata.normalize("NFC", text)
         if self.trim:
             text = text.strip(BLANKS)
-        return None if not text or text in self.missing else text
+        if not text or text in self.missing:
+            return None
+        return text.translate(_LOWER) if self.lower else text
 
     def category(self, text: str) -> str | None:
         """Return a text as the name of a level: of a column of numbers, the number in its shortest form."""
@@ -114,6 +123,41 @@ class Reading:
                 return self.text(text)
             return None if math.isnan(number) else number_text(number)
         return self.text(text)
+
+    def loses(self, held: Reading, *, is_number: bool) -> bool:
+        """Whether a column that was read in another way no longer tells what its texts are by this one.
+
+        Parameters
+        ----------
+        held : Reading
+            How it was read. Numbers that were no texts are what they are.
+        is_number : bool
+            Whether this reading is to give numbers, rather than texts as they were written.
+        """
+        if held.kind == "text":
+            return held.lower and not self.lower
+        if held.typed:
+            return False
+        if not is_number and self.kind == "text":
+            return True
+        return (
+            held.decimal != self.decimal
+            or held.thousands not in ("", self.thousands)
+            or held.unit not in ("", self.unit)
+            or (is_number and held.missing != self.missing and _has_number_besides(held, self.missing))
+        )
+
+    def is_number(self, text: str) -> bool:
+        """Whether a text is a number, and no word for a missing one."""
+        try:
+            return not math.isnan(self.number(text))
+        except ValueError:
+            return False
+
+    @property
+    def missing_numbers(self) -> tuple[float, ...]:
+        """Numbers that mean "missing" when they come as such: those of which the shortest form is a word for that."""
+        return () if self.typed or not self.missing else _shortest_forms(self.missing)
 
     @property
     def expected(self) -> str:
@@ -151,7 +195,7 @@ class Reading:
             "decimal": lambda value: value in DECIMALS,
             "thousands": lambda value: isinstance(value, str) and value in THOUSANDS,
             "unit": lambda value: value == "" or value in UNITS,
-            "composed": lambda value: isinstance(value, bool),
+            **dict.fromkeys(("composed", "lower", "typed"), lambda value: isinstance(value, bool)),
         }
         for name, value in stored.items():
             if name not in checks or not checks[name](value):
@@ -163,7 +207,7 @@ class Reading:
 
 
 AS_IS: Final[dict[str, Reading]] = {
-    "number": Reading(kind="number", composed=False),
+    "number": Reading(kind="number", composed=False, typed=True),
     "text": Reading(composed=False),
 }
 """By kind: of columns that no upload has read, and of those that one did which kept no reading yet."""
@@ -180,6 +224,19 @@ def _is_missing(value: Any) -> bool:
         and len(value) <= MAX_MISSING
         and all(isinstance(word, str) and len(word) <= MAX_CHARACTERS for word in value)
     )
+
+
+# Remembered, because a table may have thousands of columns with the same thousand words.
+@lru_cache(maxsize=64)
+def _has_number_besides(held: Reading, words: tuple[str, ...]) -> bool:
+    """Whether one of these words was read as a number."""
+    return any(map(held.is_number, set(words).difference(held.missing)))
+
+
+@lru_cache(maxsize=64)
+def _shortest_forms(words: tuple[str, ...]) -> tuple[float, ...]:
+    """The numbers of which some of these words are the shortest form."""
+    return tuple(float(word) for word in words if _PLAIN(word) and number_text(float(word)) == word)
 
 
 @lru_cache(maxsize=256)

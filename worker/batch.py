@@ -19,16 +19,17 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from service.ingest.columnar import Layout, column_names, count_rows, read_blocks
+from service.ingest.columnar import Layout, column_names, column_readings, count_rows, read_blocks
 from service.ingest.keys import InexactKeyError, key_texts
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table
 from solver.kernels.parallel import single_threaded_blas, thread_count
 from solver.model_file import Model, ModelFileError, Predictions, read_model
-from worker.dataset_file import dataset_file
+from worker.dataset_file import dataset_file, read_again
 from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, Job, JobError, Reporter, Result
 
 log = logging.getLogger("prefsvm.worker")
 
+ROWS_FILE, SHADOW_ROWS_FILE = "rows", "shadow-rows"
 BLOCK_ROWS = 16_384
 SHADOW_BLOCK_ROWS = 2_048
 """Smaller: a job that is to end has some seconds for that, in which the block at hand must become ready."""
@@ -64,7 +65,8 @@ def run(job: Job, reporter: Reporter) -> Result:
             rows = count_rows(path, layout)
             key = model.key if model.key is not None and model.key in column_names(path, layout) else None
             with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE), key) as writer:
-                for made, met, keys in _decisions(model, path, layout, BLOCK_ROWS, key):
+                rows_of_model = rows_for(job, path, layout, model, ROWS_FILE)
+                for made, met, keys in _decisions(model, rows_of_model, layout, BLOCK_ROWS, key):
                     writer.write(done, made, keys)
                     counts.add(met)
                     labels.update(made.labels)
@@ -89,6 +91,23 @@ def _read(path: Path, threshold: float | None) -> Model:
     if threshold is None:
         return model
     return dataclasses.replace(model, decision=model.decision.with_threshold(threshold))
+
+
+def rows_for(job: Job, path: Path, layout: Layout, model: Model, file_name: str) -> Path:
+    """Return where the rows are as the model reads them.
+
+    What the upload made of a file is a guess where its options say nothing: 1.234 may have become one and a bit where
+    the model's column has a point for thousands, and 01 the number 1 where it has categories. Then the file is read
+    once more, for the texts that stand in it.
+    """
+    columns = model.read_again(column_readings(path, layout)) if layout == "table" else []
+    if not columns:
+        return path
+    written = Path(job.scratch, file_name)
+    read_again(job, columns, written)
+    if count_rows(written, layout) != count_rows(path, layout):
+        raise JobError("damaged_dataset", "the data set is not what the file holds that was uploaded; upload it again")
+    return written
 
 
 def _decisions(
@@ -120,7 +139,8 @@ def _compare(
     try:
         if job.attempt == 1:
             shadow = _read(Path(job.scratch, SHADOW_FILE), job.request["shadow"]["threshold"])
-            for made, _, _ in _decisions(shadow, path, layout, SHADOW_BLOCK_ROWS):
+            rows_of_shadow = rows_for(job, path, layout, shadow, SHADOW_ROWS_FILE)
+            for made, _, _ in _decisions(shadow, rows_of_shadow, layout, SHADOW_BLOCK_ROWS):
                 ours = positive[done : done + len(made.labels)]
                 theirs = made.scores > shadow.decision.threshold
                 for our, their in ((our, their) for our in (False, True) for their in (False, True)):

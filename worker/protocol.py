@@ -60,6 +60,8 @@ class Job:
     """Of the file at `columnar_key`; None for a data set from before there were checksums."""
     kind: str = "train"
     """``train``; ``batch``: apply the model that lies at ``MODEL_FILE`` in the scratch folder; or ``part``."""
+    upload: dict[str, Any] | None = None
+    """What the data set was read from: ``key``, ``sha256``, ``format``, ``options`` and ``limits``."""
     part: dict[str, Any] | None = None
     """Which part is wanted: ``stage``, ``number``, ``cache_bytes``, and under ``known`` how many parts of the stages
     before lie in the scratch folder."""

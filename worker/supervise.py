@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -28,6 +28,7 @@ from service.db.session import AWAY, Database
 from service.errors import Problem
 from service.faults import fault
 from service.identifiers import new_id
+from service.ingest.limits import Limits
 from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobLifecycle
 from service.jobs.parts import PartClaim, PartLifecycle, Worker
 from service.models.shadows import ShadowRepository
@@ -297,6 +298,13 @@ class _Attempt:
                 blob_location=self._settings.blob_location,
                 scratch=str(self._scratch),
                 kind=self._claim.kind,
+                upload={
+                    "key": self._claim.dataset.upload_key,
+                    "sha256": self._claim.dataset.upload_sha256,
+                    "format": self._claim.dataset.format,
+                    "options": self._claim.dataset.options,
+                    "limits": asdict(Limits.of(self._settings)),
+                },
                 part=part,
             )
             try:

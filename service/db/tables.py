@@ -502,7 +502,7 @@ class FeedbackRow(Base):
     """Label to number of rows."""
     bytes: Mapped[int] = mapped_column(BigInteger)
     content: Mapped[Content] = mapped_column(LargeBinary, deferred=True)
-    """``{"rows": […], "labels": […]}`` as JSON without line breaks."""
+    """``{"rows": […], "labels": […], "meant": {…}}`` as JSON in one line, see `solver.corrections.Corrections`."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (

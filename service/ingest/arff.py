@@ -17,7 +17,7 @@ from service.ingest.missing_words import MissingWords
 from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
-from service.ingest.table import Storage, check_columns, forced_kinds, store_arrays, stored_as
+from service.ingest.table import Storage, check_columns, forced_kinds, store_arrays, stored_as, verbatim_kinds
 
 BATCH_ROWS = 8192
 BATCH_CELLS = 1 << 18
@@ -77,15 +77,14 @@ class _Reader:
         self._names = checked_names([each.name for each in self._attributes], warnings)
         self._allowed = [frozenset(each.values) for each in self._attributes]
         self._forced = forced_kinds(options.columns, self._names)
+        self._verbatim = options.verbatim
         self._reading = options.reading
 
     def store(self, output: Path) -> Columnar:
         nominal: dict[int, Kind] = {j: "category" for j, each in enumerate(self._attributes) if each.type == "nominal"}
-        kinds = nominal | self._forced
-        storage: list[Storage] = [
-            stored_as(kinds[j]) if j in kinds else "number" if each.type == "numeric" else "text"
-            for j, each in enumerate(self._attributes)
-        ]
+        declared: list[Storage] = ["number" if each.type == "numeric" else "text" for each in self._attributes]
+        kinds = nominal | self._forced | verbatim_kinds(self._verbatim, self._names, declared)
+        storage: list[Storage] = [stored_as(kinds[j]) if j in kinds else each for j, each in enumerate(declared)]
         return store_arrays(
             output,
             self._names,
@@ -96,6 +95,7 @@ class _Reader:
             kinds,
             self._words,
             reading=self._reading,
+            verbatim=self._verbatim,
         )
 
     # -- lines --------------------------------------------------------------------------------------------------------

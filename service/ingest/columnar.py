@@ -18,6 +18,7 @@ from scipy import sparse
 
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import identifier
+from service.ingest.keys import key_texts
 from service.ingest.labels import composed, fault
 from service.ingest.matrix import FORMAT
 from service.ingest.options import Kind
@@ -66,6 +67,14 @@ def column_names(path: Path, layout: Layout) -> list[str]:
     return names
 
 
+def column_readings(path: Path, layout: Layout) -> dict[str, Reading]:
+    """Return how the values of the columns of a table were read; nothing of what was stored before that was kept."""
+    if layout == "matrix":
+        return {}
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+        return _readings(file)
+
+
 def read_blocks(path: Path, layout: Layout, columns: Collection[str], rows: int) -> Iterator[Table | MatrixData]:
     """Yield a data set block by block, in order; of a table only one block is in memory at a time.
 
@@ -91,6 +100,55 @@ def read_blocks(path: Path, layout: Layout, columns: Collection[str], rows: int)
             yield Table(
                 {name: _column(name, pa.chunked_array([batch.column(name)]), readings.get(name)) for name in names}
             )
+
+
+def find_rows(
+    path: Path, key: str, keys: Collection[str], columns: Collection[str]
+) -> tuple[dict[str, list[int]], Table]:
+    """Return the rows of a table that have one of some keys; only so much of it as they need is in memory.
+
+    Parameters
+    ----------
+    path : Path
+        As for `read_columnar`, of the layout ``table``.
+    key : str
+        The column that names the rows.
+    keys : collection of str
+        As `service.ingest.keys.key_texts` gives them.
+    columns : collection of str
+        Those that are wanted.
+
+    Returns
+    -------
+    found : dict of str to list of int
+        By key, the places of its rows in `table`; no more than two.
+    table : Table
+
+    Raises
+    ------
+    InexactKeyError
+        If the column cannot be the key.
+    """
+    found: dict[str, list[int]] = {}
+    parts: list[pa.Table] = []
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+        readings = _readings(file)
+        names = [name for name in file.schema_arrow.names if name in columns]
+        for group in range(file.num_row_groups):
+            values = file.read_row_group(group, [key]).column(key)
+            texts = key_texts(_column(key, values, readings.get(key))).tolist()
+            taken: list[int] = []
+            before = sum(map(len, parts))
+            for row, text in enumerate(texts):
+                if text in keys and len(places := found.setdefault(text, [])) < 2:
+                    places.append(before + len(taken))
+                    taken.append(row)
+            if taken:
+                parts.append(file.read_row_group(group, names).select(names).take(pa.array(taken, pa.int64())))
+    if not parts:
+        return {}, Table({})
+    table = pa.concat_tables(parts)
+    return found, Table({name: _column(name, table.column(name), readings.get(name)) for name in names})
 
 
 def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:

@@ -38,7 +38,7 @@ from service.ingest.profile import Columnar, checked_names
 from service.ingest.quoting import Lines, QuoteScan, reads_evenly
 from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
 from service.ingest.stream import CHUNK_BYTES, ChunkReader, recoded, unpacked, with_bounded_lines, with_last_line_ended
-from service.ingest.table import check_columns, forced_kinds, store_table, stored_as
+from service.ingest.table import check_columns, forced_kinds, store_table, stored_as, verbatim_kinds
 
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
@@ -107,7 +107,9 @@ class _Reader:
         self._read_head()
         # The cost of a block grows with the number of its columns, so that of many columns is worth more rows.
         self._block_bytes = max(self._block_bytes, BLOCK_BYTES_A_COLUMN * self._width)
-        self._forced = forced_kinds(options.columns, self._names)
+        self._forced = forced_kinds(options.columns, self._names) | verbatim_kinds(
+            options.verbatim, self._names, ["text"] * len(self._names)
+        )
 
     def store(self, output: Path) -> Columnar:
         said = len(self._warnings)
@@ -130,6 +132,7 @@ class _Reader:
                     self._indexes,
                     reading,
                     self._words,
+                    verbatim=self._options.verbatim,
                 )
                 break
             except _LastColumnHasValuesError as error:

@@ -19,7 +19,15 @@ from service.ingest.mixed import mixed_array
 from service.ingest.options import TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
-from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
+from service.ingest.table import (
+    Storage,
+    check_columns,
+    check_size,
+    forced_kinds,
+    store_arrays,
+    stored_as,
+    verbatim_kinds,
+)
 from service.json_names import has_repeated_names
 from solver.labels import is_missing_word
 
@@ -65,6 +73,8 @@ class _Reader:
         self._mixed = mixed
         self._names = [name for name in names if name not in self._left_out]
         self._forced = forced_kinds(options.columns, self._names, self._left_out)
+        self._forced |= verbatim_kinds(options.verbatim, self._names, self._storage)
+        self._verbatim = options.verbatim
         self._reading = options.reading
 
     def store(self, output: Path) -> Columnar:
@@ -79,6 +89,7 @@ class _Reader:
             self._forced,
             self._words,
             reading=self._reading,
+            verbatim=self._verbatim,
         )
         return dataclasses.replace(columnar, left_out=self._left_out)
 

@@ -113,6 +113,9 @@ class TableOptions:
     thousands: str = ""
     """What separates the thousands of such numbers, of `solver.reading.THOUSANDS`; empty: the texts have to tell."""
 
+    verbatim: frozenset[str] = frozenset()
+    """Columns whose texts stay what they are, numbers or not: a model is to read them. No upload can say it."""
+
     @property
     def reading(self) -> Reading:
         """How values are written, as far as the options say."""
@@ -203,7 +206,7 @@ def parse_options(format: Format, given: Mapping[str, Any]) -> Options:
         ``bad_option``, with the option's name and what was expected.
     """
     cls = _CLASSES[format]
-    known = [each.name for each in fields(cls)]
+    known = [each.name for each in fields(cls) if each.name in _CHECKS]
     for name in given:
         if name not in known:
             raise IngestError("bad_option", f"unknown option for {format}; there are: {', '.join(known)}")

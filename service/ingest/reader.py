@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,14 @@ MAX_THREADS = 4
 MAX_WARNINGS = 100
 
 
-def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: Limits, output: Path) -> dict[str, Any]:
+def read_upload(
+    path: Path,
+    format: Format,
+    options: Mapping[str, Any],
+    limits: Limits,
+    output: Path,
+    verbatim: Collection[str] = (),
+) -> dict[str, Any]:
     """Write the columnar form of an upload.
 
     Parameters
@@ -34,6 +41,8 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
     limits : Limits
     output : Path
         Where the columnar form goes; working files go beside it.
+    verbatim : collection of str, optional
+        Columns whose texts are wanted as they are written, see `service.ingest.options.TableOptions.verbatim`.
 
     Returns
     -------
@@ -49,7 +58,7 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
     pa.set_cpu_count(min(MAX_THREADS, len(os.sched_getaffinity(0))))
     pa.set_io_thread_count(2)
     warnings: list[str] = []
-    columnar = _read(path, format, options, limits, output, warnings)
+    columnar = _read(path, format, options, limits, output, warnings, frozenset(verbatim))
     warnings += [
         f"column {column.name!r} has {len(column.values)} different labels; a training tells the one that it names as "
         "positive from all others together"
@@ -71,10 +80,18 @@ def read_upload(path: Path, format: Format, options: Mapping[str, Any], limits: 
 
 
 def _read(
-    path: Path, format: Format, given: Mapping[str, Any], limits: Limits, output: Path, warnings: list[str]
+    path: Path,
+    format: Format,
+    given: Mapping[str, Any],
+    limits: Limits,
+    output: Path,
+    warnings: list[str],
+    verbatim: frozenset[str],
 ) -> Columnar:
     # Readers are loaded one at a time: loading is a good part of what a small upload takes.
     options = parse_options(format, given)
+    if verbatim and isinstance(options, TableOptions):
+        options = replace(options, verbatim=verbatim)
     match options:
         case DelimitedOptions():
             from service.ingest.delimited import read_delimited

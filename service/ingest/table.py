@@ -88,6 +88,15 @@ def forced_kinds(
     return {positions[name]: kind for name, kind in columns.items()}
 
 
+def verbatim_kinds(verbatim: Collection[str], names: Sequence[str], storage: Sequence[Storage]) -> dict[int, Kind]:
+    """Return the kinds of columns whose texts are wanted as they are written; numbers that are no texts stay so."""
+    return {
+        position: "category"
+        for position, (name, kept) in enumerate(zip(names, storage, strict=True))
+        if name in verbatim and kept == "text"
+    }
+
+
 def stored_as(kind: Kind) -> Storage:
     """Return how values of a kind are kept."""
     return "number" if kind == "number" else "text"
@@ -109,6 +118,7 @@ def store_table(
     *,
     uncompared: Collection[str] = (),
     units: Mapping[int, str] | None = None,
+    verbatim: Collection[str] = (),
 ) -> Columnar:
     """Write a table of which only reading shows what its columns are.
 
@@ -145,13 +155,19 @@ def store_table(
         Where the reader counts words that it took for missing values in columns of numbers.
     units : mapping of int to str, optional
         In what the numbers of a column are that are no texts, by position.
+    verbatim : collection of str, optional
+        Columns whose texts stay as they are written, whatever they look like, see `TableOptions.verbatim`.
     """
     lowered: set[int] = set()
+    numbers_by_format: set[int] = set()
+    texts_by_format: set[int] = set()
     written: dict[int, Reading] = {}
     words = words or MissingWords()
     refused: dict[int, IngestError] = {}
     while True:
         words.begin()
+        numbers_by_format.clear()
+        texts_by_format.clear()
         writer = _TableWriter(output, names, kinds, indexes or {}, reading, written, uncompared, units or {})
         rows = 0
         valid = True
@@ -160,6 +176,10 @@ def store_table(
             columns = []
             for position, array in enumerate(batch):
                 column = None
+                if position not in numbers_by_format and _holds_numbers(array):
+                    numbers_by_format.add(position)
+                if position not in texts_by_format and (texts := texts_of(array)) is not None:
+                    texts_by_format |= {position} if texts.null_count < len(texts) else set()
                 if position in written:
                     texts = array.field("text") if is_mixed(array) else to_text(position, array, rows)
                     try:
@@ -193,7 +213,7 @@ def store_table(
             rows += len(batch[0])
         if rows == 0:
             raise IngestError("empty", "no rows; expected at least one")
-        if valid and not lowered and (mixed := writer.mixed_booleans()):
+        if valid and not lowered and (mixed := writer.mixed_booleans(verbatim)):
             lowered.update(mixed)
             warnings += [
                 f"column {names[j]!r} spells {words[1]} and {words[0]} in several ways; they are the same"
@@ -217,7 +237,8 @@ def store_table(
         if valid:
             for j in refused.keys() - written.keys():
                 raise _with_cure(refused[j], names[j], writer.doubt(j))
-            return writer.close(rows, warnings, words)
+            of_numbers = {j for j in range(len(names)) if storage[j] == "text" or j not in texts_by_format}
+            return writer.close(rows, warnings, words, lowered, numbers_by_format & of_numbers)
         writer.discard()
 
 
@@ -246,6 +267,7 @@ def store_arrays(
     reading: Reading = AS_TYPED,
     uncompared: Collection[str] = (),
     units: Mapping[int, str] | None = None,
+    verbatim: Collection[str] = (),
 ) -> Columnar:
     """Write a table whose batches are float64, string or both; one that has to be something else is converted."""
     words = words or MissingWords()
@@ -283,6 +305,7 @@ def store_arrays(
         words,
         uncompared=uncompared,
         units=units,
+        verbatim=verbatim,
     )
 
 
@@ -290,6 +313,15 @@ def _written_numbers(position: int, texts: pa.StringArray, reading: Reading, wor
     """Return the numbers that texts are by the reading of their column, and count words for missing ones."""
     numbers = words.numbers(position, texts, lambda rest: numbers_of(rest, reading))
     return numbers_of(texts, reading) if numbers is None else numbers
+
+
+def _holds_numbers(array: pa.Array) -> bool:
+    """Tell whether there are numbers in an array that are some by the format of the file."""
+    if is_mixed(array):
+        array = typed_numbers_of(array)
+    type_ = array.type
+    is_number = pa.types.is_floating(type_) or pa.types.is_integer(type_) or pa.types.is_decimal(type_)
+    return bool(is_number and array.null_count < len(array))
 
 
 def composed_texts(texts: pa.StringArray) -> pa.StringArray:
@@ -461,9 +493,13 @@ class _TableWriter:
         reading = self._written.get(position, self._reading)
         return dataclasses.replace(reading, unit=self._units[position]) if position in self._units else reading
 
-    def mixed_booleans(self) -> dict[int, tuple[str, str]]:
+    def mixed_booleans(self, verbatim: Collection[str]) -> dict[int, tuple[str, str]]:
         """Return the columns of two words for no and yes, one of them spelt in several ways, and the words."""
-        found = {position: column.mixed_booleans() for position, column in enumerate(self._columns)}
+        found = {
+            position: column.mixed_booleans()
+            for position, column in enumerate(self._columns)
+            if column.name not in verbatim
+        }
         return {position: words for position, words in found.items() if words is not None}
 
     def without_numbers(self) -> list[int]:
@@ -474,14 +510,20 @@ class _TableWriter:
             if self._storage[position] == "number" and column.is_empty
         ]
 
-    def close(self, rows: int, warnings: list[str], words: MissingWords) -> Columnar:
+    def close(
+        self, rows: int, warnings: list[str], words: MissingWords, lowered: Collection[int], typed: Collection[int]
+    ) -> Columnar:
         """Finish the file; `warnings` gets what is odd about the columns."""
         assert self._file is not None  # noqa: S101 (there are rows)
         known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
         found = [words.of(position) if kept == "number" else {} for position, kept in enumerate(self._storage)]
         readings = {
             column.name: dataclasses.replace(
-                (base := self._reading_of(position)), kind=kept, missing=(*base.missing, *missing)
+                (base := self._reading_of(position)),
+                kind=kept,
+                missing=(*base.missing, *missing),
+                lower=position in lowered,
+                typed=position in typed,
             ).to_json()
             for position, (column, kept, missing) in enumerate(zip(self._columns, self._storage, found, strict=True))
         }

@@ -18,7 +18,16 @@ from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, MAX_NAME_CHA
 from service.ingest.numbers import array_values
 from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
-from service.ingest.table import Batches, Storage, check_columns, forced_kinds, forced_numbers, store_table, stored_as
+from service.ingest.table import (
+    Batches,
+    Storage,
+    check_columns,
+    forced_kinds,
+    forced_numbers,
+    store_table,
+    stored_as,
+    verbatim_kinds,
+)
 
 FREE_TEXT_BYTES = 128 << 20
 """Text that any file may unpack to, however small it is: a constant column takes next to no space."""
@@ -75,6 +84,7 @@ class TypedColumns:
         self._names = [names[j] for j in self._kept]
         self._storage = [kept for kept in storage if kept is not None]
         self._forced = forced_kinds(options.columns, self._names, self._left_out)
+        self._verbatim = options.verbatim
         self._reading = options.reading
         self._dates: dict[int, Kind] = {j: "date" for j, field in enumerate(schema) if _is_date(field.type)}
         self._indexes = _pandas_indexes(schema)
@@ -85,6 +95,7 @@ class TypedColumns:
 
     def store(self, batches: Batches, output: Path) -> Columnar:
         """Write the ``table`` layout of all batches."""
+        self._forced |= verbatim_kinds(self._verbatim, self._names, self._storage)
         kinds = self._dates | self._forced
         storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
         columnar = store_table(
@@ -99,6 +110,7 @@ class TypedColumns:
             kinds,
             self._indexes,
             self._reading,
+            verbatim=self._verbatim,
         )
         return dataclasses.replace(columnar, left_out=self._left_out)
 

@@ -25,7 +25,15 @@ from service.ingest.numbers import PLAIN_NUMBER
 from service.ingest.options import Kind, SheetOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.statistics import number_text
-from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
+from service.ingest.table import (
+    Storage,
+    check_columns,
+    check_size,
+    forced_kinds,
+    store_arrays,
+    stored_as,
+    verbatim_kinds,
+)
 from service.ingest.workbook import open_first_sheet
 from solver.labels import is_missing_word
 
@@ -146,6 +154,8 @@ class _Reader:
         self._names = checked_names([given[j] for j in self._kept], warnings, line=max(1, self._first_row))
         self._indexes: dict[int, IndexKind] = {} if given[self._kept[0]] else {0: "unnamed"}
         self._forced = forced_kinds(options.columns, self._names)
+        self._forced |= verbatim_kinds(options.verbatim, self._names, [each.storage for each in self._survey])
+        self._verbatim = options.verbatim
         self._say_what_is_odd()
 
     def store(self, output: Path) -> Columnar:
@@ -165,6 +175,7 @@ class _Reader:
             indexes=self._indexes,
             reading=self._reading,
             units={j: each.unit for j, each in enumerate(self._survey) if each.unit},
+            verbatim=self._verbatim,
         )
 
     # -- rows ---------------------------------------------------------------------------------------------------------

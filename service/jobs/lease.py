@@ -84,7 +84,25 @@ class Dataset:
     id: str
     layout: str
     columnar_key: str
-    columnar_sha256: str | None = None
+    columnar_sha256: str | None
+    upload_key: str
+    upload_sha256: str
+    format: str
+    options: dict[str, Any]
+    """How the upload was read."""
+
+
+DATASET_COLUMNS = (
+    DatasetRow.id,
+    DatasetRow.layout,
+    DatasetRow.columnar_key,
+    DatasetRow.columnar_sha256,
+    DatasetRow.blob_key,
+    DatasetRow.sha256,
+    DatasetRow.format,
+    DatasetRow.options,
+)
+"""What a `Dataset` is made of, in its order."""
 
 
 @dataclass(frozen=True)
@@ -273,10 +291,7 @@ class JobLifecycle:
                 ProjectRow.id,
                 ProjectRow.limits,
                 fairest.label("fairest"),
-                DatasetRow.id,
-                DatasetRow.layout,
-                DatasetRow.columnar_key,
-                DatasetRow.columnar_sha256,
+                *DATASET_COLUMNS,
             )
             .select_from(JobRow)
             .join(ProjectRow, ProjectRow.id == JobRow.project_id)

@@ -27,7 +27,7 @@ from service.access.repository import may_run
 from service.db.tables import DatasetRow, JobPartRow, JobRow, ProjectRow, WorkerRow
 from service.identifiers import new_id
 from service.jobs.doorbell import CHANNEL
-from service.jobs.lease import Claim, Dataset, Event, Signals, has_waited
+from service.jobs.lease import DATASET_COLUMNS, Claim, Dataset, Event, Signals, has_waited
 
 MOST_TRIES_ELSEWHERE = 2
 """Claims after which nobody but the job's own worker takes a part."""
@@ -289,11 +289,7 @@ class PartLifecycle:
                 JobRow.request, JobRow.max_seconds, JobRow.dataset_id, JobRow.project_id, JobRow.feedback_until
             ).where(JobRow.id == part.job_id)
         ).one()
-        dataset = session.execute(
-            select(DatasetRow.id, DatasetRow.layout, DatasetRow.columnar_key, DatasetRow.columnar_sha256).where(
-                DatasetRow.id == job.dataset_id
-            )
-        ).one_or_none()
+        dataset = session.execute(select(*DATASET_COLUMNS).where(DatasetRow.id == job.dataset_id)).one_or_none()
         return PartClaim(
             job_id=part.job_id,
             attempt=part.attempt,

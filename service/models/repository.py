@@ -79,6 +79,10 @@ class ModelShape:
     first_index: int
     readings: dict[str, Any]
     """How the values of columns are written, as the manifest has it."""
+    date_formats: dict[str, str]
+    """The same of dates."""
+    key: str | None
+    """The column that names the rows."""
 
 
 class UsageKey(NamedTuple):
@@ -206,7 +210,14 @@ class ModelRepository:
         """Return the shape of the model that an alias points at; None if there is no such alias."""
         decision, features = ModelRow.manifest["decision"], ModelRow.manifest["features"]
         statement = (
-            select(ModelRow.id, ModelRow.report["columns"], ModelRow.manifest["classes"], decision, features)
+            select(
+                ModelRow.id,
+                ModelRow.report["columns"],
+                ModelRow.manifest["classes"],
+                decision,
+                features,
+                ModelRow.manifest["key"].astext,
+            )
             .join(AliasRow, AliasRow.model_id == ModelRow.id)
             .where(
                 ModelRow.project_id == self._project_id,
@@ -217,7 +228,7 @@ class ModelRepository:
         found = self._session.execute(statement).one_or_none()
         if found is None:
             return None
-        model_id, columns, classes, of_decision, of_features = found
+        model_id, columns, classes, of_decision, of_features, key = found
         is_matrix = of_features["kind"] == "matrix"
         return ModelShape(
             id=model_id,
@@ -226,6 +237,8 @@ class ModelRepository:
             width=of_decision["n_features"] if is_matrix else None,
             first_index=of_features["first_index"] if is_matrix else 0,
             readings=of_features.get("readings", {}),
+            date_formats=of_features.get("date_formats", {}),
+            key=key,
         )
 
     def lock(self, model_id: str, *, for_delete: bool = False) -> bool:

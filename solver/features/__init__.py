@@ -5,7 +5,7 @@ from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, Featur
 from solver.features.errors import BadValue, FeatureError, MissingColumns, StateError
 from solver.features.matrix import MatrixData, MatrixFeatures, matrix_from_rows
 from solver.features.missing import MISSING_POLICIES, MissingPolicy, missing_values
-from solver.features.rows import table_from_rows
+from solver.features.rows import meant_rows, meant_table, table_from_rows
 from solver.features.table import TableFeatures
 from solver.features.texts import TextOptions
 
@@ -26,6 +26,8 @@ __all__ = [
     "TableFeatures",
     "TextOptions",
     "matrix_from_rows",
+    "meant_rows",
+    "meant_table",
     "missing_values",
     "table_from_rows",
 ]

@@ -113,6 +113,11 @@ class CategoryColumns:
         return list(zip(self.names, self._index, strict=True))
 
     @property
+    def numbers(self) -> list[dict[float, int]]:
+        """Of each column, the numbers that its levels are, if they all are some, with the feature that each sets."""
+        return self._numbers
+
+    @property
     def feature_names(self) -> list[str]:
         """Readable names, such as ``job=clerk`` and ``job is missing``."""
         made = []

@@ -217,6 +217,11 @@ class DateColumns:
             self.feature_names += [f"{name} is missing"] if has_indicator else []
         self.width = len(self.feature_names)
 
+    @property
+    def formats(self) -> dict[str, str]:
+        """By column, which of `FORMATS` its dates are written in."""
+        return {name: FORMATS[number] for name, number in zip(self.names, self._formats.tolist(), strict=True)}
+
     @classmethod
     def fit(
         cls,

@@ -6,6 +6,7 @@ import math
 import struct
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from solver.features.columns import Column, Table
 from solver.features.errors import BadValue, FeatureError, MissingColumns
+from solver.labels import is_missing_word
 from solver.reading import AS_IS, Reading, number_text
 
 _NUMBER_TYPES = frozenset({int, float, bool, type(None)})
@@ -61,6 +63,74 @@ def table_from_rows(
     return Table(made), extra
 
 
+def meant_rows(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Mapping[str, str]],
+    readings: Mapping[str, Reading] | None = None,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return rows with what their values mean to a model in place of how they are written.
+
+    Texts in columns of numbers become numbers, words for missing values None. Whoever reads the numbers in another way
+    than the model, such as the next data set, then finds the same ones.
+
+    Parameters
+    ----------
+    rows, columns, readings
+        As for `table_from_rows`.
+
+    Returns
+    -------
+    rows : list of dict
+        By the names of `columns`; other values as they came.
+    meant : dict of str to {"number", "text"}
+        What the columns whose reading is known hold now, missing values aside.
+
+    Raises
+    ------
+    MissingColumns, BadValue
+        See `table_from_rows`.
+    """
+    reader = RowReader(columns, readings)
+    needed = {*reader.numbers, *reader.texts}
+    rows = [row if needed <= row.keys() else reader.with_known_names(i, row) for i, row in enumerate(rows)]
+    numbers, _, _ = reader.read(rows)
+    made = [dict(row) for row in rows]
+    for j, name in enumerate(reader.numbers):
+        for row, number in zip(made, numbers[:, j].tolist(), strict=True):
+            row[name] = None if math.isnan(number) else number
+    for each in reader.text_readers:
+        for row in made:
+            row[each.name] = each.meant(row[each.name])
+    return made, _meant(readings)
+
+
+def meant_table(
+    table: Table, columns: Sequence[Mapping[str, str]], readings: Mapping[str, Reading] | None = None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the rows of a table as `meant_rows` does; of its columns, those that the model needs.
+
+    Raises
+    ------
+    MissingColumns, BadValue, FeatureError
+        See `RowReader.read_table`.
+    """
+    reader = RowReader(columns, readings)
+    numbers, texts = reader.read_table(table)
+    made: list[dict[str, Any]] = [
+        {name: None if math.isnan(value) else value for name, value in zip(reader.numbers, row, strict=True)}
+        for row in numbers.tolist()
+    ]
+    for each, values in zip(reader.text_readers, texts, strict=True):
+        for row, value in zip(made, values, strict=True):
+            is_number = value is not None and each.reading.kind == "number" and AS_IS["number"].is_number(value)
+            row[each.name] = float(value) if value is not None and is_number else value
+    return made, _meant(readings)
+
+
+def _meant(readings: Mapping[str, Reading] | None) -> dict[str, str]:
+    return {name: reading.kind for name, reading in (readings or {}).items()}
+
+
 class RowReader:
     """Takes the columns that a model needs out of JSON rows; made once a model, so that one row is quick.
 
@@ -85,7 +155,12 @@ class RowReader:
         self.texts = [column["name"] for column in columns if column["kind"] != "number"]
         known = readings or {}
         self._number_readings = [known.get(name, AS_IS["number"]) for name in self.numbers]
-        self._text_readers = [
+        self._missing_numbers = [
+            (j, np.array(reading.missing_numbers))
+            for j, reading in enumerate(self._number_readings)
+            if reading.missing_numbers
+        ]
+        self.text_readers = [
             _TextReader(
                 column["name"],
                 column["kind"],
@@ -111,25 +186,44 @@ class RowReader:
             picked = list(map(self._pick, rows))
             unread = [[row[name] for row in rows] for name in self.texts] if self.texts else []
         except KeyError:
-            rows = [self._with_known_names(i, row) for i, row in enumerate(rows)]
+            rows = [self.with_known_names(i, row) for i, row in enumerate(rows)]
             lacking = [name for name in (*self.numbers, *self.texts) if any(name not in row for row in rows)]
             if lacking:
                 raise MissingColumns(lacking) from None
             picked = list(map(self._pick, rows))
             unread = [[row[name] for row in rows] for name in self.texts]
         numbers = self._number_block(picked)
-        texts = [reader.read(each) for reader, each in zip(self._text_readers, unread, strict=True)] if unread else []
+        texts = [reader.read(each) for reader, each in zip(self.text_readers, unread, strict=True)] if unread else []
         extra: set[str] = set()
         for row in rows:
             if len(row) > len(self._known):  # it has all of them, so only then can there be others
                 extra.update(row.keys() - self._known)
         return numbers, texts, sorted(extra)
 
+    def read_again(self, held: Mapping[str, Reading]) -> list[str]:
+        """Return the columns of a file whose texts are needed, because what they became is not what they are here.
+
+        Parameters
+        ----------
+        held : mapping of str to Reading
+            How the columns of the file were read.
+        """
+        wanted = [
+            *((name, reading, True) for name, reading in zip(self.numbers, self._number_readings, strict=True)),
+            *((each.name, each.reading, False) for each in self.text_readers),
+        ]
+        return [
+            name
+            for name, reading, is_number in wanted
+            if name in held and reading.loses(held[name], is_number=is_number)
+        ]
+
     def read_table(self, table: Table) -> tuple[NDArray[np.float64], list[list[str | None]]]:
         """Return the number columns of a table, NaN where missing, and each other column as a list.
 
         A column that is written or held in another way than the model's is read as rows are: a text as a number where
-        the model has numbers, a number in its shortest form where it has categories.
+        the model has numbers, a number in its shortest form where it has categories. What the options of the file's
+        upload said of decimals and thousands holds where the model's reading finds no number.
 
         Raises
         ------
@@ -137,7 +231,8 @@ class RowReader:
         BadValue
             For the first text that is no number.
         FeatureError
-            If a column of free text holds numbers, or numbers are of another unit.
+            If a column of free text holds numbers, or numbers are of another unit, or are other numbers as the model
+            reads them; or if a column has lost its texts (`read_again`).
         """
         lacking = [name for name in (*self.numbers, *self.texts) if name not in table.columns]
         if lacking:
@@ -145,9 +240,13 @@ class RowReader:
         numbers = np.empty((table.n_rows, len(self.numbers)))
         for j, (name, reading) in enumerate(zip(self.numbers, self._number_readings, strict=True)):
             numbers[:, j] = _numbers_of(table.columns[name], reading)
-        return numbers, [reader.read_column(table.columns[reader.name]) for reader in self._text_readers]
+        for j, missing in self._missing_numbers:
+            held = table.columns[self.numbers[j]]
+            if held.kind == "number" and held.known_reading.typed:
+                _take_for_missing(numbers, j, missing)
+        return numbers, [reader.read_column(table.columns[reader.name]) for reader in self.text_readers]
 
-    def _with_known_names(self, number: int, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    def with_known_names(self, number: int, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the row with its names as the columns have them: without blanks around, and in one form (NFC)."""
         made: dict[str, Any] = {}
         for name, value in row.items():
@@ -158,7 +257,19 @@ class RowReader:
         return made
 
     def _number_block(self, rows: list[Sequence[Any]]) -> NDArray[np.float64]:
-        """Values of the number columns, shape (rows, columns), NaN for None."""
+        """Values of the number columns, shape (rows, columns), NaN for what is missing."""
+        if self._missing_numbers:
+            texts = {(i, j) for i, row in enumerate(rows) for j, _ in self._missing_numbers if type(row[j]) is str}
+            block = self._numbers_as_given(rows)
+            for j, missing in self._missing_numbers:
+                kept = {i: block[i, j] for i, k in texts if k == j}  # of which the reading said what is missing
+                _take_for_missing(block, j, missing)
+                for i, number in kept.items():
+                    block[i, j] = number
+            return block
+        return self._numbers_as_given(rows)
+
+    def _numbers_as_given(self, rows: list[Sequence[Any]]) -> NDArray[np.float64]:
         values = rows[0] if len(rows) == 1 else list(chain.from_iterable(rows))
         try:
             # All at once, into memory that may be written; this takes no text, which NumPy would read as a number.
@@ -188,8 +299,9 @@ class _TextReader:
     """Reads the values of one column that is no number to the model."""
 
     def __init__(self, name: str, kind: str, reading: Reading, unclear: frozenset[str]) -> None:
-        self.name, self._kind, self._reading, self._unclear = name, kind, reading, unclear
-        self._as_it_is = reading.kind == "text" and not reading.trim and not reading.missing
+        self.name, self._kind, self.reading, self._unclear = name, kind, reading, unclear
+        self._as_it_is = reading.kind == "text" and not (reading.trim or reading.missing or reading.lower)
+        self._missing_numbers = frozenset(map(number_text, reading.missing_numbers))
 
     def read(self, values: list[Any]) -> list[str | None]:
         """Return the values as the column holds them."""
@@ -197,7 +309,7 @@ class _TextReader:
         for row, value in enumerate(values):
             if type(value) is str:
                 plain = self._as_it_is and value and value.isascii()
-                texts.append(value if plain else self._reading.category(value))
+                texts.append(value if plain else self.reading.category(value))
             elif value is None:
                 texts.append(None)
             elif value is True or value is False:
@@ -206,28 +318,48 @@ class _TextReader:
                 texts.append(self._of_number(row, value))
         return texts
 
+    def meant(self, value: Any) -> Any:
+        """Return what a value that `read` takes means: a text without what its reading leaves out, or a number."""
+        if type(value) is not str:
+            return None if type(value) in (int, float) and self._is_missing_number(value) else value
+        if self.reading.kind == "number":
+            with suppress(ValueError):
+                number = self.reading.number(value)
+                return None if math.isnan(number) else number
+        return self.reading.category(value)
+
+    def _is_missing_number(self, value: float) -> bool:
+        return bool(self._missing_numbers) and number_text(float(value)) in self._missing_numbers
+
     def read_column(self, column: Column) -> list[str | None]:
         """Return the values of a column of a table."""
         values: list[Any] = column.values.tolist()
+        held = column.known_reading
+        if self.reading.loses(held, is_number=False):
+            raise _lost(self.name)
         if column.kind == "number":
             if self._kind == "text" and np.isfinite(column.values).any():
                 raise FeatureError(f"column {self.name!r} is a text to the model, here it holds numbers")
             return [self._of_number(row, value) if math.isfinite(value) else None for row, value in enumerate(values)]
-        if column.known_reading == self._reading:
+        if held == self.reading:
             return values
         known: dict[str | None, str | None] = {None: None}
         for value in values:
             if value not in known:
-                known[value] = self._reading.category(value)
+                if self.reading.kind == "number":
+                    _refuse_number_as_text(self.name, self.reading, held, value)
+                known[value] = self.reading.category(value)
         return [known[value] for value in values]
 
-    def _of_number(self, row: int, value: Any) -> str:
+    def _of_number(self, row: int, value: Any) -> str | None:
         if type(value) is int and abs(value) < 10**40:  # turning a huge int into digits is slow
             text = str(value)
         elif type(value) is float and math.isfinite(value):
             text = number_text(value)
         else:
             raise BadValue(row, self.name, _TEXT_EXPECTED)
+        if text in self._missing_numbers:
+            return None
         if text in self._unclear:
             raise BadValue(row, self.name, "text as it is written: several categories are this number")
         return text
@@ -249,16 +381,61 @@ def _number(row: int, name: str, reading: Reading, value: Any) -> float:
 
 def _numbers_of(column: Column, reading: Reading) -> NDArray[np.float64] | list[float]:
     """Values of a column of a table as a model's column of numbers."""
+    held = column.known_reading
+    if column.kind == "number" and held.unit and held.unit != reading.unit:
+        trained = f"on {reading.unit}" if reading.unit else "on numbers without a unit"
+        raise FeatureError(f"column {column.name!r} is in {held.unit}, the model was trained {trained}")
+    if reading.loses(held, is_number=True):
+        raise _lost(column.name)
     if column.kind == "number":
-        unit = column.known_reading.unit
-        if unit and reading.unit and unit != reading.unit:
-            raise FeatureError(f"column {column.name!r} is in {unit}, the model was trained on {reading.unit}")
         return column.values
     known: dict[str | None, float] = {None: math.nan}
     for row, value in enumerate(column.values.tolist()):
         if value not in known:
-            known[value] = _number(row, column.name, reading, value)
+            _refuse_number_as_text(column.name, reading, held, value)
+            known[value] = _number_of_text(row, column.name, reading, held, value)
     return [known[value] for value in column.values.tolist()]
+
+
+def _number_of_text(row: int, name: str, reading: Reading, held: Reading, text: str) -> float:
+    """Read one text of a file for a column of numbers, of which the upload of the file may have said something."""
+    said = Reading(kind="number", decimal=held.decimal, thousands=held.thousands)
+    is_said = (said.decimal, said.thousands) not in ((".", ""), (reading.decimal, reading.thousands))
+    try:
+        number = reading.number(text)
+    except ValueError as error:
+        if is_said and said.is_number(text):
+            return said.number(text)
+        if is_missing_word(text):
+            return math.nan
+        raise BadValue(row, name, str(error)) from None
+    if is_said and said.is_number(text) and said.number(text) != number:
+        raise BadValue(
+            row, name, f"{reading.expected}: by the options of the file's upload it holds another number than by those "
+            "of the training"
+        )  # fmt: skip
+    return number
+
+
+def _refuse_number_as_text(name: str, reading: Reading, held: Reading, text: str) -> None:
+    """Refuse what was a number by the format of its file and is a text now, if the text may be another number."""
+    if held.typed and reading.decimal != "." and "." in text and AS_IS["number"].is_number(text):
+        raise FeatureError(
+            f"column {name!r} holds texts beside numbers, which cannot be told apart from texts where the decimal sign "
+            f"is {reading.decimal!r}; write all of them as numbers"
+        )
+
+
+def _lost(name: str) -> FeatureError:
+    return FeatureError(
+        f"column {name!r} is read in another way than that of the training, and its texts as they were written are not "
+        "there; upload it as the data of the training were"
+    )
+
+
+def _take_for_missing(numbers: NDArray[np.float64], column: int, missing: NDArray[np.float64]) -> None:
+    values = numbers[:, column]
+    values[np.isin(values, missing)] = math.nan
 
 
 def clean_name(name: str) -> str:

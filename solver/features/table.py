@@ -271,6 +271,11 @@ class TableFeatures:
         return self._categories.levels
 
     @property
+    def category_numbers(self) -> list[dict[float, int]]:
+        """The same by the numbers that the levels are, where they are; see `CategoryColumns`."""
+        return self._categories.numbers
+
+    @property
     def feature_names(self) -> list[str]:
         """Readable names in order, such as ``age is missing``, ``ordered day``, ``job=clerk``, ``note: see``."""
         parts = (self._numbers, self._dates, self._categories, self._texts)
@@ -310,6 +315,18 @@ class TableFeatures:
         numbers, texts = self._reader.read_table(table)
         passes = Passes(table.n_rows * len(self._dates.names), progress)
         return self._assemble(numbers, texts, refuse_unreadable, passes)
+
+    def read_again(self, held: Mapping[str, Reading]) -> list[str]:
+        """Return the columns of a file that was read in another way than the rows of the training.
+
+        Their texts are needed as they are written; `transform` refuses what was made of them.
+
+        Parameters
+        ----------
+        held : mapping of str to Reading
+            How the columns of the file were read.
+        """
+        return self._reader.read_again(held)
 
     def transform_rows(
         self, rows: Sequence[Mapping[str, Any]]
@@ -408,7 +425,9 @@ class TableFeatures:
         readings = {name: reading.to_json() for name, reading in self.readings.items()}
         ranges = {"ranges": True} if "number_low" in arrays else {}
         meta = {"sparse": self.sparse, "missing": self.missing, "kinds": kinds, "readings": readings}
-        return arrays, ranges | meta | {_NORMALIZED: "text" in kinds}
+        # for those who have the manifest only; the arrays count
+        formats = {"date_formats": self._dates.formats} if self._dates.names else {}
+        return arrays, ranges | meta | formats | {_NORMALIZED: "text" in kinds}
 
     @staticmethod
     def _stored_readings(meta: Mapping[str, Any]) -> dict[str, Reading]:

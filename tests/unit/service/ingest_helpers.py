@@ -29,6 +29,7 @@ class Read:
         weakref.finalize(self, shutil.rmtree, folder)
         (folder / "in").write_bytes(data)
         self.path = folder / "out"
+        self.format, self.options = format, options or {}
         self.result = read_upload(folder / "in", format, options or {}, replace(LIMITS, **limits), self.path)
         assert {each.name for each in folder.iterdir()} == {"in", "out"}, "working files were left behind"
         self.rows = self.result["rows"]
