@@ -151,7 +151,7 @@ def create_app(settings: Settings) -> FastAPI:
         keys_router(KeyService(database, system)),
         projects_router(ProjectService(database, system)),
         jobs_router(JobService(database, settings, feed)),
-        feedback_router(FeedbackService(database, settings)),
+        feedback_router(FeedbackService(database, blobs, settings)),
         webhooks_router(WebhookService(database, settings)),
         batches_router(BatchService(database, blobs, settings)),
         models_router(ModelService(database, predictions.forget), ExportService(database)),

@@ -39,6 +39,10 @@ def feedback_add(
     alias: AliasName,
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV file.")],
     label: Annotated[str, typer.Option(help="Column that holds the right labels.")] = "label",
+    dataset: Annotated[
+        str | None, typer.Option(help="Data set that has the rows, which FILE then names by their keys (--key).")
+    ] = None,
+    key: Annotated[str, typer.Option(help="With --dataset: column of FILE that holds the keys.")] = "key",
     delimiter: Delimiter = None,
     quote: Quote = None,
     escape: Escape = None,
@@ -55,6 +59,14 @@ def feedback_add(
             fail(f"the file has no column {label!r}; --label names the one that holds the right labels")
         print_notes(rows.warnings)
         at = rows.header.index(label)
+        if dataset is not None:
+            if key not in rows.header:
+                fail(f"the file has no column {key!r}; --key names the one that holds the keys of the rows")
+            named = {"alias": alias, "dataset": full_id(client, "/datasets", dataset)}
+            for piece in rows.pieces():
+                keys, labels = ([row[rows.header.index(name)] for row in piece] for name in (key, label))
+                print(client.post("/feedback", {**named, "keys": keys, "labels": labels})["id"])
+            return
         for piece in rows.pieces():
             sent = [rows.as_sent(row, without=label) for row in piece]
             labels = [row[at] for row in piece]

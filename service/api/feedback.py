@@ -22,7 +22,9 @@ def feedback_router(feedback: FeedbackService) -> APIRouter:
 
     @router.post("", operation_id="addFeedback", status_code=201, responses=problems(403, 409, 413, 415, 422))
     def add(caller: Writer, body: FeedbackRequest, key: IdempotencyKey = None) -> Feedback:
-        """Say what would have been right: rows, texts or mails with their labels, for the next training of an alias.
+        """Say what would have been right of rows, texts or mails, for the next training of an alias.
+
+        Rows of a data set can be named by their keys in place of their values.
 
         Every later training with that `alias` uses them, until they are deleted: `POST /aliases/{name}/retrain`, or
         `POST /train`. A row that the data set has gets the label sent last; others are added, for training only.

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from service.ingest.limits import MAX_EXACT_INTEGER
 from service.schemas import AliasName, Answer, Body, Label
 
 Value = str | int | float | bool | None
+Key = Annotated[str, Field(max_length=10_000)] | Annotated[int, Field(ge=-MAX_EXACT_INTEGER, le=MAX_EXACT_INTEGER)]
 MOST_LABELS = 100_000
 """Far more than rows can be decided on at once; each that is no text is spelt before anybody counts them."""
 
 
 class FeedbackRequest(Body):
-    """What was decided on (rows, texts or mails: one of them), and what would have been right."""
+    """What was decided on (rows, texts, mails or keys: one of them), and what would have been right."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
                 {"alias": "spam-filter", "rows": [{"age": 39, "job": "clerk"}], "labels": ["ham"]},
                 {"alias": "spam-filter", "texts": ["win a prize"], "labels": ["spam"]},
+                {
+                    "alias": "spam-filter",
+                    "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
+                    "keys": ["007"],
+                    "labels": ["spam"],
+                },
             ]
         }
     )
@@ -33,6 +42,13 @@ class FeedbackRequest(Body):
     )
     texts: list[str] | None = Field(default=None, min_length=1, description="For a model of one column of text.")
     messages: list[str] | None = Field(default=None, min_length=1, description="Whole mails, for a model of mails.")
+    keys: list[Key] | None = Field(
+        default=None,
+        min_length=1,
+        description="Rows of `dataset` by what stands in the column that the training called its `key`, as predictions "
+        "and batches give it back. Of their values those count that the model uses.",
+    )
+    dataset: str | None = Field(default=None, description="The data set that has the rows of `keys`.")
     labels: list[Label] = Field(
         max_length=MOST_LABELS,
         min_length=1,

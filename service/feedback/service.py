@@ -9,11 +9,14 @@ from typing import Any
 import orjson
 
 from service.access.repository import QuotaRepository
+from service.blobs.store import BlobStore
+from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
 from service.db.tables import FeedbackRow
 from service.errors import IdempotencyConflict, InvalidRequest
 from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackNotFound, TooMuchFeedback
+from service.feedback.keyed_rows import keyed_rows
 from service.feedback.repository import FeedbackRepository
 from service.feedback.schemas import Feedback, FeedbackRequest
 from service.identifiers import is_id, new_id
@@ -25,7 +28,7 @@ from service.predictions.errors import RowsDoNotFit
 from service.predictions.inputs import rows_of
 from service.schemas import Page
 from service.settings import Settings
-from solver.features import FeatureError, matrix_from_rows, table_from_rows
+from solver.features import FeatureError, matrix_from_rows, meant_rows
 from solver.reading import Reading
 
 OPERATION = "addFeedback"
@@ -36,8 +39,9 @@ NO_ALIAS = "no alias has this name"
 class FeedbackService:
     """Keeps corrected rows by alias."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, blobs: BlobStore, settings: Settings) -> None:
         self._database = database
+        self._blobs = blobs
         self._settings = settings
 
     def add(self, project_id: str, body: FeedbackRequest, idempotency_key: str | None) -> Feedback:
@@ -63,11 +67,21 @@ class FeedbackService:
                 if made is not None:
                     return _as_accepted(FeedbackRepository(session, project_id).get(made))
             model = ModelRepository(session, project_id).shape_behind(body.alias)
+            named = body.dataset is not None and is_id(body.dataset, "ds")
+            dataset = DatasetRepository(session, project_id).get(str(body.dataset)) if named else None
         if model is None:
             raise InvalidRequest.of("body.alias", NO_ALIAS)
         labels = _checked_labels(model, body.labels)
-        # Outside of any transaction: mails take their time.
-        content = orjson.dumps({"rows": _rows(model, kind, items), "labels": labels})
+        # Outside of any transaction: mails take their time, and so does looking for keys.
+        rows: Sequence[Mapping[str, Any]]
+        if kind == "keys":
+            if dataset is None:
+                raise InvalidRequest.of("body.dataset", "there is no such data set")
+            rows, meant = keyed_rows(self._blobs, dataset, model, items)
+        else:
+            rows, meant = _rows(model, kind, items)
+        written = {name: form for name, form in model.date_formats.items() if meant.get(name) == "text"}
+        content = orjson.dumps({"rows": rows, "labels": labels, "meant": {**meant, **written}})
         with self._database.transaction() as session:
             feedback = FeedbackRepository(session, project_id)
             feedback_id = new_id("fb")
@@ -97,9 +111,13 @@ class FeedbackService:
 
     def _given(self, body: FeedbackRequest) -> tuple[str, Sequence[Any]]:
         """Return the kind of what was sent, and that itself."""
-        given = [kind for kind in ("rows", "texts", "messages") if getattr(body, kind) is not None]
+        given = [kind for kind in ("rows", "texts", "messages", "keys") if getattr(body, kind) is not None]
         if len(given) != 1:
-            raise InvalidRequest.of(f"body.{given[1] if given else 'rows'}", "give one of rows, texts and messages")
+            raise InvalidRequest.of(
+                f"body.{given[1] if given else 'rows'}", "give one of rows, texts, messages and keys"
+            )
+        if (body.dataset is None) == (given[0] == "keys"):
+            raise InvalidRequest.of("body.dataset", "says which data set has the rows of `keys`: give both or none")
         items: Sequence[Any] = getattr(body, given[0])
         if len(items) > self._settings.max_predict_rows:
             raise InvalidRequest.of(f"body.{given[0]}", f"may hold at most {self._settings.max_predict_rows} of them")
@@ -159,24 +177,24 @@ def _checked_labels(model: ModelShape, labels: Sequence[str]) -> list[str]:
     return labels
 
 
-def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> Sequence[Mapping[str, Any]]:
-    """Return rows that fit the model."""
+def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]:
+    """Return rows that fit the model as it understands them, and what their columns are to it."""
     try:
         if kind == "texts":
-            return rows_of(model.columns, "texts", items)
+            return rows_of(model.columns, "texts", items), {}
         if kind == "messages":
             rows_of(model.columns, "messages", [])  # whether it is a model of mails
-            return rows_of(ALL_FIELDS, "messages", items)  # the next one may use other parts of them
-        if model.width is not None:
-            matrix_from_rows(items, model.first_index, model.width)
-        else:
+            return rows_of(ALL_FIELDS, "messages", items), {}  # the next one may use other parts of them
+        if model.width is None:
             readings = {name: Reading.from_json(reading) for name, reading in model.readings.items()}
-            table_from_rows(items, model.columns, readings)
+            rows, meant = meant_rows(items, model.columns, readings)
+            return rows, meant
+        matrix_from_rows(items, model.first_index, model.width)
     except RowsDoNotFit as error:
         raise FeedbackDoesNotFit(error.detail, errors=error.errors) from None
     except FeatureError as error:
         raise FeedbackDoesNotFit.of("body.rows", str(error)) from None
-    return items
+    return items, {}
 
 
 def _as_accepted(row: FeedbackRow | None) -> Feedback:

@@ -157,3 +157,36 @@ def test_identifiers_and_the_file_of_mails_may_be_keys(client: httpx.Client) -> 
     taken = client.post("/train?dry_run=true", json=train_body(mails, key="file"))
     assert taken.status_code == 200, taken.text
     assert taken.json()["request"]["key"] == "file"
+
+
+def test_feedback_names_rows_by_data_set_and_key(client: httpx.Client, trainer: Bench) -> None:
+    trained(client, trainer, **train_body(upload(client, csv_file(KEYS)), key="id", alias="mails"))
+    queue = upload(client, csv_file([f"q{i}" for i in range(ROWS)], labels=False))
+    body = {"alias": "mails", "dataset": queue["id"], "keys": ["q3", "q1"], "labels": ["spam", "ham"]}
+    made = client.post("/feedback", json=body)
+    assert made.status_code == 201, made.text
+    assert (made.json()["rows"], made.json()["labels"]) == (2, {"ham": 1, "spam": 1})
+    numbered = upload(client, csv_file([str(i) for i in range(ROWS)], labels=False))
+    assert client.post("/feedback", json=body | {"dataset": numbered["id"], "keys": [0, "1"]}).status_code == 201
+    job = client.post("/aliases/mails/retrain").json()
+    assert trainer.supervisor.run(job["id"]) == "succeeded"
+    report = client.get("/models/mails").json()["report"]["feedback"]
+    assert (report["rows"], report["refused"]) == (4, [])
+    # no row of the queue is new to the data set but for its key: each has the values of one or more rows of it
+    assert (report["added"], report["superseded"]) == (0, 4 - len({(AGES[i], AGES[i] % 2) for i in (0, 1, 3)}))
+
+    twice = upload(client, csv_file(["a", *KEYS[1:-1], "a"], labels=False))
+    lacking = upload(client, b"id,age\na,1\nb,2\n")
+    for changes, field, said in (
+        ({"keys": ["q1", "none"]}, "body.keys.1", "no row of this key"),
+        ({"dataset": twice["id"], "keys": ["a", KEYS[1]]}, "body.keys.0", "2 rows of this key"),
+        ({"dataset": lacking["id"]}, "body.dataset", "'job'"),
+        ({"dataset": "ds_1"}, "body.dataset", "no such data set"),
+        ({"dataset": None}, "body.dataset", "give both or none"),
+        ({"keys": None, "rows": [{"age": 1, "job": "cook"}] * 2}, "body.dataset", "give both or none"),
+    ):
+        refused = client.post("/feedback", json={**body, **changes})
+        assert refused.status_code == 422, refused.text
+        assert any(each["field"] == field and said in each["message"] for each in refused.json()["errors"]), (
+            refused.text
+        )
