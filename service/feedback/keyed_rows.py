@@ -53,7 +53,7 @@ def keyed_rows(
     for position, key in enumerate(wanted):
         rows = len(found.get(key, ()))
         if rows != 1:
-            message = f"the data set has {rows or 'no'} row{'s' * (rows != 1)} of this key, and needs one"
+            message = f"the data set has {rows or 'no'} row{'s' * (rows > 1)} of this key, and needs one"
             raise FeedbackDoesNotFit.of(f"body.keys.{position}", message)
     readings = {name: Reading.from_json(reading) for name, reading in model.readings.items()}
     try:
