@@ -19,7 +19,7 @@ _BLOCK_ELEMENTS = 1 << 19
 
 @dataclass(frozen=True)
 class DecisionState:
-    """Score f(x) = sign · (Σ_j dual_coef_j K(support_vectors_j, x) + intercept), decision f(x) > threshold.
+    """Score f(x) = Σ_j dual_coef_j K(support_vectors_j, x) + intercept, decision f(x) > threshold.
 
     Attributes
     ----------
@@ -31,8 +31,6 @@ class DecisionState:
     dual_coef : float64 array of shape (m,)
         Label times dual variable, y_j a_j.
     intercept, threshold : float
-    sign : int, +1 or -1
-        -1 when the positive class was the solver's negative one.
     probability : Sigmoid or None
         Turns scores into probabilities of the positive class; they never decide.
     """
@@ -45,7 +43,6 @@ class DecisionState:
     dual_coef: NDArray[np.float64]
     intercept: float
     threshold: float
-    sign: int = 1
     probability: Sigmoid | None = None
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
@@ -70,7 +67,7 @@ class DecisionState:
             for start in range(0, n, step):
                 scores[start : start + step] = self._columns.block(X[start : start + step]) @ self.dual_coef
         scores += self.intercept
-        return scores if self.sign == 1 else self.sign * scores
+        return scores
 
     @cached_property
     def _weights(self) -> NDArray[np.float64]:
@@ -101,8 +98,8 @@ class DecisionState:
     def scores_like(self, other: DecisionState) -> bool:
         """Whether the scores of all rows are the same as those of `other`, a decision of the same fit."""
         same = (
-            (self.kind, self.gamma, self.degree, self.coef0, self.intercept, self.sign)
-            == (other.kind, other.gamma, other.degree, other.coef0, other.intercept, other.sign)
+            (self.kind, self.gamma, self.degree, self.coef0, self.intercept)
+            == (other.kind, other.gamma, other.degree, other.coef0, other.intercept)
             and self.support_vectors.shape == other.support_vectors.shape
             and np.array_equal(self.dual_coef, other.dual_coef)
         )

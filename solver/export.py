@@ -63,14 +63,14 @@ def libsvm_text(decision: DecisionState) -> Iterator[str]:
     ----------
     Chang and Lin, "LIBSVM: a library for support vector machines", ACM TIST 2, 2011; ``svm_save_model`` in svm.cpp.
     """
-    coefficients = decision.sign * decision.dual_coef
+    coefficients = decision.dual_coef
     # LIBSVM keeps the support vectors of the first label together, before those of the second
     positive, negative = np.flatnonzero(coefficients > 0), np.flatnonzero(coefficients <= 0)
     yield f"svm_type c_svc\nkernel_type {_LIBSVM_KERNELS[decision.kind]}\n"
     for name in _LIBSVM_PARAMETERS.get(decision.kind, ()):
         yield f"{name} {getattr(decision, name)!r}\n"
     yield f"nr_class 2\ntotal_sv {len(coefficients)}\n"
-    yield f"rho {float(decision.threshold - decision.sign * decision.intercept)!r}\n"
+    yield f"rho {float(decision.threshold - decision.intercept)!r}\n"
     yield f"label 1 -1\nnr_sv {len(positive)} {len(negative)}\nSV\n"
     for row in np.concatenate([positive, negative]).tolist():
         entries = (f" {column + 1}:{value!r}" for column, value in _entries(decision.support_vectors, row))

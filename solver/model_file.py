@@ -271,7 +271,7 @@ def _manifest(model: Model) -> dict[str, Any]:
             "coef0": float(decision.coef0),
             "intercept": float(decision.intercept),
             "threshold": float(decision.threshold),
-            "sign": int(decision.sign),
+            "sign": 1,  # versions before read it
             "support_vectors": int(decision.support_vectors.shape[0]),
             "n_features": int(decision.support_vectors.shape[1]),
             "layout": "dense" if isinstance(decision.support_vectors, np.ndarray) else "csr",
@@ -450,7 +450,7 @@ def _key(value: Any) -> str | None:
 def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
     n = fields.integer("support_vectors", 0, 1 << 40)
     d = fields.integer("n_features", 1, _MAX_FEATURES)
-    sign = fields.integer("sign", -1, 1)
+    sign = fields.integer("sign", -1, 1)  # of the whole score, in files of before
     if sign == 0:
         raise ModelFileError(f"{fields.place}: 'sign' must be -1 or 1")
     gamma = fields.number("gamma")
@@ -468,10 +468,9 @@ def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
         degree=fields.integer("degree", 1, _MAX_DEGREE),
         coef0=fields.number("coef0"),
         support_vectors=vectors,
-        dual_coef=tensors.take("dual_coef", ("float64",), (n,)),
-        intercept=fields.number("intercept"),
+        dual_coef=sign * tensors.take("dual_coef", ("float64",), (n,)),
+        intercept=sign * fields.number("intercept"),
         threshold=fields.number("threshold"),
-        sign=sign,
         probability=None if sigmoid is None else Sigmoid(sigmoid.number("slope"), sigmoid.number("offset")),
     )
 

@@ -268,8 +268,7 @@ def _score(graph: _Graph, decision: DecisionState, X: str) -> str:
         dense = np.asarray(vectors.toarray() if sparse.issparse(vectors) else vectors, dtype=np.float64)
         expansion = graph.add("MatMul", _kernel(graph, decision, X, dense), graph.constant(column))
     shifted = graph.add("Add", expansion, graph.constant(np.float64(decision.intercept)))
-    signed = graph.add("Mul", shifted, graph.constant(np.float64(decision.sign)))
-    return graph.add("Squeeze", signed, graph.constant(np.array([1], dtype=np.int64)))
+    return graph.add("Squeeze", shifted, graph.constant(np.array([1], dtype=np.int64)))
 
 
 def _kernel(graph: _Graph, decision: DecisionState, X: str, vectors: NDArray[np.float64]) -> str:

@@ -58,11 +58,6 @@ class ConfusionCounts:
         """Harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN)."""
         return self.f_beta(1.0)
 
-    @property
-    def negative_predictive_value(self) -> float:
-        """TN / (TN + FN)."""
-        return _ratio(self.true_negatives, self.true_negatives + self.false_negatives)
-
     def f_beta(self, beta: float) -> float:
         """F_β = (1 + β²) TP / ((1 + β²) TP + β² FN + FP): recall counts β times as much as precision."""
         weight = beta * beta

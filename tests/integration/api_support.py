@@ -163,7 +163,6 @@ def tiny_model(threshold: float = 0.25) -> Model:
         dual_coef=np.array([-1.0, -0.5, 0.5, 1.0]),
         intercept=0.0,
         threshold=threshold,
-        sign=1,
     )
     return Model("svm", {"C": 1.0}, {"kind": "f1"}, ("ham", "spam"), decision, features)
 

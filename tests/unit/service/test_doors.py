@@ -106,7 +106,6 @@ def model_of(features: TableFeatures) -> Model:
         dual_coef=np.ones(1),
         intercept=0.0,
         threshold=0.0,
-        sign=1,
         probability=None,
     )
     return Model("svm", {}, {"kind": "f1"}, ("a", "b"), state, features)

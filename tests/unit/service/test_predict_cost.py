@@ -23,7 +23,6 @@ def test_numbers_that_are_sent_as_text_count_as_many_rows() -> None:
         dual_coef=np.ones(1),
         intercept=0.0,
         threshold=0.0,
-        sign=1,
         probability=None,
     )
     ready = ReadyModel("mdl", Model("svm", {}, {"kind": "f1"}, ("a", "b"), state, features), None)  # type: ignore[arg-type]

@@ -73,7 +73,6 @@ def table_model(kind: str = "rbf", **changes: Any) -> Model:
         dual_coef=RNG.normal(size=N // 2),
         intercept=0.25,
         threshold=-0.125,
-        sign=-1,
     )
     fields: dict[str, Any] = {
         "algorithm": "psvm",
@@ -284,6 +283,14 @@ def at(index: Any, value: Any) -> Callable[[Any], Any]:
         return values
 
     return edit
+
+
+@pytest.mark.parametrize("kind", ["rbf", "linear"])
+def test_a_sign_in_a_file_of_before_turns_the_scores(tmp_path: Path, kind: str) -> None:
+    write_model(tmp_path / "m", table_model(kind))
+    model = read_model(tmp_path / "m")
+    turned = read_model(forge((tmp_path / "m").read_bytes(), put(decision__sign=-1), tmp_path))
+    np.testing.assert_array_equal(turned.predict(TABLE).scores, -model.predict(TABLE).scores)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from solver.reading import Reading
 KERNELS = ["linear", "poly", "rbf", "sigmoid"]
 
 
-def decision(kind: str, vectors: np.ndarray | sparse.csr_array, sign: int = 1) -> DecisionState:
+def decision(kind: str, vectors: np.ndarray | sparse.csr_array) -> DecisionState:
     rng = np.random.default_rng(3)
     return DecisionState(
         kind=kind,
@@ -31,7 +31,6 @@ def decision(kind: str, vectors: np.ndarray | sparse.csr_array, sign: int = 1) -
         dual_coef=rng.normal(size=vectors.shape[0]),
         intercept=0.2,
         threshold=0.1,
-        sign=sign,
         probability=Sigmoid(1.5, -0.2),
     )
 
@@ -113,7 +112,7 @@ def test_matrices(kind, form):
     raw = np.where(rng.random((60, 7)) < 0.5, 0.0, rng.normal(size=(60, 7)))
     data = MatrixData(raw if form == "dense" else sparse.csr_array(raw))
     features = MatrixFeatures().fit(data)
-    model = model_of(features, decision(kind, features.transform(data)[0][:30], sign=-1))
+    model = model_of(features, decision(kind, features.transform(data)[0][:30]))
     same(model, {"features": raw}, data)
 
 
