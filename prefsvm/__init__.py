@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         BayesianSets,
         ClusterSVM,
         GaussianMixtureClassifier,
-        IterativeBayesianSets,
         LaplacianSVM,
         MeanS3VM,
         OneVsOne,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 _ESTIMATORS = (
     *("AugmentedClassifier", "BayesianSets", "CS4VM", "ClusterSVM", "GaussianMixtureClassifier"),
-    *("IterativeBayesianSets", "LaplacianSVM", "MeanS3VM", "OneVsOne", "OneVsRest", "PSVM", "RampTSVM", "RocSVM"),
+    *("LaplacianSVM", "MeanS3VM", "OneVsOne", "OneVsRest", "PSVM", "RampTSVM", "RocSVM"),
     *("SVM", "SelfTraining", "SpyBayesianSets", "SpyEM", "TSVM"),
 )
 _CLIENT = ("Client", "Dataset", "Job", "JobFailedError", "Model", "Prediction", "ServiceWarning")
@@ -72,7 +71,6 @@ __all__ = [
     "ConflictError",
     "Dataset",
     "GaussianMixtureClassifier",
-    "IterativeBayesianSets",
     "Job",
     "JobFailedError",
     "LaplacianSVM",

@@ -1,7 +1,7 @@
 """The classifiers, one algorithm a file, with scikit-learn's estimator interface."""
 
 from solver.estimators.augmented import AugmentedClassifier
-from solver.estimators.bayesian_sets import BayesianSets, IterativeBayesianSets, SpyBayesianSets
+from solver.estimators.bayesian_sets import BayesianSets, SpyBayesianSets
 from solver.estimators.cluster import ClusterSVM
 from solver.estimators.cs4vm import CS4VM, MeanS3VM
 from solver.estimators.gaussian_mixture import GaussianMixtureClassifier
@@ -24,7 +24,6 @@ __all__ = [
     "BayesianSets",
     "ClusterSVM",
     "GaussianMixtureClassifier",
-    "IterativeBayesianSets",
     "LaplacianSVM",
     "MeanS3VM",
     "OneVsOne",

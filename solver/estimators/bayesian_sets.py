@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier,
 from solver.estimators._run import Expansion, FitCallback, TrainingRun
 from solver.estimators._tuning import Tune
 from solver.operating_point import Objective, ThresholdRule
-from solver.positive_unlabelled import Ranked, rank_by_set, rank_by_spies, rank_iteratively
+from solver.positive_unlabelled import Ranked, rank_by_set, rank_by_spies
 from solver.positive_unlabelled.bayesian_sets import STRENGTHS
 from solver.positive_unlabelled.spies import Cut
 
@@ -129,103 +129,6 @@ class BayesianSets(PositiveUnlabelledClassifier):
         if share is None:
             raise ValueError("positive_share is needed where no negative row is labelled, or SpyBayesianSets")
         return _tell(run, rank_by_set(run.X, positive, unlabelled, share, c=self.c))
-
-
-class IterativeBayesianSets(PositiveUnlabelledClassifier):
-    """Bayesian Sets whose set takes in what ranks highest, until it stays as it is.
-
-    Measured on three collections of texts, that changes next to nothing, as the positive rows fill the top themselves.
-
-    Parameters
-    ----------
-    c, positive_share
-        As in `BayesianSets`.
-    top : int or float, default 30
-        How many rows come to the set in a round; below 1: which share of the unlabelled rows.
-    tune, mode
-        As in `SelfTraining`.
-    objective, threshold_rule, labeled_split, positive, unlabeled
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    kernel, C, gamma, degree, coef0, tol, max_iter, cache_size, device, class_weight
-        Of the SVM on the labelled rows that stands beside the method (`mode`), as in `SVM`.
-    max_seconds, random_state, callback
-        As in `SVM`.
-
-    Attributes
-    ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`.
-    """
-
-    _algorithm: ClassVar[str] = "iterative-bayesian-sets"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        "c": [_C],
-        "top": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0.0, 1.0, closed="neither")],
-        "positive_share": [None, _SHARE],
-    }
-
-    def __init__(
-        self,
-        *,
-        c: float = 2.0,
-        top: int | float = 30,
-        positive_share: float | None = None,
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.c = c
-        self.top = top
-        self.positive_share = positive_share
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
-
-    def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
-    ) -> Expansion:
-        share = share if self.positive_share is None else self.positive_share
-        if share is None:
-            raise ValueError("positive_share is needed where no negative row is labelled, or SpyBayesianSets")
-        ranked, rounds = rank_iteratively(
-            run.X, positive, unlabelled, share, c=self.c, top=self.top, is_over=lambda: must_end(run)
-        )
-        return _tell(run, ranked, rounds)
 
 
 class SpyBayesianSets(PositiveUnlabelledClassifier):
@@ -344,11 +247,11 @@ class SpyBayesianSets(PositiveUnlabelledClassifier):
         return _tell(run, ranked)
 
 
-def _tell(run: TrainingRun, ranked: Ranked, rounds: int = 1) -> Expansion:
+def _tell(run: TrainingRun, ranked: Ranked) -> Expansion:
     """The ranking as a model, and a line of the report."""
     told = {"c": ranked.c, "share": ranked.share, "claimed": int(np.count_nonzero(ranked.claimed))}
     if ranked.spies is not None:
         told["spies_auc"] = ranked.spies.auc
     run.trace.append(told)
-    run.iterations += rounds
-    return comparable(ranked.plane, ranked.scores, ranked.claimed, rounds)
+    run.iterations += 1
+    return comparable(ranked.plane, ranked.scores, ranked.claimed)

@@ -4,7 +4,7 @@ All take the matrix of all rows and the numbers of the positive and of the unlab
 """
 
 from solver.planes import Plane
-from solver.positive_unlabelled.bayesian_sets import Items, Ranked, rank_by_set, rank_by_spies, rank_iteratively
+from solver.positive_unlabelled.bayesian_sets import Items, Ranked, rank_by_set, rank_by_spies
 from solver.positive_unlabelled.roc import Grown, grow_negatives, reliable_negatives
 from solver.positive_unlabelled.spies import Cut, SpyRanks, retained_share, spy_ranks
 from solver.positive_unlabelled.spy_em import Separated, spy_em
@@ -20,7 +20,6 @@ __all__ = [
     "grow_negatives",
     "rank_by_set",
     "rank_by_spies",
-    "rank_iteratively",
     "reliable_negatives",
     "retained_share",
     "spy_em",

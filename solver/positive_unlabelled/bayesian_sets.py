@@ -21,7 +21,6 @@ from solver.typing import Matrix
 STRENGTHS: Final = (2.0, 10.0, 50.0, 200.0)
 """What spies choose from."""
 EXPONENTS: Final = (0.0, 2.0)
-_MOST_ROUNDS: Final = 50
 
 
 class Items:
@@ -139,49 +138,6 @@ def rank_by_set(
     items = Items(X, np.union1d(positive, unlabelled))
     plane = items.plane(positive, c)
     return _cut(items, plane, c, exponent, unlabelled, share)
-
-
-def rank_iteratively(
-    X: Matrix,
-    positive: NDArray[np.intp],
-    unlabelled: NDArray[np.intp],
-    share: float,
-    *,
-    c: float = 2.0,
-    top: int | float = 30,
-    is_over: Callable[[], bool] = lambda: False,
-) -> tuple[Ranked, int]:
-    """The same with the items that rank highest added to the set, until it stays as it is (or 50 rounds).
-
-    The ranking is that of all items, the set's own among them; without them it would not settle.
-
-    Parameters
-    ----------
-    top : int or float, default 30
-        How many items come to the set; below 1: which share of the unlabelled rows.
-    is_over : callable
-        Asked before each round whether to end.
-
-    Returns
-    -------
-    Ranked
-    int
-        Rounds.
-    """
-    items = Items(X, np.union1d(positive, unlabelled))
-    count = max(1, round(top * len(unlabelled))) if top < 1 else int(top)
-    query, rounds = np.sort(positive), 0
-    plane = items.plane(query, c)
-    while rounds < _MOST_ROUNDS and not is_over():
-        rounds += 1
-        scores = plane.scores(X)[items.rows]
-        highest = items.rows[np.argsort(-scores, kind="stable")[:count]]
-        grown = np.union1d(query, highest)
-        if len(grown) == len(query):
-            break
-        query = grown
-        plane = items.plane(query, c)
-    return _cut(items, plane, c, 0.0, unlabelled, share), rounds
 
 
 def rank_by_spies(

@@ -13,7 +13,6 @@ from solver.positive_unlabelled import (
     grow_negatives,
     rank_by_set,
     rank_by_spies,
-    rank_iteratively,
     reliable_negatives,
     retained_share,
     spy_em,
@@ -96,17 +95,6 @@ def test_the_share_is_claimed_from_the_top():
     assert truth[unlabelled][ranked.claimed].mean() > 0.7
     longer = rank_by_set(X, positive, unlabelled, 0.3, c=10.0, exponent=2.0)
     assert longer.scores == pytest.approx((X @ longer.plane.weights / (X**2).sum(axis=1))[unlabelled])
-
-
-def test_iterations_settle_with_the_set_among_the_top():
-    X, positive, unlabelled, truth = words()
-    few, rounds = rank_iteratively(X, positive, unlabelled, 0.3, top=5)
-    assert rounds < 50
-    assert truth[unlabelled][few.claimed].mean() > 0.7
-    same, _ = rank_iteratively(X, positive, unlabelled, 0.3, top=30, is_over=lambda: True)
-    assert np.array_equal(same.scores, rank_by_set(X, positive, unlabelled, 0.3).scores)
-    by_share, _ = rank_iteratively(X, positive, unlabelled, 0.3, top=5 / len(unlabelled))
-    assert np.array_equal(by_share.scores, few.scores)
 
 
 def test_spies_are_scored_by_the_others_and_ranked_among_the_unlabelled():

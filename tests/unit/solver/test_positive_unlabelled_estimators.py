@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
-from solver.estimators import BayesianSets, IterativeBayesianSets, RocSVM, SpyBayesianSets, SpyEM
+from solver.estimators import BayesianSets, RocSVM, SpyBayesianSets, SpyEM
 from solver.export import libsvm_text
 from solver.model_file import Model, load_model, save_model
 from solver.onnx_export import onnx_model
@@ -20,7 +20,7 @@ from solver.parts import OnePart, PartComputed
 from solver.positive_unlabelled import Items, rank_by_set, rank_by_spies, spy_em
 
 SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
-PLANES = [BayesianSets, IterativeBayesianSets, SpyBayesianSets, SpyEM]
+PLANES = [BayesianSets, SpyBayesianSets, SpyEM]
 METHODS = [*PLANES, RocSVM]
 SOME = [pytest.param(method, marks=() if method in (SpyEM, RocSVM) else pytest.mark.slow) for method in METHODS]
 ONE = [pytest.param(method, marks=() if method is SpyEM else pytest.mark.slow) for method in METHODS]
@@ -248,7 +248,7 @@ def test_positive_and_unlabelled_rows_alone_are_enough(tmp_path, method):
 def test_what_positive_rows_alone_do_not_say_is_asked_for():
     X, y, _ = texts(n=60, labelled=20)
     marked = np.where(y == 1, 1, -1)
-    for estimator in (BayesianSets(), IterativeBayesianSets(), SpyBayesianSets(cut="share")):
+    for estimator in (BayesianSets(), SpyBayesianSets(cut="share")):
         with pytest.raises(ValueError, match="no negative row is labelled"):
             estimator.fit(X, marked)
     with pytest.raises(ValueError, match="only one class"):
