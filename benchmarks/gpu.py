@@ -18,9 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from solver import smo
 from solver.kernels.kernel import FeatureKernel
-from solver.smo import solve, solve_many, warm_up
+from solver.smo import Program, backend, solve, solve_many, warm_up
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILE_LIMIT_S = 30
@@ -183,8 +182,8 @@ class Benchmark:
             _, result["cpu"] = run(X, y, "cpu", min(limit, self.left() / 2))
         part = np.sort(np.random.default_rng(1).permutation(n)[:sample])
         result["sample"] = {"n": len(part)}
-        for backend in ("cuda", "cpu"):
-            _, result["sample"][backend] = run(X[part], y[part], backend)
+        for device in ("cuda", "cpu"):
+            _, result["sample"][device] = run(X[part], y[part], device)
         if self.left() > 15:
             result["sample"]["scikit-learn"] = sklearn_fit(X[part], y[part], C, gamma)
         self.results.append(result)
@@ -194,18 +193,20 @@ class Benchmark:
         classes = np.unique(label)
         print(f"one-vs-one: {len(X)} x {X.shape[1]}, {len(classes)} classes ...", flush=True)
 
-        def problems(backend):
+        def programs(device):
             kernel = FeatureKernel(X, gamma=gamma)
             return [
-                {"kernel": kernel, "idx": idx, "y": np.where(label[idx] == i, 1.0, -1.0), "p": -1.0, "lo": 0.0, "hi": C}
-                | {"backend": backend}
+                Program(kernel, idx, np.where(label[idx] == i, 1.0, -1.0), -1.0, 0.0, C, backend=device)
                 for a, i in enumerate(classes)
                 for j in classes[a + 1 :]
                 for idx in [np.flatnonzero((label == i) | (label == j))]
             ]
 
-        def timed(backend, run):
-            these = problems(backend)
+        def together(these):
+            return [solution for [solution] in solve_many([[program] for program in these])]
+
+        def timed(device, run):
+            these = programs(device)
             started = time.perf_counter()
             solutions = run(these)
             return {
@@ -220,13 +221,13 @@ class Benchmark:
             }
 
         result = {"name": "one-vs-one", "n": len(X), "d": X.shape[1], "C": C, "gamma": gamma}
-        result["gpu_first"] = timed("cuda", solve_many)
+        result["gpu_first"] = timed("cuda", together)
         self.meter.reset()
-        result["gpu"] = timed("cuda", solve_many)
+        result["gpu"] = timed("cuda", together)
         result["launches"] = dict(self.meter.launches)
         result["roofline"] = self.roofline(len(X), X.shape[1], result["gpu"]["n_kernel_rows"])
-        result["gpu_in_turn"] = timed("cuda", lambda these: [solve(**problem) for problem in these])
-        result["cpu"] = timed("cpu", solve_many)
+        result["gpu_in_turn"] = timed("cuda", lambda these: [solve(program) for program in these])
+        result["cpu"] = timed("cpu", together)
         if self.left() > 15:
             result["scikit-learn"] = sklearn_fit(X, label, C, gamma)
         self.results.append(result)
@@ -317,9 +318,9 @@ def main():
 
     device, card, ceilings, synchronize = shim_device() if arguments.cpu_shim else gpu_device()
     meter = Meter(device, synchronize)
-    smo.cuda_device = lambda: meter
+    backend.cuda_device = lambda: meter
     if arguments.cpu_shim:
-        smo.resolve_backend = lambda backend, large: backend  # noqa: ARG005
+        backend.resolve_backend = lambda wish, large: wish  # noqa: ARG005
     warm_up(64 << 20)
     benchmark = Benchmark(meter, ceilings, arguments.seconds)
 

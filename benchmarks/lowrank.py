@@ -25,7 +25,7 @@ import solver_workloads
 from solver.decision import DecisionState
 from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, solve_lowrank, warm_up
-from solver.smo import solve
+from solver.smo import Program, solve
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROWS = (125_000, 250_000, 500_000, 1_000_000)
@@ -94,7 +94,8 @@ def run(name, n, engine="lowrank", sample=None, mapped=False, polish=True):
         factor = Factor.build(kernel, max_bytes=(64 << 20) if mapped else None)
         parts = {"factor": clock()}
         clock = Clock()
-        solution = solve_lowrank(factor, everything, y, -1.0, 0.0, work.C, polish_up_to=100_000 if polish else 0)
+        program = Program(kernel, everything, y, -1.0, 0.0, work.C)
+        solution = solve_lowrank(factor, program, polish_up_to=100_000 if polish else 0)
         parts["ascent"] = clock()
         rows, coefficients = factor.landmarks, solution.coefficients
         if solution.polish is not None:

@@ -37,7 +37,7 @@ def ours(work, _threads):
     # a folder of this name beside us would be found first
     sys.path[:] = [str(FOLDER.parent), *(p for p in sys.path if Path(p or ".").resolve() != FOLDER)]
     from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
-    from solver.smo import solve, solve_many, warm_up
+    from solver.smo import Program, solve, solve_many, warm_up
 
     warm_up(0)
     n, y = len(work.y), work.y
@@ -47,29 +47,26 @@ def ours(work, _threads):
             return PrecomputedKernel(work.X)
         return FeatureKernel(work.X, work.kernel, gamma=work.gamma)
 
-    common = {"idx": np.arange(n), "p": -1.0, "lo": 0.0, "tol": TOL, "cache_bytes": 1 << 30}
+    def program(kernel, y, hi):
+        return Program(kernel, np.arange(n), y, -1.0, 0.0, hi, tol=TOL, cache_bytes=1 << 30)
 
     def fit():
-        return {"dual": solve(kernel(), y=y, hi=work.C, **common).alpha * y}
+        return {"dual": solve(program(kernel(), y, work.C)).alpha * y}
 
     def grid():
         shared, fold = kernel(), folds(n)
-        problems = [
-            common | {"kernel": shared, "y": y, "hi": np.where(fold == k, 0.0, C)} | start
-            for k in range(5)
-            for C, start in zip(work.grid, [{}] + [{"alpha0": "previous"}] * 4, strict=True)
-        ]
+        paths = solve_many([[program(shared, y, np.where(fold == k, 0.0, C)) for C in work.grid] for k in range(5)])
         right = [
-            np.mean((y * (s.gradient + 1) + s.b > 0)[fold == i // 5] == (y > 0)[fold == i // 5])
-            for i, s in enumerate(solve_many(problems))
+            [np.mean((y * (s.gradient + 1) + s.b > 0)[fold == k] == (y > 0)[fold == k]) for s in path]
+            for k, path in enumerate(paths)
         ]
-        return {"accuracy": np.mean(np.reshape(right, (5, 5)), axis=0)}
+        return {"accuracy": np.mean(right, axis=0)}
 
     def one_vs_rest():
         shared = kernel()
         labels = [np.where(y == c, 1.0, -1.0) for c in np.unique(y)]
-        found = solve_many(common | {"kernel": shared, "y": own, "hi": work.C} for own in labels)
-        scores = [own * (s.gradient + 1) + s.b for own, s in zip(labels, found, strict=True)]
+        found = solve_many([[program(shared, own, work.C)] for own in labels])
+        scores = [own * (s.gradient + 1) + s.b for own, [s] in zip(labels, found, strict=True)]
         return {"accuracy": np.array([np.mean(np.unique(y)[np.argmax(scores, axis=0)] == y)])}
 
     def rounds():

@@ -6,8 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-__all__ = ["BoolArray", "FloatArray", "IndexArray", "Matrix"]
-
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating[Any]]
 IndexArray = npt.NDArray[np.int64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,8 +12,8 @@ from solver.engine_choice import Choice, EngineName, choose_engine, exact_limit,
 from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, Interrupted, LowRankSolution
 from solver.lowrank import solve_lowrank as solve_on_factor
-from solver.smo import Callback, Solution, solve
-from solver.smo.limits import Limits
+from solver.smo import Limits, Program, Solution, solve
+from solver.smo.stopping import Budget
 
 # rows of the stand-in that is trained when a limit was met before there was a factor: a fraction of a second
 _STAND_IN_ROWS: Final = 2000
@@ -55,42 +54,32 @@ class LowRank:
             self.choice = choice
         return choice.low_rank
 
-    def solve(
-        self,
-        problem: Mapping[str, Any],
-        *,
-        max_seconds: float | None,
-        callback: Callback | None,
-        polish: bool = True,
-    ) -> Solution:
-        """Solve a problem of `solver.smo.solve`'s form on the factor.
+    def solve(self, program: Program, *, polish: bool = True) -> Solution:
+        """Solve a program on the run's kernel by the factor.
 
         A limit that is met before there is a factor leaves the exact solution on some rows, with the status of that
         limit.
         """
-        limits = Limits(np.iinfo(np.int64).max, max_seconds, callback)
+        budget = Budget(replace(program.limits, max_iter=None))
         if self._factor is None:
             try:
-                self._factor = Factor.build(self.kernel, limits=limits)
+                self._factor = Factor.build(self.kernel, budget=budget)
             except Interrupted as interrupted:
-                return self._stand_in(problem, str(interrupted))
-        left = None if max_seconds is None else max(0.0, max_seconds - limits.seconds)
+                return self._stand_in(program, str(interrupted))
+        left = budget.seconds_left
         return solve_on_factor(
             self._factor,
-            **problem,
-            max_seconds=left,
-            callback=callback,
+            replace(program, limits=replace(program.limits, max_seconds=left), cache_bytes=self.cache_bytes),
             polish_up_to=exact_limit(self._width, self.cache_bytes, left) if polish else 0,
-            cache_bytes=self.cache_bytes,
         )
 
-    def _stand_in(self, problem: Mapping[str, Any], status: str) -> Solution:
-        n = len(problem["idx"])
+    def _stand_in(self, program: Program, status: str) -> Solution:
+        n = np.size(program.idx)
         some = np.sort(np.random.default_rng(0).permutation(n)[:_STAND_IN_ROWS])
-        parts: dict[str, Any] = {
-            name: np.broadcast_to(problem[name], n)[some] for name in ("idx", "y", "p", "lo", "hi")
-        }
-        solution = solve(self.kernel, **parts, delta=problem["delta"], tol=problem["tol"], max_seconds=1.0)
+        given = (program.idx, program.y, program.p, program.lo, program.hi)
+        idx, y, p, lo, hi = (np.broadcast_to(part, n)[some] for part in given)
+        limits = Limits(max_seconds=1.0)
+        solution = solve(Program(program.kernel, idx, y, p, lo, hi, program.delta, tol=program.tol, limits=limits))
         alpha, gradient = np.zeros(n), np.full(n, np.nan)
         alpha[some], gradient[some] = solution.alpha, solution.gradient
         return replace(solution, alpha=alpha, gradient=gradient, status=status, engine=f"sample of {len(some)} rows")
@@ -132,21 +121,20 @@ class LowRank:
         training, others = np.sort(rows[::2]), np.sort(rows[1::2])
         if len(np.unique(y[training])) < 2 or not len(others):
             return None
-        problem: dict[str, Any] = {
-            "idx": training, "y": y[training], "p": -1.0, "lo": 0.0, "hi": cost[training], "tol": tol,
-            "max_seconds": 30.0,
-        }  # fmt: skip
-        factor = solution.factor
-        exact = solve(self.kernel, **problem, cache_bytes=self.cache_bytes)
-        polish_up_to = 0 if solution.polish is None else len(training)
-        low = solve_on_factor(factor, **problem, polish_up_to=polish_up_to, cache_bytes=self.cache_bytes)
+        factor, kernel = solution.factor, solution.factor.kernel
+        program = Program(
+            kernel, training, y[training], -1.0, 0.0, cost[training], tol=tol, limits=Limits(max_seconds=30.0),
+            cache_bytes=self.cache_bytes,
+        )  # fmt: skip
+        exact = solve(program)
+        low = solve_on_factor(factor, program, polish_up_to=0 if solution.polish is None else len(training))
         if exact.status != "optimal" or low.status != "optimal":
             return None
-        f = self.kernel.products(training, y[training] * exact.alpha, others) + exact.b
+        f = kernel.products(training, y[training] * exact.alpha, others) + exact.b
         if low.polish is None:
             g = factor.products(low.weights)[factor.place[others]] + low.b
         else:
-            g = self.kernel.products(training, y[training] * low.alpha, others) + low.b
+            g = kernel.products(training, y[training] * low.alpha, others) + low.b
         return {
             "rows_trained": len(training),
             "rows_compared": len(others),

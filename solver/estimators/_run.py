@@ -18,17 +18,14 @@ from solver.decision import DecisionState
 from solver.engine_choice import EngineName
 from solver.estimators._lowrank import LowRank
 from solver.estimators._quadratic import Quadratic
-from solver.kernels.kernel import FeatureKernel
+from solver.kernels.kernel import FEW, FeatureKernel, Kernel
 from solver.kernels.row_cache import default_cache_bytes
 from solver.lowrank import LowRankSolution
 from solver.parts import ALONE, Parts
 from solver.planes import Plane
-from solver.smo import Solution, kernel_of_its_own, solve, solve_many
+from solver.smo import Callback, Limits, Program, Solution, Start, kernel_of_its_own, solve, solve_many
 from solver.smo.engines import DIRECT_LIMIT
 from solver.typing import Matrix
-
-# a training on fewer than one in so many rows computes no kernel rows over the others (as in `solver.kernels.kernel`)
-_FEW: Final = 4
 
 # of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
 _FLOAT32_ROUNDING: Final = 1e-6
@@ -262,47 +259,40 @@ class TrainingRun:
         delta: float = 0.0,
         alpha0: NDArray[np.float64] | None = None,
         grad0: NDArray[np.float64] | None = None,
-        kernel: Any = None,
+        kernel: Kernel | None = None,
     ) -> Solution:
-        """Solve one problem on the run's rows; see `solver.smo.solve` for the form.
+        """Solve one program on the run's rows; see `solver.smo.Program` for its parts.
 
         `alpha0` need not be feasible. A solve that ends early marks the run as ended; its partial solution is returned
         all the same.
         """
         self._solving_since = time.monotonic()
-        left = self._seconds_left()
-        callback = self._on_iteration if self.callback is not None else None
+        # a low-rank solution's gradient is not that of the exact problem
+        start = None if alpha0 is None else Start(alpha0, None if self.low_rank.is_used else grad0)
+        program = replace(self._program(rows, y, hi, self._seconds_left()), p=p, lo=lo, delta=delta, start=start)
         if kernel is None and self.low_rank.takes(len(rows), self._seconds_to_plan_with()):
-            solution = self.low_rank.solve(
-                {
-                    "idx": rows, "y": y, "p": p, "lo": lo, "hi": hi, "delta": delta, "alpha0": alpha0,
-                    "tol": self.limits.tol, "max_iter": self.limits.max_iter,
-                },
-                max_seconds=left,
-                callback=callback,
-            )  # fmt: skip
-            self._note(solution)
-            return solution
-        solution = solve(
-            self.kernel if kernel is None else kernel,
-            rows,
-            y,
-            p,
-            lo,
-            hi,
-            delta,
-            alpha0=alpha0,
-            # a low-rank solution's gradient is not that of the exact problem
-            grad0=None if self.low_rank.is_used else grad0,
-            tol=self.limits.tol,
-            max_iter=self.limits.max_iter,
-            max_seconds=left,
-            cache_bytes=self._cache_limit,
-            backend=self.limits.backend,
-            callback=callback,
-        )
+            solution = self.low_rank.solve(program)
+        else:
+            solution = solve(program if kernel is None else replace(program, kernel=kernel))
         self._note(solution)
         return solution
+
+    def _program(
+        self,
+        rows: NDArray[np.intp],
+        y: NDArray[np.float64],
+        hi: ArrayLike,
+        max_seconds: float | None = None,
+        callback: Callback | None = None,
+    ) -> Program:
+        """A C-SVC on some of the run's rows, within its limits; by default its own callback may cancel."""
+        limits = self.limits
+        if callback is None and self.callback is not None:
+            callback = self._on_iteration
+        return Program(
+            self.kernel, rows, y, -1.0, 0.0, hi, tol=limits.tol, limits=Limits(limits.max_iter, max_seconds, callback),
+            cache_bytes=self._cache_limit, backend=limits.backend,
+        )  # fmt: skip
 
     def train(
         self, rows: NDArray[np.intp], y: NDArray[np.float64], hi: NDArray[np.float64], start: Expansion | None = None
@@ -341,7 +331,7 @@ class TrainingRun:
         That is all of them if the training computes kernel rows which run over most of them anyway.
         """
         n, k = len(self.y), len(rows)
-        if k <= DIRECT_LIMIT or k * _FEW < n or self.kernel_parameters.kind == "linear":
+        if k <= DIRECT_LIMIT or k * FEW < n or self.kernel_parameters.kind == "linear":
             return np.zeros(0, dtype=np.intp)
         if self.low_rank.takes(k, self._seconds_to_plan_with()):
             return np.zeros(0, dtype=np.intp)
@@ -353,7 +343,7 @@ class TrainingRun:
         self,
         folds: Sequence[NDArray[np.bool_]],
         costs: Sequence[NDArray[np.float64]],
-        kernel: Any = None,
+        kernel: Kernel | None = None,
         progress: Callable[[int], object] = lambda _begun: None,
     ) -> list[list[Solution]]:
         """Solve, for each fold, the run's labelled problem along growing costs, on all threads.
@@ -393,55 +383,54 @@ class TrainingRun:
                 progress(number * len(costs))
                 paths.append(self._solve_along_costs_low_rank(held_out, costs))
             return paths
-        problems = self._problems_along_costs(folds, costs)
-        changes = {} if kernel is None else {"kernel": kernel}
-        solutions = solve_many(
-            problem | changes | {"callback": functools.partial(is_over, number)}
-            for number, problem in enumerate(problems)
-        )
-        for solution in solutions:
-            self._note(solution, "stopped" if stopped else "solver_limit")
-        return [solutions[start : start + len(costs)] for start in range(0, len(solutions), len(costs))]
+        chains = self._paths_along_costs(folds, costs, is_over)
+        if kernel is not None:
+            chains = [[replace(program, kernel=kernel) for program in chain] for chain in chains]
+        paths = solve_many(chains)
+        for path in paths:
+            for solution in path:
+                self._note(solution, "stopped" if stopped else "solver_limit")
+        return paths
 
-    def kernel_of_folds(self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]) -> Any:
+    def kernel_of_folds(
+        self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]
+    ) -> Kernel | None:
         """A kernel on which `solve_along_costs` gives some folds what they get among all; None if there is none."""
         if self.low_rank.takes(len(self.y), self._seconds_to_plan_with()):
             return None
-        return kernel_of_its_own(self._problems_along_costs(folds, costs))
+        return kernel_of_its_own(self._paths_along_costs(folds, costs))
 
-    def _problems_along_costs(
-        self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]
-    ) -> list[dict[str, Any]]:
-        common = {
-            "kernel": self.kernel,
-            "idx": np.arange(len(self.y)),
-            "y": self.y,
-            "p": -1.0,
-            "lo": 0.0,
-            "tol": self.limits.tol,
-            "max_iter": self.limits.max_iter,
-            "cache_bytes": self._cache_limit,
-            "backend": self.limits.backend,
-        }
+    def _paths_along_costs(
+        self,
+        folds: Sequence[NDArray[np.bool_]],
+        costs: Sequence[NDArray[np.float64]],
+        is_over: Callable[[int, int, float], bool] | None = None,
+    ) -> list[list[Program]]:
+        """The programs of each fold; `is_over(number, iteration, gap)` is told which of all programs it is about."""
+        every = np.arange(len(self.y))
+        callbacks = [
+            None if is_over is None else functools.partial(is_over, number) for number in range(len(folds) * len(costs))
+        ]
         return [
-            common | {"hi": np.where(held_out, 0.0, cost)} | ({"alpha0": "previous"} if step else {})
-            for held_out in folds
-            for step, cost in enumerate(costs)
+            [
+                self._program(
+                    every, self.y, np.where(held_out, 0.0, cost), callback=callbacks[fold * len(costs) + step]
+                )
+                for step, cost in enumerate(costs)
+            ]
+            for fold, held_out in enumerate(folds)
         ]
 
     def _solve_along_costs_low_rank(
         self, held_out: NDArray[np.bool_], costs: Sequence[NDArray[np.float64]]
     ) -> list[Solution]:
         path: list[Solution] = []
+        every = np.arange(len(self.y))
         for cost in costs:
-            problem = {
-                "idx": np.arange(len(self.y)), "y": self.y, "p": -1.0, "lo": 0.0, "hi": np.where(held_out, 0.0, cost),
-                "delta": 0.0, "alpha0": path[-1].alpha if path else None,
-                "tol": self.limits.tol, "max_iter": self.limits.max_iter,
-            }  # fmt: skip
-            callback = self._on_iteration if self.callback is not None else None
+            program = self._program(every, self.y, np.where(held_out, 0.0, cost), self._seconds_left())
+            start = Start(path[-1].alpha) if path else None
             # polishing would leave the gradients of the held-out rows unknown
-            solution = self.low_rank.solve(problem, max_seconds=self._seconds_left(), callback=callback, polish=False)
+            solution = self.low_rank.solve(replace(program, start=start), polish=False)
             self._note(solution)
             path.append(solution)
         return path

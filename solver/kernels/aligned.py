@@ -4,15 +4,15 @@ NumPy's begin 16 bytes after one as a rule, and then every other load or store o
 (measured: a quarter to a third of the time of loops that read from the second-level cache).
 """
 
+from __future__ import annotations
+
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["aligned_empty", "aligned_zeros"]
-
-_LINE = 64
+_LINE: Final = 64
 
 
 def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -26,7 +26,7 @@ def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDA
 
 
 def aligned_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """As ``aligned_empty``, filled with 0."""
+    """As `aligned_empty`, filled with 0."""
     array = aligned_empty(shape, dtype)
     array[...] = 0
     return array

@@ -1,15 +1,17 @@
 """Kernel functions, kernels over a pool of samples, and the pools of kernel rows that the engines read.
 
-Two precisions live side by side. ``matrix`` and ``products`` are float64 and exact to rounding: small problems,
-verification and prediction use them. A ``Pool`` gives float32 rows quickly and keeps them; the working-set engine
+Two precisions live side by side. `matrix` and `products` are float64 and exact to rounding: small problems,
+verification and prediction use them. A `Pool` gives float32 rows quickly and keeps them; the working-set engine
 lives on it and has its result checked with the former.
 """
+
+from __future__ import annotations
 
 import copy
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,44 +28,33 @@ from solver.kernels.pools.tile import DensePool, MostlyZeroPool, Nonzeros, conti
 from solver.kernels.row_cache import arena
 from solver.kernels.values import (
     KINDS,
-    KernelColumns,
     check_matrix,
     finish,
     inner_products,
-    kernel_block,
     squared_norms,
 )
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
-__all__ = [
-    "AugmentedKernel",
-    "FeatureKernel",
-    "Kernel",
-    "KernelColumns",
-    "PrecomputedKernel",
-    "SharedRows",
-    "kernel_block",
-]
-
-# beyond this exponent float32 products of the squared-norm form cancel too much: rows are then computed in float64
-_LARGEST_EXPONENT = 500.0
+# beyond this exponent float32 products of the squared-norm form cancel too much: rows, or products on a GPU,
+# are then computed in float64
+LARGEST_FLOAT32_EXPONENT: Final = 500.0
 
 # where fewer values than this are not 0, leaving out products of 0 beats a dense matrix product (measured: from a half)
-_MOSTLY_ZERO = 0.4
-_LEAST_FEATURES = 64
+_MOSTLY_ZERO: Final = 0.4
+_LEAST_FEATURES: Final = 64
 
-# a problem on fewer than one in so many columns of a pool is given a pool of its own
-_FEW = 4
+# a problem on fewer than one in so many samples is not given, or does not ask for, kernel rows over the others
+FEW: Final = 4
 
 # elements of one float64 block of kernel values: 4 MB keeps it in cache
-_BLOCK_ELEMENTS = 1 << 19
-_COLUMNS_A_BLOCK = 512
+_BLOCK_ELEMENTS: Final = 1 << 19
+_COLUMNS_A_BLOCK: Final = 512
 
-_LARGEST = float(np.finfo(np.float64).max)
+_LARGEST: Final = float(np.finfo(np.float64).max)
 
 
 class Kernel(Protocol):
-    """What the solver asks of a kernel over a pool of ``n_samples`` samples."""
+    """What the solver asks of a kernel over a pool of `n_samples` samples."""
 
     n_samples: int
 
@@ -76,7 +67,7 @@ class Kernel(Protocol):
         ...
 
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
-        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        """`Σ_j coefficients_j K(rows_j, column)` in float64 for every column."""
         ...
 
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:
@@ -94,7 +85,7 @@ class _BlockedProducts:
         return _BLOCK_ELEMENTS
 
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
-        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        """`Σ_j coefficients_j K(rows_j, column)` in float64 for every column."""
         result = np.zeros(len(columns))
         if not len(rows):
             return result
@@ -123,16 +114,16 @@ class FeatureKernel(_BlockedProducts):
         Kept, not copied (except to become float); must not be changed afterwards.
     kind : {"rbf", "linear", "poly", "sigmoid"}, default "rbf"
     gamma : float
-        Positive; needed by all kinds but ``linear``.
+        Positive; needed by all kinds but `linear`.
     degree : int, default 3
-        Of ``poly``, at least 1.
+        Of `poly`, at least 1.
     coef0 : float, default 0
-        Of ``poly`` and ``sigmoid``.
+        Of `poly` and `sigmoid`.
 
     Raises
     ------
     ValueError
-        If ``X`` is not a finite matrix, a parameter is out of its range, or the kernel values would overflow.
+        If `X` is not a finite matrix, a parameter is out of its range, or the kernel values would overflow.
     """
 
     def __init__(
@@ -238,7 +229,7 @@ class FeatureKernel(_BlockedProducts):
         return max(64, (1 << 17) // max(1, int(self.X.shape[1])))
 
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
-        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        """`Σ_j coefficients_j K(rows_j, column)` in float64 for every column."""
         if self.kind == "rbf":
             return self._rbf_products(rows, coefficients, columns)
         if self.kind != "linear":
@@ -256,7 +247,7 @@ class FeatureKernel(_BlockedProducts):
         work = 1e-9 * len(rows) * len(columns) * (2 + self.X.shape[1] / 25)
 
         def add(r: int, right: Matrix, b: FloatArray, sums: FloatArray) -> None:
-            """Add what the rows from r on, ``height`` of them, give."""
+            """Add what the rows from r on, `height` of them, give."""
             here = rows[r : r + height]
             dots = np.ascontiguousarray(inner_products(self._part(here), right))
             tiles.exact_sums(dots, self._squares[here], b, scale, weights[r : r + height], sums)
@@ -292,7 +283,7 @@ class FeatureKernel(_BlockedProducts):
         """
         if self._pool is None:
             self._pool = self._new_pool()
-        elif samples.size * _FEW < self._pool.samples.size:
+        elif samples.size * FEW < self._pool.samples.size:
             if self._small_pool is None or not self._small_pool.suits(samples):
                 self._small_pool = self._new_pool()
             self._small_pool.prepare(samples, cache_bytes)
@@ -304,13 +295,13 @@ class FeatureKernel(_BlockedProducts):
         """Give back the memory of all kernel rows."""
         self._pool = self._small_pool = None
 
-    def private(self) -> "FeatureKernel":
+    def private(self) -> FeatureKernel:
         """The same kernel with a pool of its own, for another thread."""
         twin = copy.copy(self)
         twin._pool = twin._small_pool = None
         return twin
 
-    def shared_rows(self, samples: IndexArray) -> "SharedRows":
+    def shared_rows(self, samples: IndexArray) -> SharedRows:
         """The same kernel with all rows of some samples computed now, to be read by several threads."""
         pool = self._new_pool()
         if not isinstance(pool, CachedPool):
@@ -327,7 +318,7 @@ class FeatureKernel(_BlockedProducts):
         if self.kind == "linear":
             return functools.partial(SparseLinearPool if sp.issparse(X) else LinearPool, X)
         if self.kind == "rbf":
-            if self.gamma * float(self._squares.max(initial=0.0)) > _LARGEST_EXPONENT:
+            if self.gamma * float(self._squares.max(initial=0.0)) > LARGEST_FLOAT32_EXPONENT:
                 return functools.partial(ExactPool, self.n_samples, self.matrix)
             if self._is_binary():
                 return functools.partial(BinaryPool, X, self.gamma)
@@ -372,7 +363,7 @@ class FeatureKernel(_BlockedProducts):
 class SharedRows:
     """A kernel whose float32 rows over some samples are all computed, so that any number of threads may read them.
 
-    Made by ``FeatureKernel.shared_rows``.
+    Made by `FeatureKernel.shared_rows`.
     """
 
     def __init__(self, kernel: FeatureKernel, samples: IndexArray, pool: CachedPool) -> None:
@@ -396,7 +387,7 @@ class SharedRows:
         return self._kernel.matrix(rows, columns)
 
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
-        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        """`Σ_j coefficients_j K(rows_j, column)` in float64 for every column."""
         return self._kernel.products(rows, coefficients, columns)
 
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:  # noqa: ARG002
@@ -457,7 +448,7 @@ class AugmentedKernel:
         return result
 
     def products(self, rows: IndexArray, coefficients: FloatArray, columns: IndexArray) -> FloatArray:
-        """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column."""
+        """`Σ_j coefficients_j K(rows_j, column)` in float64 for every column."""
         own_row, old_rows, new_rows = self._split(rows)
         own_column, old_columns, new_columns = self._split(columns)
         with single_threaded_blas():
@@ -514,7 +505,3 @@ class PrecomputedKernel(_BlockedProducts):
     def pool(self, samples: IndexArray, cache_bytes: int) -> Pool:  # noqa: ARG002
         """A pool whose rows are the matrix's."""
         return MatrixPool(self.n_samples, np.arange(self.n_samples), self.K)
-
-    def private(self) -> "PrecomputedKernel":
-        """The kernel itself: it has no state."""
-        return self

@@ -5,6 +5,8 @@ layers of threads would fight for the cores (measured: 10 to 20 times slower). A
 operations in the same order, so results do not depend on the number of threads.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import os
@@ -20,8 +22,6 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from solver.kernels.aligned import aligned_empty
 from solver.typing import FloatArray
 
-__all__ = ["for_ranges", "run_all", "scratch", "single_threaded_blas", "start_threads", "thread_count"]
-
 _local = threading.local()
 _lock = threading.Lock()
 _limiter: contextlib.AbstractContextManager[object] | None = None
@@ -32,7 +32,7 @@ _users = 0
 def thread_count() -> int:
     """Give the number of threads the engine uses.
 
-    The processors this process may run on, but no more than ``OMP_NUM_THREADS`` when that is set; found out once.
+    The processors this process may run on, but no more than `OMP_NUM_THREADS` when that is set; found out once.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     wanted = os.environ.get("OMP_NUM_THREADS", "")
@@ -169,7 +169,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def for_ranges(body: Callable[[int, int], None], n: int, step: int, *, work: float) -> None:
-    """Call ``body(start, stop)`` for ranges that together cover ``0 … n``, in parallel when it pays.
+    """Call `body(start, stop)` for ranges that together cover `0 … n`, in parallel when it pays.
 
     BLAS is held to one thread meanwhile.
 
@@ -198,7 +198,7 @@ def for_ranges(body: Callable[[int, int], None], n: int, step: int, *, work: flo
 
 
 def run_all(tasks: Sequence[Callable[[], None]]) -> None:
-    """Run tasks side by side, each of them on one thread: what it splits by ``for_ranges`` stays with it.
+    """Run tasks side by side, each of them on one thread: what it splits by `for_ranges` stays with it.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def run_all(tasks: Sequence[Callable[[], None]]) -> None:
 
 
 def scratch(size: int) -> FloatArray:
-    """Return this thread's float32 work space of at least ``size`` elements (kept: fresh pages are dear)."""
+    """Return this thread's float32 work space of at least `size` elements (kept: fresh pages are dear)."""
     buffer: FloatArray | None = getattr(_local, "buffer", None)
     if buffer is None or buffer.size < size:
         buffer = aligned_empty(size, np.float32)

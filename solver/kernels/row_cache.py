@@ -1,7 +1,10 @@
 """The cache of float32 kernel rows, and the memory it lives in."""
 
+from __future__ import annotations
+
 import threading
 import weakref
+from typing import Final
 
 import numpy as np
 
@@ -9,12 +12,10 @@ from solver.arrays import available_memory
 from solver.kernels.aligned import aligned_empty
 from solver.typing import FloatArray, IndexArray
 
-__all__ = ["Arena", "RowCache", "arena"]
-
-_ROW_ALIGNMENT = 16
+_ROW_ALIGNMENT: Final = 16
 
 # in place of the time when a row was last used
-_RELEASED = -1
+_RELEASED: Final = -1
 
 
 class Arena:
@@ -46,19 +47,13 @@ class Arena:
             self._lent = False
 
     def touch(self, n_bytes: int) -> None:
-        """Have the first ``n_bytes`` backed by real memory now."""
+        """Have the first `n_bytes` backed by real memory now."""
         with self._lock:
             if self._lent:
                 return
             if self._buffer is None or self._buffer.nbytes < n_bytes:
                 self._buffer = aligned_empty(max(1, n_bytes // 4), np.float32)
             self._buffer[: n_bytes // 4 : 1024] = 0.0
-
-    def release(self) -> None:
-        """Give the memory back to the system, unless it is lent."""
-        with self._lock:
-            if not self._lent:
-                self._buffer = None
 
 
 arena = Arena()
@@ -73,7 +68,7 @@ class RowCache:
     """Least recently used cache of kernel rows over a growing set of columns.
 
     Rows are found by column number (every sample of the pool is a column). When columns are appended, the rows kept
-    so far stay valid for the columns they have; ``filled`` says up to where. A row that was released is still found,
+    so far stay valid for the columns they have; `filled` says up to where. A row that was released is still found,
     but its memory is the first to be given to another one: before memory that was never touched.
 
     Parameters
@@ -95,7 +90,7 @@ class RowCache:
         self._clock = 0
 
     def grow(self, n_columns: int, n_samples: int) -> None:
-        """Make room for rows of ``n_columns`` columns, of ``n_samples`` at most; keeps the rows there are."""
+        """Make room for rows of `n_columns` columns, of `n_samples` at most; keeps the rows there are."""
         self.slot_of = np.concatenate([self.slot_of, np.full(n_columns - self.slot_of.size, -1)])
         if n_columns <= self.stride:
             return
@@ -137,7 +132,7 @@ class RowCache:
         """Slots for new rows; as many as the capacity allows.
 
         First those of released rows, then fresh ones, then those of the rows used least recently; rows marked as used
-        by the last ``lookup`` are not given up.
+        by the last `lookup` are not given up.
         """
         before = self.used
         slots = np.flatnonzero(self._used_at[:before] == _RELEASED)[: len(columns)]

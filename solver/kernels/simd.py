@@ -2,8 +2,10 @@
 # Numba gives these functions their types; the checker sees neither its intrinsics nor its unsigned arithmetic.
 """Building blocks for compiled loops: 2**x, popcount, branch-free minimum and maximum, sparse times dense products."""
 
+from __future__ import annotations
+
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
@@ -16,7 +18,7 @@ __all__ = [
     "popcount", "sparse_dots",
 ]  # fmt: skip
 
-CONTRACT = {"contract", "nnan", "ninf", "nsz"}
+CONTRACT: Final = {"contract", "nnan", "ninf", "nsz"}
 
 
 @intrinsic
@@ -109,15 +111,15 @@ def fast_min(context: Any, a: Any, b: Any) -> Any:
 
 
 # columns that lie side by side, feature by feature: four of the widest registers
-LANES = 64
-_VECTORS = 4
-_WIDTH = LANES // _VECTORS
+LANES: Final = 64
+_VECTORS: Final = 4
+_WIDTH: Final = LANES // _VECTORS
 
 # rows of a dense product that are computed at once
-ROWS_AT_ONCE = 4
+ROWS_AT_ONCE: Final = 4
 
 # so many vectors of each of these rows have their sums in registers: all where there are 32 registers of 512 bits
-_VECTORS_AT_ONCE = _VECTORS if get_host_cpu_features().get("avx512f") else 1
+_VECTORS_AT_ONCE: Final = _VECTORS if get_host_cpu_features().get("avx512f") else 1
 
 
 def _array(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -125,7 +127,7 @@ def _array(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _lanes(builder: Any, pointer: Any, offset: Any, k: int) -> Any:
-    """Address of the k-th vector of what begins at ``pointer[offset]``."""
+    """Address of the k-th vector of what begins at `pointer[offset]`."""
     at = builder.gep(pointer, [builder.add(offset, ir.Constant(ir.IntType(64), k * _WIDTH))])
     return builder.bitcast(at, ir.VectorType(ir.FloatType(), _WIDTH).as_pointer())
 
@@ -144,7 +146,7 @@ def _repeat(builder: Any, value: Any) -> Any:
 
 
 def _sum_products(builder: Any, first: Any, last: Any, sums: list[Any], products: Any) -> list[Any]:
-    """``sums`` plus the products of the pairs of ``products(z)`` over z = first … last, all in registers."""
+    """`sums` plus the products of the pairs of `products(z)` over z = first … last, all in registers."""
     i64 = ir.IntType(64)
     entry = builder.block
     loop, done = builder.append_basic_block("product"), builder.append_basic_block("sums")
@@ -177,8 +179,8 @@ def sparse_dots(
 ) -> Any:
     """out[place + t] += sum of values[z] * dense[base + LANES * indices[z] + t] over z = begin … end, for all lanes t.
 
-    All arrays are flat, ``values``, ``dense`` and ``out`` float32, the numbers uint64. LLVM is given whole vectors to
-    work on: it does not find out by itself that the sums of a loop over ``z`` could stay in registers.
+    All arrays are flat, `values`, `dense` and `out` float32, the numbers uint64. LLVM is given whole vectors to
+    work on: it does not find out by itself that the sums of a loop over `z` could stay in registers.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -209,8 +211,8 @@ def dense_dots(
 ) -> Any:  # fmt: skip
     """out[place + r * stride + t] = products + row_terms[first + r] + column_terms[column + t].
 
-    For all lanes t and the ``ROWS_AT_ONCE`` rows r from ``first`` on; products are the sum of
-    rows[(first + r) * length + z] * dense[base + LANES * z + t] over z = 0 … length. As for ``sparse_dots``.
+    For all lanes t and the `ROWS_AT_ONCE` rows r from `first` on; products are the sum of
+    rows[(first + r) * length + z] * dense[base + LANES * z + t] over z = 0 … length. As for `sparse_dots`.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -252,16 +254,16 @@ def dense_dots(
 
 
 # Taylor coefficients ln(2)^k / k!; on [-1/2, 1/2] the remainder is below half a unit in the last place of float32
-_P0 = np.float32(1.0)
-_P1 = np.float32(0.6931471805599453)
-_P2 = np.float32(0.2402265069591007)
-_P3 = np.float32(0.05550410866482158)
-_P4 = np.float32(0.009618129107628477)
-_P5 = np.float32(0.0013333558146428443)
-_P6 = np.float32(0.00015403530393381608)
-_LOWEST = np.float32(-125.0)
-_ZERO = np.float32(0.0)
-_MANTISSA_BITS = np.int32(23)
+_P0: Final = np.float32(1.0)
+_P1: Final = np.float32(0.6931471805599453)
+_P2: Final = np.float32(0.2402265069591007)
+_P3: Final = np.float32(0.05550410866482158)
+_P4: Final = np.float32(0.009618129107628477)
+_P5: Final = np.float32(0.0013333558146428443)
+_P6: Final = np.float32(0.00015403530393381608)
+_LOWEST: Final = np.float32(-125.0)
+_ZERO: Final = np.float32(0.0)
+_MANTISSA_BITS: Final = np.int32(23)
 
 
 @njit(inline="always", fastmath=CONTRACT)
@@ -284,7 +286,7 @@ def exp2_nonpositive(x: Any) -> Any:
 
 
 # the same series for float64, ln(2)^k / k! up to k = 12: the remainder is 2e-16
-_Q = tuple(math.log(2) ** k / math.factorial(k) for k in range(13))
+_Q: Final = tuple(math.log(2) ** k / math.factorial(k) for k in range(13))
 _Q0, _Q1, _Q2, _Q3, _Q4, _Q5, _Q6, _Q7, _Q8, _Q9, _Q10, _Q11, _Q12 = _Q
 
 

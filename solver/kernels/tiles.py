@@ -6,7 +6,9 @@ All of them release the GIL and write only to their own range of columns or rows
 threads. Indices are unsigned and arrays flat in the inner loops: signed indices and slices keep LLVM from vectorising.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -31,7 +33,7 @@ __all__ = [
 # what turns the tile's matrix product into kernel values
 PLAIN, EXP2, POLYNOMIAL, TANH = 0, 1, 2, 3
 
-_CONTRACT = {"contract", "nnan", "ninf", "nsz", "arcp"}
+_CONTRACT: Final = {"contract", "nnan", "ninf", "nsz", "arcp"}
 _0 = np.uint64(0)
 _1 = np.uint64(1)
 _2 = np.uint64(2)
@@ -62,7 +64,7 @@ def _transform(values: Any, form: int, degree: int) -> None:
 def _fold(
     tile: Any, width: Any, origin: Any, first: Any, last: Any, coef: Any, F: Any, s: Any, exponential: bool
 ) -> None:
-    """F[s:s+width] += coef[first:last] · rows first … last, four rows a pass; the tile begins with row ``origin``."""
+    """F[s:s+width] += coef[first:last] · rows first … last, four rows a pass; the tile begins with row `origin`."""
     r = first
     while r + _4 <= last:
         c0, c1, c2, c3 = coef[r], coef[r + _1], coef[r + _2], coef[r + _3]
@@ -100,7 +102,7 @@ def _fold_stored(
     tile: Any, width: Any, origin: Any, first: Any, last: Any, coef: Any, F: Any, s: Any, exponential: bool,
     starts: Any, cache: Any,
 ) -> None:  # fmt: skip
-    """As ``_fold``, and write the kernel values to ``cache[starts[r] + s …]``."""
+    """As `_fold`, and write the kernel values to `cache[starts[r] + s …]`."""
     r = first
     while r + _4 <= last:
         c0, c1, c2, c3 = coef[r], coef[r + _1], coef[r + _2], coef[r + _3]
@@ -153,8 +155,8 @@ def _finish_tile(
     _fold(tile, width, _0, stored, rows, coef, F, s, form == EXP2)
 
 
-_LANES = np.uint64(LANES)
-_ROWS_AT_ONCE = np.uint64(ROWS_AT_ONCE)
+_LANES: Final = np.uint64(LANES)
+_ROWS_AT_ONCE: Final = np.uint64(ROWS_AT_ONCE)
 
 
 @njit(cache=True, nogil=True)
@@ -162,22 +164,22 @@ def dense_rows(
     W: Any, samples: int, row_terms: Any, dense: Any, column_terms: Any, coef: Any, F: Any, begin: int, end: int,
     form: int, degree: int, stored: int, starts: Any, cache: Any, tile_width: int, tile: Any,
 ) -> None:  # fmt: skip
-    """Compute kernel rows of dense samples over columns begin … end and add ``coef · rows`` to F.
+    """Compute kernel rows of dense samples over columns begin … end and add `coef · rows` to F.
 
     Parameters
     ----------
     W : (k, d) float32
-        The rows' side of the product, padded to a multiple of ``ROWS_AT_ONCE``.
+        The rows' side of the product, padded to a multiple of `ROWS_AT_ONCE`.
     samples : int
         Rows without padding.
     row_terms, column_terms : float32
-        Added to the products of each row and column; also padded, the latter to a multiple of ``LANES``.
+        Added to the products of each row and column; also padded, the latter to a multiple of `LANES`.
     dense : (tiles, d, LANES) float32
-        The columns, as ``lay_out`` does it.
+        The columns, as `lay_out` does it.
     coef : (samples,) float32
     F : (n,) float64, updated
     begin, end : int
-        ``begin`` is a multiple of ``LANES``, or the tile is computed from one on.
+        `begin` is a multiple of `LANES`, or the tile is computed from one on.
     form, degree : int
         Function that turns a product into a kernel value.
     stored : int
@@ -186,9 +188,9 @@ def dense_rows(
         Where their column 0 lies in the cache.
     cache : flat float32
     tile_width : int
-        Columns of a tile, a multiple of ``LANES``.
+        Columns of a tile, a multiple of `LANES`.
     tile : flat float32
-        Work space of at least ``ROWS_AT_ONCE * tile_width``.
+        Work space of at least `ROWS_AT_ONCE * tile_width`.
     """
     d = np.uint64(W.shape[1])
     rows, columns = W.reshape(-1), dense.reshape(-1)
@@ -216,7 +218,7 @@ def dense_rows(
 
 @njit(cache=True, nogil=True)
 def _narrow(tile: Any, k: Any, stride: Any, offset: Any, width: Any) -> None:
-    """Move the parts ``[offset, offset + width)`` of k rows of ``stride`` together."""
+    """Move the parts `[offset, offset + width)` of k rows of `stride` together."""
     if stride != width:
         for r in range(_0, k):
             for t in range(_0, width):
@@ -233,13 +235,13 @@ def dense_block(
     Parameters
     ----------
     W, row_terms, column_terms
-        As of ``dense_rows``.
+        As of `dense_rows`.
     X : (at least q, d) float32
         The columns' side.
     symmetric : bool
         Compute from the diagonal down and mirror that, which costs less than products of many features.
     tile : flat float32
-        Work space of at least ``(len(W) + d) * LANES``.
+        Work space of at least `(len(W) + d) * LANES`.
     """
     k, d, q = np.uint64(W.shape[0]), np.uint64(W.shape[1]), np.uint64(block.shape[0])
     rows, features, out = W.reshape(-1), X.reshape(-1), block.reshape(-1)
@@ -262,7 +264,7 @@ def dense_block(
 
 @njit(cache=True, nogil=True)
 def _place(values: Any, flat: Any, q: Any, top: Any, first: Any, width: Any, symmetric: bool) -> None:
-    """Write columns first … first + width, given from row ``top`` on, into a (q, q) matrix, and mirror them."""
+    """Write columns first … first + width, given from row `top` on, into a (q, q) matrix, and mirror them."""
     for r in range(top, q):
         a, o = (r - top) * _LANES, r * q + first
         for t in range(_0, width):
@@ -278,9 +280,9 @@ def _place(values: Any, flat: Any, q: Any, top: Any, first: Any, width: Any, sym
 def _sparse_products(
     Wt: Any, lookup: Any, k: Any, indptr: Any, indices: Any, data: Any, rows: Any, s: int, e: int, tile: Any, line: Any
 ) -> None:
-    """tile[r, t] = W_r · x for the CSR rows ``rows[s:e]``.
+    """tile[r, t] = W_r · x for the CSR rows `rows[s:e]`.
 
-    Wt is (some features, k) flat; ``lookup`` gives each feature's line in it, 0 for features that no W_r has.
+    Wt is (some features, k) flat; `lookup` gives each feature's line in it, 0 for features that no W_r has.
     """
     width = np.uint64(e - s)
     for t in range(s, e):
@@ -315,10 +317,10 @@ def sparse_rows(
     coef: Any, F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any, cache: Any,
     tile_width: int, tile: Any,
 ) -> None:  # fmt: skip
-    """As ``dense_rows`` for columns that are the CSR rows ``rows[begin:end]``.
+    """As `dense_rows` for columns that are the CSR rows `rows[begin:end]`.
 
-    ``Wt`` and ``lookup`` hold the scaled rows by feature (see ``_sparse_products``); ``row_terms`` and
-    ``column_terms`` are added to the products (squared norms for the exponential).
+    `Wt` and `lookup` hold the scaled rows by feature (see `_sparse_products`); `row_terms` and
+    `column_terms` are added to the products (squared norms for the exponential).
     """
     uk = np.uint64(k)
     line = np.empty(k, np.float32)
@@ -332,9 +334,9 @@ def sparse_rows(
 
 @njit(cache=True, nogil=True)
 def list_by_feature(indptr: Any, indices: Any, data: Any, rows: Any, begins: Any, places: Any, values: Any) -> None:
-    """Turn some CSR rows into lists of who has a feature: places in ``rows``, ascending, and values.
+    """Turn some CSR rows into lists of who has a feature: places in `rows`, ascending, and values.
 
-    ``begins`` of (features + 1,) is zeroed on entry and tells on return where each list begins.
+    `begins` of (features + 1,) is zeroed on entry and tells on return where each list begins.
     """
     for r in rows:
         for z in range(indptr[r], indptr[r + 1]):
@@ -356,7 +358,7 @@ def list_by_feature(indptr: Any, indices: Any, data: Any, rows: Any, begins: Any
     begins[0] = 0
 
 
-_ROWS_MIRRORED = 16
+_ROWS_MIRRORED: Final = 16
 
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)
@@ -371,9 +373,9 @@ def sparse_block(
     Parameters
     ----------
     begins, places, values
-        The rows by feature, from ``list_by_feature``.
+        The rows by feature, from `list_by_feature`.
     factor, row_terms, column_terms : float32
-        ``factor · products + row_terms + column_terms`` is what the form is applied to.
+        `factor · products + row_terms + column_terms` is what the form is applied to.
     """
     q = np.uint64(rows.size)
     out = block.reshape(-1)
@@ -401,7 +403,7 @@ def sparse_block(
 
 @njit(cache=True, nogil=True)
 def add_sparse_rows(indptr: Any, indices: Any, data: Any, rows: Any, coefficients: Any, w: Any) -> None:
-    """``w += Σ_j coefficients_j x_j`` in float64 over some CSR rows."""
+    """`w += Σ_j coefficients_j x_j` in float64 over some CSR rows."""
     for i in range(rows.size):
         for z in range(indptr[rows[i]], indptr[rows[i] + 1]):
             w[indices[z]] += coefficients[i] * data[z]
@@ -409,7 +411,7 @@ def add_sparse_rows(indptr: Any, indices: Any, data: Any, rows: Any, coefficient
 
 @njit(cache=True, fastmath=_CONTRACT, nogil=True)
 def add_sparse_scores(indptr: Any, indices: Any, data: Any, rows: Any, w: Any, F: Any, begin: int, end: int) -> None:
-    """``F[t] += w · x`` in float64 for the CSR rows ``rows[begin:end]``."""
+    """`F[t] += w · x` in float64 for the CSR rows `rows[begin:end]`."""
     for t in range(begin, end):
         # four sums, so that additions need not wait for each other; unsigned indices spare a check
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -443,10 +445,10 @@ def look_at_features(X: Any, begin: int, end: int, differs: Any, filled: Any) ->
 def nonzeros_of(
     X: Any, used: Any, begin: int, end: int, per_part: int, bounds: Any, indices: Any, values: Any, squares: Any
 ) -> None:
-    """Write what rows begin … end hold besides 0 in the features ``used``, and their squared norms in float64.
+    """Write what rows begin … end hold besides 0 in the features `used`, and their squared norms in float64.
 
-    Row i goes to ``indices[bounds[i, 0]:]`` and ``values[bounds[i, 0]:]``; ``bounds[i, c]`` becomes the end of what it
-    has in the first c times ``per_part`` features.
+    Row i goes to `indices[bounds[i, 0]:]` and `values[bounds[i, 0]:]`; `bounds[i, c]` becomes the end of what it
+    has in the first c times `per_part` features.
     """
     for i in range(begin, end):
         z = bounds[i, 0]
@@ -466,7 +468,7 @@ def nonzeros_of(
 
 @njit(cache=True, nogil=True)
 def spread(bounds: Any, indices: Any, values: Any, samples: Any, first: int, dense: Any) -> None:
-    """Lay samples out by feature, ``LANES`` side by side: as columns first, first + 1, … of a zeroed array."""
+    """Lay samples out by feature, `LANES` side by side: as columns first, first + 1, … of a zeroed array."""
     d = np.uint64(dense.shape[1])
     flat = dense.reshape(-1)
     for i in range(samples.size):
@@ -478,7 +480,7 @@ def spread(bounds: Any, indices: Any, values: Any, samples: Any, first: int, den
 
 @njit(cache=True, nogil=True)
 def lay_out(X: Any, samples: Any, used: Any, centre: Any, first: int, dense: Any) -> None:
-    """As ``spread`` for ``X[samples, used] - centre[used]``."""
+    """As `spread` for `X[samples, used] - centre[used]`."""
     d = np.uint64(dense.shape[1])
     flat = dense.reshape(-1)
     for i in range(samples.size):
@@ -490,7 +492,7 @@ def lay_out(X: Any, samples: Any, used: Any, centre: Any, first: int, dense: Any
 
 @njit(cache=True, nogil=True)
 def take_out(dense: Any, columns: Any, out: Any) -> None:
-    """Copy some of the columns that ``lay_out`` or ``spread`` laid out into the rows of ``out``."""
+    """Copy some of the columns that `lay_out` or `spread` laid out into the rows of `out`."""
     d = np.uint64(dense.shape[1])
     flat = dense.reshape(-1)
     for i in range(columns.size):
@@ -504,7 +506,7 @@ def take_out(dense: Any, columns: Any, out: Any) -> None:
 def _finish_products(
     tile: Any, k: Any, stride: Any, offset: Any, width: Any, factor: Any, row_terms: Any, column_terms: Any, first: Any
 ) -> None:
-    """tile[r, t] = factor · tile[r, offset + t] + terms, with rows of ``stride`` before and of ``width`` after."""
+    """tile[r, t] = factor · tile[r, offset + t] + terms, with rows of `stride` before and of `width` after."""
     for r in range(_0, k):
         own, o = row_terms[r], r * width
         if stride == width:
@@ -522,22 +524,22 @@ def mostly_zero_rows(
     coef: Any, F: Any, begin: int, end: int, form: int, degree: int, stored: int, starts: Any, cache: Any,
     tile_width: int, tile: Any,
 ) -> None:  # fmt: skip
-    """As ``dense_rows`` for rows of which only what is not 0 is given.
+    """As `dense_rows` for rows of which only what is not 0 is given.
 
     Parameters
     ----------
     bounds : int64
-        Where each part of each sample begins and ends in ``indices`` and ``values``.
+        Where each part of each sample begins and ends in `indices` and `values`.
     samples : (k,) int64
         The rows.
     factor, row_terms, column_terms : float32
-        ``factor · products + row_terms + column_terms`` is what the form is applied to.
+        `factor · products + row_terms + column_terms` is what the form is applied to.
     dense : (tiles, features, LANES) float32
-        The columns, as ``spread`` lays them out.
+        The columns, as `spread` lays them out.
     tile_width : int
-        A multiple of ``LANES``.
+        A multiple of `LANES`.
     tile : flat float32
-        Work space of at least ``k * tile_width``.
+        Work space of at least `k * tile_width`.
     """
     k = samples.size
     flat = dense.reshape(-1)
@@ -574,7 +576,7 @@ def mostly_zero_rows(
 def _add_sparse_dots(
     bounds: Any, indices: Any, values: Any, samples: Any, flat: Any, base: Any, tile: Any, place: Any, stride: Any
 ) -> None:
-    """Add the products of some rows with ``LANES`` columns to a tile; by parts of the features, which stay in cache."""
+    """Add the products of some rows with `LANES` columns to a tile; by parts of the features, which stay in cache."""
     for c in range(bounds.shape[1] - 1):
         for r in range(samples.size):
             row = samples[r]
@@ -589,9 +591,9 @@ def mostly_zero_block(
     bounds: Any, indices: Any, values: Any, samples: Any, factor: Any, terms: Any, column_terms: Any, block: Any,
     begin: int, form: int, degree: int, dense: Any, products: Any,
 ) -> None:  # fmt: skip
-    """Fill the columns from ``begin`` on, at most ``LANES``, of a symmetric kernel block, and mirror them.
+    """Fill the columns from `begin` on, at most `LANES`, of a symmetric kernel block, and mirror them.
 
-    Only from the diagonal down. ``dense`` of (1, features, LANES) and ``products`` of at least ``q * LANES`` are work
+    Only from the diagonal down. `dense` of (1, features, LANES) and `products` of at least `q * LANES` are work
     space.
     """
     dense[:] = 0
@@ -612,7 +614,7 @@ def binary_rows(
     W: Any, ones: Any, B: Any, column_ones: Any, scale: float, coef: Any, F: Any, begin: int, end: int, stored: int,
     starts: Any, cache: Any, tile_width: int, tile: Any,
 ) -> None:  # fmt: skip
-    """As ``dense_rows`` for 0/1 features packed in words and the exponential kernel ``2^(-scale |x-w|²)``.
+    """As `dense_rows` for 0/1 features packed in words and the exponential kernel `2^(-scale |x-w|²)`.
 
     Parameters
     ----------
@@ -714,7 +716,7 @@ def accumulate_cached(starts: Any, coef: Any, cache: Any, F: Any, begin: int, en
 
 @njit(cache=True, nogil=True)
 def gather_rows(cache: Any, starts: Any, columns: Any, places: Any, rows: Any, out: Any, begin: int, end: int) -> None:
-    """out[rows[i], places] = the cached row at starts[i], at ``columns``, for i = begin … end.
+    """out[rows[i], places] = the cached row at starts[i], at `columns`, for i = begin … end.
 
     Columns (uint64) that ascend are read twice as fast as others.
     """

@@ -4,8 +4,10 @@ Apart from `solver.kernels.kernel`, because that compiles: whoever applies a mod
 which takes half a second and 50 MB.
 """
 
+from __future__ import annotations
+
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +15,9 @@ import scipy.sparse as sp
 
 from solver.typing import FloatArray, Matrix
 
-__all__ = [
-    "KINDS",
-    "KernelColumns",
-    "check_matrix",
-    "finish",
-    "inner_products",
-    "kernel_block",
-    "squared_norms",
-]
+KINDS: Final = ("rbf", "linear", "poly", "sigmoid")
 
-KINDS = ("rbf", "linear", "poly", "sigmoid")
-
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def _float_type(of: np.dtype[Any]) -> type[np.floating[Any]]:
@@ -34,11 +26,11 @@ def _float_type(of: np.dtype[Any]) -> type[np.floating[Any]]:
 
 
 # exponents of fixed samples up to this cannot make infinity of a sum whose other part is minus infinity
-_LARGEST_EXPONENT = 1e150
+_LARGEST_SHIFTED_EXPONENT: Final = 1e150
 
 
 def check_matrix(name: str, X: Any) -> Matrix:
-    """Return ``X`` as a finite two-dimensional float array or CSR matrix; copies only to change the type.
+    """Return `X` as a finite two-dimensional float array or CSR matrix; copies only to change the type.
 
     Raises
     ------
@@ -117,41 +109,6 @@ def finish(
     return dots
 
 
-def kernel_block(
-    X: Any,
-    Z: Any,
-    kind: str,
-    gamma: float = 1.0,
-    degree: int = 3,
-    coef0: float = 0.0,
-    dtype: npt.DTypeLike = np.float64,
-) -> FloatArray:
-    """Compute the kernel values between two sets of samples.
-
-    Parameters
-    ----------
-    X : (n, d) array or CSR matrix
-    Z : (m, d) array or CSR matrix
-    kind : {"rbf", "linear", "poly", "sigmoid"}
-        ``exp(-gamma |x-z|²)``, ``x·z``, ``(gamma x·z + coef0)^degree``, ``tanh(gamma x·z + coef0)``.
-    gamma, degree, coef0
-        Parameters of the kind; those it does not have are ignored.
-    dtype : dtype, default float64
-        Of the result; the computation is in float64.
-
-    Returns
-    -------
-    (n, m) array
-        Dense: call it with few rows at a time where ``n · m`` is large.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of columns differ, the kind is unknown, or a value is not finite.
-    """
-    return KernelColumns(Z, kind, gamma, degree, coef0).block(X).astype(dtype, copy=False)
-
-
 class KernelColumns:
     """Kernel values of any samples with fixed ones, which are checked and prepared once.
 
@@ -159,8 +116,10 @@ class KernelColumns:
     ----------
     Z : (m, d) array or CSR matrix
         The fixed samples, the columns of every block.
-    kind, gamma, degree, coef0
-        As for `kernel_block`.
+    kind : {"rbf", "linear", "poly", "sigmoid"}
+        `exp(-gamma |x-z|²)`, `x·z`, `(gamma x·z + coef0)^degree`, `tanh(gamma x·z + coef0)`.
+    gamma, degree, coef0
+        Parameters of the kind; those it does not have are ignored.
 
     Raises
     ------
@@ -182,7 +141,7 @@ class KernelColumns:
             shifted = self._Z - self._centre
             squares = squared_norms(shifted)
             with np.errstate(over="ignore"):
-                are_moderate = gamma * squares.max(initial=0.0) < _LARGEST_EXPONENT
+                are_moderate = gamma * squares.max(initial=0.0) < _LARGEST_SHIFTED_EXPONENT
             if are_moderate:
                 # times a row (x, |x|², 1) this is -gamma |x-z|²: one product instead of five walks over the block
                 self._exponents = np.empty((d + 2, m))

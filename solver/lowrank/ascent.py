@@ -1,5 +1,7 @@
 """Dual coordinate ascent on the factor, with the equality constraint by the method of multipliers."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,11 +12,9 @@ import numpy as np
 from solver.lowrank.factor import Factor
 from solver.lowrank.loops import ascend
 from solver.smo.inner import BIG, directions, survey
-from solver.smo.limits import Limits
-from solver.smo.problem import Problem, repair
+from solver.smo.problem import Task, repair
+from solver.smo.verification import intercept, width
 from solver.typing import BoolArray, FloatArray, IndexArray
-
-__all__ = ["Ascent"]
 
 # weight of the squared constraint, as a share of the mean curvature or, for narrow bounds, of what moves a variable
 # from one to the other: larger ones slow the coordinates down, smaller ones the multiplier
@@ -48,8 +48,8 @@ class _GatheredRows:
 class Ascent:
     """State of one solve.
 
-    Minimises ``½|w|² + pᵀa + λ(yᵀa - δ) + ½ρ(yᵀa - δ)²`` with ``w = Σ y_i a_i G_i`` over one variable after the other
-    within its bounds; after each pass ``λ += ρ(yᵀa - δ)``. At the end ``yᵀa = δ`` and λ is the intercept, which nothing
+    Minimises `½|w|² + pᵀa + λ(yᵀa - δ) + ½ρ(yᵀa - δ)²` with `w = Σ y_i a_i G_i` over one variable after the other
+    within its bounds; after each pass `λ += ρ(yᵀa - δ)`. At the end `yᵀa = δ` and λ is the intercept, which nothing
     penalises.
 
     Attributes
@@ -57,12 +57,13 @@ class Ascent:
     a : (n,) float64
     w : (rank,) float64
     v : (n,) float64
-        ``-y · gradient`` of the factor's problem, as in `solver.smo.engines`.
+        `-y · gradient` of the factor's problem, as in `solver.smo.engines`.
     gap : float
     """
 
-    def __init__(self, factor: Factor, problem: Problem, tol: float, limits: Limits, seed: int) -> None:
-        self.factor, self.problem, self.tol, self.limits = factor, problem, tol, limits
+    def __init__(self, factor: Factor, task: Task, seed: int) -> None:
+        problem = task.problem
+        self.factor, self.problem, self.tol, self.budget = factor, problem, task.program.tol, task.budget
         self.a = problem.alpha
         self.w: FloatArray = np.zeros(factor.rank)
         self.v = np.zeros(self.a.size)
@@ -152,15 +153,15 @@ class Ascent:
             G, row, variables, problem.y, problem.p, problem.lo, problem.hi, self._curvature, self.a, self.w,
             self._multiplier, self._weight, self._excess, bound, active,
         )  # fmt: skip
-        self.limits.iterations += variables.size
+        self.budget.iterations += variables.size
         return float(violation)
 
     def _reason_to_stop(self, violation: float) -> str | None:
         now = time.perf_counter()
-        if now - self._looked < _LOOK_SECONDS and self.limits.steps_left:
+        if now - self._looked < _LOOK_SECONDS and self.budget.steps_left:
             return None
         self._looked = now
-        return self.limits.reason_to_stop(violation)
+        return self.budget.reason_to_stop(violation)
 
     def _meet_constraint(self) -> None:
         """Move the few variables it takes to meet the equality constraint to rounding."""
@@ -180,7 +181,7 @@ class Ascent:
         self._excess = 0.0
 
     def _weights(self, variables: IndexArray, change: FloatArray) -> FloatArray:
-        """``Σ_i y_i change_i G_i`` of some variables."""
+        """`Σ_i y_i change_i G_i` of some variables."""
         if not variables.size:
             return np.zeros(self.factor.rank)
         change = self.problem.y[variables] * change
@@ -198,10 +199,5 @@ class Ascent:
         highest, lowest, _ = survey(
             self.factor.products(self.w), self._row, self._linear, problem.y * self.a, moves, self.v
         )
-        self.gap = max(0.0, highest - lowest) if highest > -BIG and lowest < BIG else 0.0
-        free = (self.a > problem.lo) & (self.a < problem.hi)
-        if free.any():
-            return float(self.v[free].mean())
-        if highest > -BIG and lowest < BIG:
-            return 0.5 * (highest + lowest)
-        return highest if highest > -BIG else lowest if lowest < BIG else 0.0
+        self.gap = width(highest, lowest)
+        return intercept(self.v, (self.a > problem.lo) & (self.a < problem.hi), highest, lowest)

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from solver.kernels.kernel import FeatureKernel
 from solver.kernels.parallel import single_threaded_blas
 from solver.lowrank.ascent import Ascent
 from solver.lowrank.factor import Factor
-from solver.smo import Solution, make_solution, solve
-from solver.smo.engines import Outcome
-from solver.smo.limits import Limits
-from solver.smo.problem import Callback, Problem, make_problem
+from solver.smo.problem import Problem, Solution, Task
+from solver.smo.program import Program, Start
+from solver.smo.solve import solve
+from solver.smo.stopping import Limits
+from solver.smo.verification import Outcome, make_solution
 from solver.typing import FloatArray, IndexArray
 
-__all__ = ["LowRankSolution", "Polish", "solve_lowrank"]
-
 # visits of a variable, on average, before the solver gives up
-_MOST_PASSES = 10_000
+_MOST_PASSES: Final = 10_000
 
 # a variable whose low-rank gradient holds it at its bound by less than this may be a support vector after all
-_MARGIN = 0.5
+_MARGIN: Final = 0.5
 
 # polishing needs a sparse solution: it pays while no more than this share of the variables are candidates
-_MOST_CANDIDATES = 0.25
+_MOST_CANDIDATES: Final = 0.25
 
 # variables outside the candidates that are looked at to tell whether polishing missed any
-_CHECKED_OUTSIDE = 2000
+_CHECKED_OUTSIDE: Final = 2000
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Polish:
 
 @dataclass(frozen=True)
 class LowRankSolution(Solution):
-    """A solution of the factor's problem; ``gap``, ``objective`` and ``gradient`` are those of that problem.
+    """A solution of the factor's problem; `gap`, `objective` and `gradient` are those of that problem.
 
     If it was polished they are those of the exact problem of the candidates, and the gradient of all others is NaN.
 
@@ -57,7 +58,7 @@ class LowRankSolution(Solution):
     ----------
     factor : Factor
     weights : (rank,) float64
-        ``f(s) = G_s · weights + b``, before polishing.
+        `f(s) = G_s · weights + b`, before polishing.
     polish : Polish or None
     """
 
@@ -67,30 +68,13 @@ class LowRankSolution(Solution):
 
     @property
     def coefficients(self) -> npt.NDArray[np.float64]:
-        """``f(x) = Σ_j coefficients_j K(landmarks_j, x) + b``, before polishing."""
+        """`f(x) = Σ_j coefficients_j K(landmarks_j, x) + b`, before polishing."""
         with single_threaded_blas():
             return np.asarray(self.factor.whitening @ self.weights, dtype=np.float64)
 
 
-def solve_lowrank(
-    factor: Factor,
-    idx: npt.ArrayLike,
-    y: npt.ArrayLike,
-    p: npt.ArrayLike,
-    lo: npt.ArrayLike,
-    hi: npt.ArrayLike,
-    delta: float = 0.0,
-    *,
-    alpha0: npt.ArrayLike | None = None,
-    tol: float = 1e-3,
-    max_iter: int | None = None,
-    max_seconds: float | None = None,
-    callback: Callback | None = None,
-    seed: int = 0,
-    polish_up_to: int = 0,
-    cache_bytes: int | None = None,
-) -> LowRankSolution:
-    """Solve one quadratic program of the form of `solver.smo.solve` with ``G Gᵀ`` in place of the kernel matrix.
+def solve_lowrank(factor: Factor, program: Program, *, seed: int = 0, polish_up_to: int = 0) -> LowRankSolution:
+    """Solve one quadratic program with `G Gᵀ` in place of the kernel matrix.
 
     Dual coordinate ascent [1]_ in random order, with shrinking. The equality constraint is met by the method of
     multipliers, so the intercept is the exact one and not penalised.
@@ -98,24 +82,21 @@ def solve_lowrank(
     Parameters
     ----------
     factor : Factor
-        Successive calls share it.
-    idx, y, p, lo, hi, delta, alpha0, tol, max_seconds, callback
-        As for `solver.smo.solve`; the tolerance is on the same gap.
-    max_iter : int, optional
-        Largest number of visits of a variable, default 10,000 for each.
+        Of the program's kernel. Successive calls share it.
+    program : Program
+        The tolerance is on the same gap as `solver.smo.solve`'s. A gradient to start from is not used; `cache_bytes`
+        and `backend` are for polishing.
     seed : int, default 0
         Of the order of the visits.
     polish_up_to : int, default 0
         Solve the exact problem of the support vectors and of those variables that may become some, if there are at
         most so many and at most a quarter of all; 0 never does. All other variables stay where they are, at a bound
         of 0.
-    cache_bytes : int, optional
-        For polishing, as for `solver.smo.solve`.
 
     Returns
     -------
     LowRankSolution
-        Its ``engine`` is ``"lowrank"`` or ``"lowrank+polish"``.
+        Its `engine` is `"lowrank"` or `"lowrank+polish"`.
 
     Notes
     -----
@@ -126,20 +107,19 @@ def solve_lowrank(
     .. [1] C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi and S. Sundararajan, "A dual coordinate descent method
        for large-scale linear SVM", ICML 2008.
     """
-    if not tol > 0:
-        raise ValueError(f"tol must be positive; got {tol}")
-    problem = make_problem(factor.n_samples, idx, y, p, lo, hi, delta, alpha0, None)
-    limits = Limits(_MOST_PASSES * problem.idx.size if max_iter is None else max_iter, max_seconds, callback)
+    if program.kernel is not factor.kernel:
+        raise ValueError("the factor is of another kernel than the program's")
+    task = Task.of(program, steps_a_variable=_MOST_PASSES)
     with single_threaded_blas():  # which adds up in another order on more threads
-        ascent = Ascent(factor, problem, tol, limits, seed)
+        ascent = Ascent(factor, task, seed)
         status = ascent.run()
         outcome = Outcome(ascent.a, ascent.v, ascent.gap, status, len(factor.landmarks))
-        base = make_solution(problem, outcome, limits, "lowrank")
+        base = make_solution(task, outcome, "lowrank")
     solution = LowRankSolution(**vars(base), factor=factor, weights=ascent.w, polish=None)
-    candidates = _candidates(problem, solution)
-    if status != "optimal" or candidates.size > min(polish_up_to, _MOST_CANDIDATES * problem.idx.size):
+    candidates = _candidates(task.problem, solution)
+    if status != "optimal" or candidates.size > min(polish_up_to, _MOST_CANDIDATES * task.problem.idx.size):
         return solution
-    return _polished(problem, solution, candidates, tol, limits, cache_bytes)
+    return _polished(task, solution, candidates)
 
 
 def _candidates(problem: Problem, solution: Solution) -> IndexArray:
@@ -150,33 +130,27 @@ def _candidates(problem: Problem, solution: Solution) -> IndexArray:
     return np.flatnonzero((solution.alpha != 0) | grows | shrinks)
 
 
-def _polished(
-    problem: Problem,
-    solution: LowRankSolution,
-    candidates: IndexArray,
-    tol: float,
-    limits: Limits,
-    cache_bytes: int | None,
-) -> LowRankSolution:
+def _polished(task: Task, solution: LowRankSolution, candidates: IndexArray) -> LowRankSolution:
     """The exact solution of the candidates' problem; the one given if that was not reached in time."""
-    c = candidates
-    left = None if limits.max_seconds is None else max(0.0, limits.max_seconds - limits.seconds)
+    c, problem, budget = candidates, task.problem, task.budget
     exact = solve(
-        solution.factor.kernel, problem.idx[c], problem.y[c], problem.p[c], problem.lo[c], problem.hi[c],
-        problem.delta, alpha0=solution.alpha[c], tol=tol, max_seconds=left, cache_bytes=cache_bytes,
-        callback=limits.callback,
+        replace(
+            task.program, idx=problem.idx[c], y=problem.y[c], p=problem.p[c], lo=problem.lo[c], hi=problem.hi[c],
+            start=Start(solution.alpha[c]),
+            limits=Limits(max_seconds=budget.seconds_left, callback=budget.limits.callback),
+        )
     )  # fmt: skip
     if exact.status != "optimal":
         cut_short = exact.status if exact.status in ("cancelled", "time") else solution.status
-        return replace(solution, status=cut_short, seconds=limits.seconds)
+        return replace(solution, status=cut_short, seconds=budget.seconds)
     alpha, gradient = np.zeros(problem.idx.size), np.full(problem.idx.size, np.nan)
     alpha[c], gradient[c] = exact.alpha, exact.gradient
-    missed = _missed(problem, solution.factor, alpha, exact.b, candidates, tol)
+    missed = _missed(problem, solution.factor, alpha, exact.b, candidates, task.program.tol)
     fields = vars(exact) | {
         "alpha": alpha,
         "gradient": gradient,
         "iterations": solution.iterations + exact.iterations,
-        "seconds": limits.seconds,
+        "seconds": budget.seconds,
         "engine": "lowrank+polish",
         "polish": Polish(candidates.size, missed),
     }
@@ -195,3 +169,12 @@ def _missed(problem: Problem, factor: Factor, alpha: FloatArray, b: float, candi
     gradient = problem.y[others] * (f + b) + problem.p[others]
     violates = ((problem.hi[others] > 0) & (gradient < -tol)) | ((problem.lo[others] < 0) & (gradient > tol))
     return float(violates.mean())
+
+
+def warm_up() -> None:
+    """Compile or load everything that the engine needs, so that the next solve runs at full speed."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 2))
+    y = np.where(X[:, 0] + random.normal(size=600) > 0, 1.0, -1.0)
+    kernel = FeatureKernel(X, gamma=0.5)
+    solve_lowrank(Factor.build(kernel, 20), Program(kernel, np.arange(600), y, -1.0, 0.0, 1.0))

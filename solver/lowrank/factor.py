@@ -18,10 +18,8 @@ from solver.kernels.kernel import Kernel
 from solver.kernels.parallel import for_ranges, single_threaded_blas, thread_count
 from solver.lowrank.landmarks import choose_landmarks, stop_if_due
 from solver.lowrank.loops import accumulate, dots, squares
-from solver.smo.limits import Limits
+from solver.smo.stopping import NO_LIMITS, Budget
 from solver.typing import FloatArray, IndexArray
-
-__all__ = ["Factor", "default_factor_bytes"]
 
 _LEAST_IN_TIME: Final = 32
 
@@ -45,7 +43,7 @@ def default_factor_bytes() -> int:
 
 
 class Factor:
-    """``K(s, t) ≈ G_s · G_t`` (Nyström): kernel values with landmarks, whitened.
+    """`K(s, t) ≈ G_s · G_t` (Nyström): kernel values with landmarks, whitened.
 
     Rows stand in a random order, so that a run of neighbours is a sample of all, whatever the order of the data.
     Make one by `build`.
@@ -56,7 +54,7 @@ class Factor:
     landmarks : (m,) int64
         Samples.
     whitening : (m, rank) float64
-        ``G_s = K(s, landmarks) @ whitening``.
+        `G_s = K(s, landmarks) @ whitening`.
     place : (n_samples,) int64
         Row of each sample.
     squares : (n_samples,) float64
@@ -93,7 +91,7 @@ class Factor:
         *,
         max_bytes: int | None = None,
         seed: int = 0,
-        limits: Limits | None = None,
+        budget: Budget | None = None,
     ) -> Factor:
         """Choose landmarks and compute the factor of all samples of a kernel.
 
@@ -102,19 +100,20 @@ class Factor:
         kernel : Kernel
             Read in blocks of rows: its features may be memory-mapped.
         rank : int, default 1024
-            Most landmarks. Fewer are taken where the factor would not fit into ``max_bytes`` (down to 256; then the
+            Most landmarks. Fewer are taken where the factor would not fit into `max_bytes` (down to 256; then the
             factor goes into a temporary file), or where building it would take more than a third of the time.
         max_bytes : int, optional
             Memory for the factor, by default half of what is available.
         seed : int, default 0
-        limits : Limits, optional
+        budget : Budget, optional
+            Of time; steps are not counted.
 
         Raises
         ------
         Interrupted
             If a limit was met.
         """
-        limits = Limits(np.iinfo(np.int64).max, None, None) if limits is None else limits
+        budget = Budget(NO_LIMITS) if budget is None else budget
         memory = default_factor_bytes() if max_bytes is None else max_bytes
         n = kernel.n_samples
         affordable = memory // (4 * max(1, n))
@@ -122,30 +121,30 @@ class Factor:
         random = np.random.default_rng(seed)
         order = random.permutation(n)
         with single_threaded_blas():
-            landmarks = choose_landmarks(kernel, rank, random, limits)
-            landmarks = landmarks[: cls._rank_in_time(kernel, landmarks, limits)]
+            landmarks = choose_landmarks(kernel, rank, random, budget)
+            landmarks = landmarks[: cls._rank_in_time(kernel, landmarks, budget)]
             whitening = _whitening(kernel.matrix(landmarks, landmarks))
-            stop_if_due(limits)
+            stop_if_due(budget)
             factor = cls(kernel, landmarks, whitening, order, in_file=whitening.shape[1] > affordable)
-            factor._compute(limits)
+            factor._compute(budget)
         return factor
 
     @staticmethod
-    def _rank_in_time(kernel: Kernel, landmarks: IndexArray, limits: Limits) -> int:
+    def _rank_in_time(kernel: Kernel, landmarks: IndexArray, budget: Budget) -> int:
         """How many landmarks can be afforded by the time that is left, from the time of one block."""
-        if limits.max_seconds is None or len(landmarks) <= _LEAST_IN_TIME:
+        left = budget.seconds_left
+        if left is None or len(landmarks) <= _LEAST_IN_TIME:
             return len(landmarks)
         started = time.perf_counter()
         rows = np.arange(min(_BLOCK_ROWS, kernel.n_samples))
         square = np.zeros((len(landmarks), len(landmarks)))
         kernel.matrix(rows, landmarks) @ square  # what a block costs; the result is of no use
         cost = (time.perf_counter() - started) * kernel.n_samples / rows.size / thread_count()
-        budget = _SHARE_OF_TIME * max(0.0, limits.max_seconds - limits.seconds)
         # between linear and quadratic in the number of landmarks
-        share = min(1.0, budget / max(cost, 1e-9)) ** (2 / 3)
+        share = min(1.0, _SHARE_OF_TIME * left / max(cost, 1e-9)) ** (2 / 3)
         return max(_LEAST_IN_TIME, int(share * len(landmarks)))
 
-    def _compute(self, limits: Limits) -> None:
+    def _compute(self, budget: Budget) -> None:
         def compute(start: int, stop: int) -> None:
             for s in range(start, stop, _BLOCK_ROWS):
                 e = min(stop, s + _BLOCK_ROWS)
@@ -156,7 +155,7 @@ class Factor:
 
         step = _BLOCK_ROWS * _BLOCKS_A_LOOK * thread_count()
         for begin in range(0, self.n_samples, step):
-            stop_if_due(limits)
+            stop_if_due(budget)
             length = min(step, self.n_samples - begin)
             shifted = functools.partial(_shifted, compute, begin)
             for_ranges(shifted, length, _BLOCK_ROWS, work=1e-7 * length * self.rank)
@@ -184,7 +183,7 @@ class Factor:
         return self._view(start, stop, "r")
 
     def gather(self, places: IndexArray) -> FloatArray:
-        """A copy of some rows; ``places`` ascend."""
+        """A copy of some rows; `places` ascend."""
         copy = np.empty((places.size, self.rank), np.float32)
         for begin in range(0, self.n_samples, self.chunk_rows):
             s, e = np.searchsorted(places, [begin, begin + self.chunk_rows])
@@ -193,7 +192,7 @@ class Factor:
         return copy
 
     def products(self, w: FloatArray) -> FloatArray:
-        """``G w`` in float64, in the order of the rows."""
+        """`G w` in float64, in the order of the rows."""
         result = np.zeros(self.n_samples)
         if not w.any():
             return result
@@ -201,7 +200,7 @@ class Factor:
         return result
 
     def weights(self, coefficients: FloatArray) -> FloatArray:
-        """``Gᵀ coefficients`` in float64; the coefficients stand in the order of the rows."""
+        """`Gᵀ coefficients` in float64; the coefficients stand in the order of the rows."""
         parts = np.zeros((-(-self.n_samples // self.chunk_rows), self.rank))
         self._for_chunks(lambda s, e: accumulate(self.rows(s, e), coefficients[s:e], parts[s // self.chunk_rows]))
         # one chunk after the other, whatever the number of threads
@@ -220,7 +219,7 @@ def _shifted(body: Callable[[int, int], None], begin: int, start: int, stop: int
 
 
 def _whitening(K: FloatArray) -> FloatArray:
-    """W with ``W Wᵀ`` the pseudo-inverse of K; a Cholesky factor would not survive nearly dependent landmarks."""
+    """W with `W Wᵀ` the pseudo-inverse of K; a Cholesky factor would not survive nearly dependent landmarks."""
     values, vectors = scipy.linalg.eigh(K, driver="evd", check_finite=False)
     kept = values > max(_TRUNCATION * float(values.max(initial=0.0)), np.finfo(float).tiny)
     return np.ascontiguousarray(vectors[:, kept] / np.sqrt(values[kept]))

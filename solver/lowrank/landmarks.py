@@ -1,5 +1,7 @@
 """Landmarks: the few samples that all kernel rows are expressed by."""
 
+from __future__ import annotations
+
 from typing import Final
 
 import numpy as np
@@ -7,10 +9,8 @@ from scipy.linalg import solve_triangular
 
 from solver.kernels.kernel import Kernel
 from solver.kernels.parallel import for_ranges
-from solver.smo.limits import Limits
+from solver.smo.stopping import Budget
 from solver.typing import FloatArray, IndexArray
-
-__all__ = ["Interrupted", "choose_landmarks"]
 
 # landmarks are looked for among so many random samples per landmark
 _CANDIDATES_A_LANDMARK: Final = 10
@@ -29,14 +29,14 @@ class Interrupted(Exception):  # noqa: N818  # no error: the caller asked for it
     """Raised when a limit was met or the callback cancelled; its argument is the status."""
 
 
-def stop_if_due(limits: Limits) -> None:
+def stop_if_due(budget: Budget) -> None:
     """Raise `Interrupted` when a limit is met or the callback cancels."""
-    reason = limits.reason_to_stop(np.inf)
+    reason = budget.reason_to_stop(np.inf)
     if reason is not None:
         raise Interrupted(reason)
 
 
-def choose_landmarks(kernel: Kernel, rank: int, random: np.random.Generator, limits: Limits) -> IndexArray:
+def choose_landmarks(kernel: Kernel, rank: int, random: np.random.Generator, budget: Budget) -> IndexArray:
     """Choose samples by a randomly pivoted Cholesky decomposition of the kernel matrix.
 
     A sample is drawn with a probability proportional to its residual, the part of its kernel row that the landmarks so
@@ -48,7 +48,7 @@ def choose_landmarks(kernel: Kernel, rank: int, random: np.random.Generator, lim
     rank : int
         Most landmarks. Fewer come back when they explain everything.
     random : numpy Generator
-    limits : Limits
+    budget : Budget
 
     Returns
     -------
@@ -75,7 +75,7 @@ def choose_landmarks(kernel: Kernel, rank: int, random: np.random.Generator, lim
     rows = np.empty((samples.size, rank))
     chosen: list[int] = []
     while len(chosen) < rank and residual.max(initial=0.0) > negligible:
-        stop_if_due(limits)
+        stop_if_due(budget)
         k = len(chosen)
         size = min(_BLOCK, rank - k)
         drawn = np.unique(random.choice(samples.size, size, p=residual / residual.sum()))
@@ -106,7 +106,7 @@ def _unexplained(kernel: Kernel, samples: IndexArray, drawn: IndexArray, rows: F
 
 
 def _solve_for_rows(triangle: FloatArray, block: FloatArray, pivots: list[int], new: FloatArray) -> None:
-    """Fill ``new`` with what ``triangle`` makes of the block's columns at the pivots."""
+    """Fill `new` with what `triangle` makes of the block's columns at the pivots."""
     inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True).T
 
     def fill(start: int, stop: int) -> None:

@@ -2,17 +2,17 @@
 # Numba gives these functions their types; the checker does not see them.
 """The compiled loops over rows of the factor: float32 rows, float64 sums."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-__all__ = ["accumulate", "ascend", "dots", "squares"]
-
 
 @njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, nogil=True)
 def dots(G: Any, w: Any, out: Any) -> None:
-    """``out = G w``."""
+    """`out = G w`."""
     for i in range(G.shape[0]):
         total = 0.0
         for j in range(G.shape[1]):
@@ -32,7 +32,7 @@ def squares(G: Any, out: Any) -> None:
 
 @njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, nogil=True)
 def accumulate(G: Any, coefficients: Any, w: Any) -> None:
-    """``w += Gᵀ coefficients``."""
+    """`w += Gᵀ coefficients`."""
     for i in range(G.shape[0]):
         c = coefficients[i]
         if c != 0.0:
@@ -72,11 +72,11 @@ def ascend(
         Second derivative along each variable.
     a : (n,) float64, updated
     w : (r,) float64, updated
-        ``Σ_i y_i a_i G_i``.
+        `Σ_i y_i a_i G_i`.
     multiplier, weight : float
         Of the equality constraint: its multiplier and the weight of its square.
     excess : float
-        ``yᵀa - delta``.
+        `yᵀa - delta`.
     bound : float
         A variable at a bound whose gradient holds it there by more than this is left out from now on.
     active : (n,) bool, updated

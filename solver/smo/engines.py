@@ -1,87 +1,75 @@
 """The CPU engines: small problems directly on their kernel matrix, all others by working sets.
 
-Notation: ``v = -y · gradient``. With ``up`` the variables whose y·a may grow and ``down`` those whose y·a may shrink,
-alpha is optimal when ``max_up v <= min_down v``; the difference is the gap.
+Notation: `v = -y · gradient`. With `up` the variables whose y·a may grow and `down` those whose y·a may shrink,
+alpha is optimal when `max_up v <= min_down v`; the difference is the gap.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from solver.kernels.aligned import aligned_empty, aligned_zeros
 from solver.kernels.kernel import Kernel
 from solver.kernels.parallel import single_threaded_blas
+from solver.kernels.row_cache import default_cache_bytes
 from solver.smo.inner import GROWS, SHRINKS, directions, solve_block, survey, violators
-from solver.smo.limits import Limits
-from solver.smo.problem import Problem
-from solver.smo.verification import Outcome, check_bounded, strongest, true_gap, verify, width
+from solver.smo.problem import Solution, Task
+from solver.smo.stopping import Stall
+from solver.smo.verification import Outcome, check_bounded, make_solution, strongest, true_gap, verify, width
 from solver.typing import BoolArray, FloatArray, IndexArray
 
-__all__ = [
-    "DIRECT_LIMIT",
-    "PATIENCE",
-    "REFINEMENTS",
-    "STEPS_A_LOOK",
-    "STEPS_A_VARIABLE",
-    "TAU",
-    "Outcome",
-    "set_size",
-    "solve_direct",
-    "solve_working_set",
-]
-
 # up to so many variables the whole matrix is computed in float64 (2 MB)
-DIRECT_LIMIT = 512
+DIRECT_LIMIT: Final = 512
 
 # least curvature along a pair of variables, as in LIBSVM
-TAU = 1e-12
+TAU: Final = 1e-12
 
 # steps between two looks at the clock and the callback; a step takes about a microsecond
-STEPS_A_LOOK = 50_000
+STEPS_A_LOOK: Final = 50_000
 
 # an inner solve makes at most so many steps per variable of its block
-STEPS_A_VARIABLE = 20
-
-# working sets without a measurable decrease of the objective before float32 is blamed
-PATIENCE = 30
-
-# float64 recomputations of F before everything is done in float64
-REFINEMENTS = 3
+STEPS_A_VARIABLE: Final = 20
 
 # estimated seconds of one thread between two looks at the clock and the callback
-_SECONDS_A_LOOK = 0.1
-_FEWEST_ROWS = 16
-_MOST_ROWS = 1024
+_SECONDS_A_LOOK: Final = 0.1
+_FEWEST_ROWS: Final = 16
+_MOST_ROWS: Final = 1024
 
 # a kernel value in float64 costs so many times one in float32
-_EXACT = 4.0
+_EXACT: Final = 4.0
 
 
 class _StopError(Exception):
-    """A limit was met between two surveys; ``status`` tells which."""
+    """A limit was met between two surveys; `status` tells which."""
 
     def __init__(self, status: str) -> None:
         super().__init__(status)
         self.status = status
 
 
-def solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -> Outcome:
-    """Solve with the whole kernel matrix at hand, all in float64.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    problem : Problem
-    tol : float
-    limits : Limits
-        Its ``iterations`` is advanced.
-    """
+def solve_on_cpu(task: Task) -> Solution:
+    """Solve by the engine that suits the task, whose budget is used up."""
+    name = engine_name(task)
     # BLAS sums in another order on several threads, and its threads would spin on beside the next solve
     with single_threaded_blas():
-        return _solve_direct(kernel, problem, tol, limits)
+        outcome = _solve_direct(task) if name == "direct" else _WorkingSet(task).run()
+    return make_solution(task, outcome, name)
 
 
-def _solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) -> Outcome:
+def engine_name(task: Task) -> str:
+    """The engine that suits a task: small ones directly, others by working sets."""
+    if task.problem.idx.size <= DIRECT_LIMIT:
+        return "direct"
+    return "linear" if getattr(task.program.kernel, "kind", None) == "linear" else "working-set"
+
+
+def _solve_direct(task: Task) -> Outcome:
+    """Solve with the whole kernel matrix at hand, all in float64."""
+    problem, tol, budget = task.problem, task.program.tol, task.budget
+    kernel = task.program.kernel
     samples, variable = np.unique(problem.idx, return_inverse=True)
     K = kernel.matrix(samples, samples)
     if samples.size < problem.idx.size or not np.array_equal(variable, np.arange(variable.size)):
@@ -92,12 +80,12 @@ def _solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) 
     v = linear - K @ (y * alpha)
     stop = tol
     gap = true_gap(problem, alpha, v)
-    status = "optimal" if gap <= tol else limits.reason_to_stop(gap)
+    status = "optimal" if gap <= tol else budget.reason_to_stop(gap)
     while status is None:
         steps, gap = solve_block(
-            K, y, v, alpha, problem.lo, problem.hi, stop, min(STEPS_A_LOOK, limits.steps_left), TAU
+            K, y, v, alpha, problem.lo, problem.hi, stop, min(STEPS_A_LOOK, budget.steps_left), TAU
         )
-        limits.iterations += steps
+        budget.iterations += steps
         check_bounded(alpha, problem.lo, problem.hi)
         if gap <= stop or steps == 0:
             # v was updated step by step: judge by a fresh one
@@ -105,10 +93,10 @@ def _solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) 
             gap = true_gap(problem, alpha, v)
             if gap <= tol:
                 status = "optimal"
-            elif steps == 0 and limits.steps_left:
+            elif steps == 0 and budget.steps_left:
                 status = "precision"
             stop = 0.5 * tol
-        status = status or limits.reason_to_stop(gap)
+        status = status or budget.reason_to_stop(gap)
     v = linear - K @ (y * alpha)
     return Outcome(alpha, v, true_gap(problem, alpha, v), status, samples.size)
 
@@ -116,13 +104,16 @@ def _solve_direct(kernel: Kernel, problem: Problem, tol: float, limits: Limits) 
 class _WorkingSet:
     """State of one solve by working sets.
 
-    F holds ``Σ_j y_j alpha_j K(idx_j, ·)`` on the columns of the kernel's pool, so that ``v = -y p - F[column]``;
+    F holds `Σ_j y_j alpha_j K(idx_j, ·)` on the columns of the kernel's pool, so that `v = -y p - F[column]`;
     variables that share a sample share a column.
     """
 
-    def __init__(self, kernel: Kernel, problem: Problem, tol: float, limits: Limits, cache_bytes: int) -> None:
-        self.kernel, self.problem, self.tol, self.limits = kernel, problem, tol, limits
-        self.pool = kernel.pool(problem.idx, cache_bytes)
+    def __init__(self, task: Task) -> None:
+        program, problem = task.program, task.problem
+        self.kernel: Kernel = program.kernel
+        self.problem, self.tol, self.budget = problem, program.tol, task.budget
+        memory = default_cache_bytes() if program.cache_bytes is None else program.cache_bytes
+        self.pool = self.kernel.pool(problem.idx, memory)
         self.rows_before = self.pool.rows_computed
         self.column = self.pool.columns(problem.idx)
         self.shared = bool((np.bincount(self.column) > 1).any())
@@ -137,7 +128,7 @@ class _WorkingSet:
         self.F: FloatArray = aligned_zeros(self.pool.samples.size, np.float64)
         self.size = min(problem.idx.size, set_size(problem.idx.size), self.pool.largest_set)
         self.exact = False  # float64 blocks and updates, for the last bits
-        self.refinements = 0
+        self.stall = Stall()
         self.gap = np.inf  # at the last survey
         self.started = False  # before, there is no gradient to stop with
 
@@ -147,16 +138,14 @@ class _WorkingSet:
         self.started = True
         v = aligned_empty(self.problem.idx.size, np.float64)
         chosen = np.empty(0, np.int64)
-        best, since_best = np.inf, 0
         while True:
             highest, lowest, product = survey(self.F, self.surveyed, self.linear, self.signed, self.moves, v)
             objective = 0.5 * product + self.linear_part
             self.gap = gap = width(highest, lowest)
-            since_best = 0 if objective < best - 1e-10 * abs(best) else since_best + 1
-            best = min(best, objective)
+            self.stall.note(objective)
             moved = False
-            if gap > self.tol and since_best < PATIENCE:
-                reason = self.limits.reason_to_stop(gap)
+            if gap > self.tol and not self.stall.is_reached:
+                reason = self.budget.reason_to_stop(gap)
                 if reason is not None:
                     return self._finish(v, reason)
                 chosen = self._choose(v, highest, lowest, chosen)
@@ -170,7 +159,7 @@ class _WorkingSet:
                     return outcome
                 self.gap = outcome.gap
                 if self.exact:
-                    outcome.status = self.limits.reason_to_stop(self.gap) or "precision"
+                    outcome.status = self.budget.reason_to_stop(self.gap) or "precision"
                     return outcome
                 try:
                     self._refine()
@@ -178,7 +167,6 @@ class _WorkingSet:
                     outcome.status = stop.status
                     return outcome
                 chosen = chosen[:0]
-                best, since_best = np.inf, 0
 
     def _start(self) -> None:
         problem = self.problem
@@ -200,11 +188,11 @@ class _WorkingSet:
         self._add(moved, change[moved])
 
     def _add(self, variables: IndexArray, coefficients: FloatArray) -> None:
-        """Fold ``coefficients`` of some variables' samples into F."""
+        """Fold `coefficients` of some variables' samples into F."""
         self._fold(variables, coefficients, self.F)
 
     def _fold(self, variables: IndexArray, coefficients: FloatArray, sums: FloatArray, begin: int = 0) -> None:
-        """Add ``coefficients`` times the kernel rows of some variables' samples to ``sums[begin:]``."""
+        """Add `coefficients` times the kernel rows of some variables' samples to `sums[begin:]`."""
         columns = self.column[variables]
         keep = self._free(variables)
         if self.shared:
@@ -219,7 +207,7 @@ class _WorkingSet:
             self.pool.update(columns[part], coefficients[part], sums, keep[part], begin)
 
     def _parts(self, n_rows: int, factor: float) -> Iterator[slice]:
-        """Rows to be computed between two looks, each of whose values costs ``factor`` times one of the pool."""
+        """Rows to be computed between two looks, each of whose values costs `factor` times one of the pool."""
         seconds = factor * self.pool.seconds_an_element * self.F.size
         count = _MOST_ROWS if seconds == 0 else max(_FEWEST_ROWS, min(_MOST_ROWS, int(_SECONDS_A_LOOK / seconds)))
         for s in range(0, n_rows, count):
@@ -229,7 +217,7 @@ class _WorkingSet:
 
     def _look(self) -> None:
         """Stop if the callback or a limit says so."""
-        status = self.limits.reason_to_stop(self.gap)
+        status = self.budget.reason_to_stop(self.gap)
         if status is not None:
             raise _StopError(status)
 
@@ -264,9 +252,9 @@ class _WorkingSet:
         y, lo, hi = problem.y[chosen], problem.lo[chosen], problem.hi[chosen]
         steps, _ = solve_block(
             K, y, v[chosen], after, lo, hi, max(0.1 * gap, 0.5 * self.tol),
-            min(STEPS_A_VARIABLE * chosen.size, self.limits.steps_left), TAU,
+            min(STEPS_A_VARIABLE * chosen.size, self.budget.steps_left), TAU,
         )  # fmt: skip
-        self.limits.iterations += steps
+        self.budget.iterations += steps
         change = y * (after - before)
         moved = np.flatnonzero(change)
         self.alpha[chosen] = after
@@ -286,8 +274,8 @@ class _WorkingSet:
 
         If it is stopped meanwhile, F is as it was.
         """
-        self.refinements += 1
-        self.exact = self.refinements > REFINEMENTS
+        self.exact = not self.stall.may_refine
+        self.stall.refine()
         support = np.flatnonzero(self.alpha)
         sums = np.zeros(self.problem.idx.size)
         self._look()
@@ -307,20 +295,3 @@ class _WorkingSet:
 def set_size(n: int) -> int:
     """Variables of a working set of a problem of n variables."""
     return 512 if n < 15_000 else 768 if n < 40_000 else 1024
-
-
-def solve_working_set(kernel: Kernel, problem: Problem, tol: float, limits: Limits, cache_bytes: int) -> Outcome:
-    """Solve by working sets on float32 kernel rows, verified and where needed refined in float64.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    problem : Problem
-    tol : float
-    limits : Limits
-        Its ``iterations`` is advanced.
-    cache_bytes : int
-        Memory for kernel rows.
-    """
-    with single_threaded_blas():
-        return _WorkingSet(kernel, problem, tol, limits, cache_bytes).run()

@@ -6,63 +6,57 @@ rows of the variables that moved into v. The host decides when a problem is done
 reads the selection and the new values of the chosen variables, nothing larger.
 """
 
+from __future__ import annotations
+
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from solver.kernels.kernel import Kernel
-from solver.smo.engines import DIRECT_LIMIT, PATIENCE, REFINEMENTS, STEPS_A_LOOK, STEPS_A_VARIABLE, TAU, set_size
-from solver.smo.gpu_device import Device, DeviceMemoryError
+from solver.smo.engines import DIRECT_LIMIT, STEPS_A_LOOK, STEPS_A_VARIABLE, TAU, engine_name, set_size
+from solver.smo.gpu_device import LARGEST_SET, SELECT_THREADS, THREADS, Device, DeviceMemoryError
 from solver.smo.gpu_pools import (
-    THREADS,
     Batch,
     Change,
+    DeviceExactPool,
     DevicePool,
-    ExactPool,
     PoolRegistry,
     blocks_a_problem,
     exact_matrix,
     exact_products,
 )
-from solver.smo.limits import Task
-from solver.smo.problem import Problem
-from solver.smo.verification import Outcome, check_bounded, true_gap, verify, width
+from solver.smo.problem import Problem, Solution, Task
+from solver.smo.stopping import Stall
+from solver.smo.verification import Outcome, check_bounded, make_solution, true_gap, verify, width
 from solver.typing import FloatArray, IndexArray
 
-__all__ = ["DeviceMemoryError", "solve_batch"]
-
-# the inner solver keeps so many variables in registers, selection so many in one thread block
-_LARGEST_SET = 1024
-_SELECT_THREADS = 1024
-_SMALLEST_SET = 32
+_SMALLEST_SET: Final = 32
 
 # attempts with ever smaller blocks before memory is given up on: down to 1/64
-_ATTEMPTS = 7
+_ATTEMPTS: Final = 7
 
 # of the free memory, for the kernel blocks of all problems solved together
-_BLOCKS_SHARE = 0.2
+_BLOCKS_SHARE: Final = 0.2
 
 _pools = PoolRegistry()
 
 
-def solve_batch(device: Device, kernel: Kernel, tasks: Sequence[Task], cache_bytes: int | None = None) -> list[Outcome]:
-    """Solve problems on one kernel together.
+def solve_batch(device: Device, tasks: Sequence[Task]) -> list[Solution]:
+    """Solve tasks of one kernel together.
 
     Parameters
     ----------
     device : Device
-    kernel : Kernel
-        Its samples and kernel rows stay on the device until it is no longer used.
     tasks : sequence of Task
-    cache_bytes : int, optional
-        Limit of the device memory for kernel rows; by default what the device says is free, less a reserve.
+        Samples and rows of their kernel stay on the device until it is no longer used. The first one's `cache_bytes`
+        limits the device memory for kernel rows; by default that is what the device says is free, less a reserve.
 
     Returns
     -------
-    list of Outcome
+    list of Solution
         In order.
 
     Raises
@@ -70,16 +64,17 @@ def solve_batch(device: Device, kernel: Kernel, tasks: Sequence[Task], cache_byt
     DeviceMemoryError
         If the device's memory does not suffice even for small blocks.
     """
-    outcomes: list[Outcome | None] = [None] * len(tasks)
+    kernel = tasks[0].program.kernel
+    solutions: list[Solution | None] = [None] * len(tasks)
     small = [place for place, task in enumerate(tasks) if task.problem.idx.size <= DIRECT_LIMIT]
     large = [place for place, task in enumerate(tasks) if task.problem.idx.size > DIRECT_LIMIT]
     for places, solve in ((small, _solve_small), (large, _solve_large)):
         chosen = [tasks[place] for place in places]
         for attempt in range(_ATTEMPTS):
             try:
-                done = solve(device, kernel, chosen, cache_bytes, 0.5**attempt)
-                for place, outcome in zip(places, done, strict=True):
-                    outcomes[place] = outcome
+                outcomes = solve(device, kernel, chosen, 0.5**attempt)
+                for place, task, outcome in zip(places, chosen, outcomes, strict=True):
+                    solutions[place] = make_solution(task, outcome, f"cuda-{engine_name(task)}")
                 break
             except device.out_of_memory as error:
                 _pools.drop(kernel)
@@ -94,15 +89,13 @@ def solve_batch(device: Device, kernel: Kernel, tasks: Sequence[Task], cache_byt
                 f" samples even with blocks a {2 ** (_ATTEMPTS - 1)}th of the usual size ({reason}); use fewer rows or"
                 " features, or device='cpu'"
             )
-    return [outcome for outcome in outcomes if outcome is not None]
+    return [solution for solution in solutions if solution is not None]
 
 
 # -- small problems: the whole kernel matrix in float64, a thread block each -------------------------------------------
 
 
-def _solve_small(
-    device: Device, kernel: Kernel, tasks: Sequence[Task], cache_bytes: int | None, scale: float  # noqa: ARG001
-) -> list[Outcome]:  # fmt: skip
+def _solve_small(device: Device, kernel: Kernel, tasks: Sequence[Task], scale: float) -> list[Outcome]:
     outcomes: list[Outcome] = []
     largest = max((task.problem.idx.size for task in tasks), default=1)
     budget = _BLOCKS_SHARE * device.free_bytes() * scale
@@ -113,7 +106,7 @@ def _solve_small(
 
 
 class _Small:
-    """Problems of at most ``DIRECT_LIMIT`` variables, each with its whole kernel matrix; as ``solve_direct``."""
+    """Problems of at most `DIRECT_LIMIT` variables, each with its whole kernel matrix, as on the CPU."""
 
     def __init__(self, device: Device, kernel: Kernel, tasks: Sequence[Task]) -> None:
         self._device, self._tasks = device, tasks
@@ -133,11 +126,11 @@ class _Small:
 
     def run(self) -> list[Outcome]:
         device, tasks, q = self._device, self._tasks, self._q
-        stops = np.array([task.tol for task in tasks])
+        stops = np.array([task.program.tol for task in tasks])
         v = self._gradients()
         gaps = [true_gap(task.problem, task.problem.alpha, v[b]) for b, task in enumerate(tasks)]
         status = [
-            "optimal" if gap <= task.tol else task.limits.reason_to_stop(gap)
+            "optimal" if gap <= task.program.tol else task.budget.reason_to_stop(gap)
             for task, gap in zip(tasks, gaps, strict=True)
         ]
         while any(reason is None for reason in status):
@@ -155,7 +148,7 @@ class _Small:
             K = self._K if active.size == len(tasks) else self._K[device.put(active, np.int64)]
             after = device.xp.zeros((active.size, q), np.float64)
             report = device.xp.zeros((active.size, 2), np.float64)
-            most = [min(STEPS_A_LOOK, tasks[b].limits.steps_left) for b in active]
+            most = [min(STEPS_A_LOOK, tasks[b].budget.steps_left) for b in active]
             device.launch(
                 "solve_block_float64", active.size, THREADS, K, device.put(chosen, np.int32),
                 device.put(counts, np.int32), np.int32(q), flat([p.y for p in problems]), flat([v[b] for b in active]),
@@ -165,7 +158,7 @@ class _Small:
             new, told = device.get(after), device.get(report)
             for row, b in enumerate(active):
                 problem = tasks[b].problem
-                tasks[b].limits.iterations += int(told[row, 0])
+                tasks[b].budget.iterations += int(told[row, 0])
                 self._alpha[b] = new[row, : counts[row]].copy()
                 check_bounded(self._alpha[b], problem.lo, problem.hi)
             # v is formed anew after every launch: what was updated step by step has drifted
@@ -173,20 +166,20 @@ class _Small:
             for row, b in enumerate(active):
                 task, steps = tasks[b], int(told[row, 0])
                 gap = true_gap(task.problem, self._alpha[b], v[b])
-                if gap <= task.tol:
+                if gap <= task.program.tol:
                     status[b] = "optimal"
-                elif steps == 0 and task.limits.steps_left:
+                elif steps == 0 and task.budget.steps_left:
                     status[b] = "precision"
                 if told[row, 1] <= stops[b]:
-                    stops[b] = 0.5 * task.tol
-                status[b] = status[b] or task.limits.reason_to_stop(gap)
+                    stops[b] = 0.5 * task.program.tol
+                status[b] = status[b] or task.budget.reason_to_stop(gap)
         return [
             Outcome(alpha, v[b], true_gap(tasks[b].problem, alpha, v[b]), str(status[b]), int(self._samples[b]))
             for b, alpha in enumerate(self._alpha)
         ]
 
     def _gradients(self) -> list[FloatArray]:
-        """``v`` of each problem."""
+        """`v` of each problem."""
         signed = np.zeros((len(self._tasks), self._q, 1))
         for b, task in enumerate(self._tasks):
             signed[b, : task.problem.idx.size, 0] = task.problem.y * self._alpha[b]
@@ -199,16 +192,14 @@ class _Small:
 # -- larger problems: working sets -------------------------------------------------------------------------------------
 
 
-def _solve_large(
-    device: Device, kernel: Kernel, tasks: Sequence[Task], cache_bytes: int | None, scale: float
-) -> list[Outcome]:
+def _solve_large(device: Device, kernel: Kernel, tasks: Sequence[Task], scale: float) -> list[Outcome]:
     if not tasks:
         return []
-    pool = _pools.get(device, kernel, cache_bytes, scale)
+    pool = _pools.get(device, kernel, tasks[0].program.cache_bytes, scale)
     for task in tasks:
-        pool.prepare(task.problem.idx)
+        pool.add(task.problem.idx)
     largest = max(task.problem.idx.size for task in tasks)
-    q = max(_SMALLEST_SET, int(min(set_size(largest), _LARGEST_SET) * min(1.0, 4 * scale)))
+    q = max(_SMALLEST_SET, int(min(set_size(largest), LARGEST_SET) * min(1.0, 4 * scale)))
     budget = _BLOCKS_SHARE * device.free_bytes() * scale
     together = max(1, int(budget // pool.block_bytes(q)))
     outcomes: list[Outcome] = []
@@ -217,8 +208,8 @@ def _solve_large(
     for place, outcome in enumerate(outcomes):
         if outcome.status == "precision":
             # float32 kernel values have nothing more to give
-            exact = ExactPool(device, kernel)
-            exact.prepare(tasks[place].problem.idx)
+            exact = DeviceExactPool(device, kernel)
+            exact.add(tasks[place].problem.idx)
             task = replace(tasks[place], problem=_continued(tasks[place].problem, outcome))
             rows = outcome.n_kernel_rows
             outcomes[place] = _WorkingSets(device, kernel, exact, [task], q).run()[0]
@@ -235,9 +226,7 @@ def _continued(problem: Problem, outcome: Outcome) -> Problem:
 class _State:
     """What the host knows of one problem."""
 
-    best: float = np.inf
-    since_best: int = 0
-    refinements: int = 0
+    stall: Stall = field(default_factory=Stall)
     outcome: Outcome | None = None
     kernel_rows: int = 0
     alpha: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -248,7 +237,7 @@ class _WorkingSets:
 
     def __init__(self, device: Device, kernel: Kernel, pool: DevicePool, tasks: Sequence[Task], q: int) -> None:
         self._device, self._kernel, self._pool, self._tasks, self._q = device, kernel, pool, tasks, q
-        self._exact = isinstance(pool, ExactPool)
+        self._exact = isinstance(pool, DeviceExactPool)
         problems = [task.problem for task in tasks]
         sizes = np.array([problem.idx.size for problem in problems])
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -291,7 +280,7 @@ class _WorkingSets:
         return [state.outcome for state in self._states if state.outcome is not None]
 
     def _start(self) -> None:
-        """Set ``v``: from the gradients that are known, and by kernel rows for the rest."""
+        """Set `v`: from the gradients that are known, and by kernel rows for the rest."""
         device = self._device
         problems = [task.problem for task in self._tasks]
         everyone = np.arange(len(problems))
@@ -315,7 +304,7 @@ class _WorkingSets:
         )
 
     def _fold(self, problems: IndexArray, changes: Sequence[FloatArray]) -> None:
-        """Fold changes of ``y·a``, one array over all variables of each problem, into v."""
+        """Fold changes of `y·a`, one array over all variables of each problem, into v."""
         moved = [np.flatnonzero(change) for change in changes]
         self._update(
             problems,
@@ -350,18 +339,17 @@ class _WorkingSets:
             self._v, partial, self._up, self._down, extremes,
         )  # fmt: skip
         device.launch(
-            "select_variables", active.size, _SELECT_THREADS, at, start, np.int32(self._q), *bounds, self._a, self._up,
+            "select_variables", active.size, SELECT_THREADS, at, start, np.int32(self._q), *bounds, self._a, self._up,
             self._down, self._chosen, self._count,
         )  # fmt: skip
         return device.get(extremes), device.get(self._chosen)[active].astype(np.int64), device.get(self._count)[active]
 
     def _goes_on(self, b: int, gap: float, objective: float) -> bool:
-        """Tell whether problem ``b`` is to be improved on now; concludes it where that is the end."""
+        """Tell whether problem `b` is to be improved on now; concludes it where that is the end."""
         task, state = self._tasks[b], self._states[b]
-        state.since_best = 0 if objective < state.best - 1e-10 * abs(state.best) else state.since_best + 1
-        state.best = min(state.best, objective)
-        if gap > task.tol and state.since_best < PATIENCE:
-            reason = task.limits.reason_to_stop(gap)
+        state.stall.note(objective)
+        if gap > task.program.tol and not state.stall.is_reached:
+            reason = task.budget.reason_to_stop(gap)
             if reason is None:
                 return True
             state.outcome = self._verified(b, reason)
@@ -370,14 +358,13 @@ class _WorkingSets:
         return False
 
     def _conclude(self, b: int) -> None:
-        """Verify in float64 that problem ``b`` is solved; if it is not, compute its v afresh."""
+        """Verify in float64 that problem `b` is solved; if it is not, compute its v afresh."""
         task, state = self._tasks[b], self._states[b]
         outcome = self._verified(b, "optimal")
-        if outcome.gap > task.tol:
-            reason = task.limits.reason_to_stop(outcome.gap)
-            if reason is None and not self._exact and state.refinements < REFINEMENTS:
-                state.refinements += 1
-                state.best, state.since_best = np.inf, 0
+        if outcome.gap > task.program.tol:
+            reason = task.budget.reason_to_stop(outcome.gap)
+            if reason is None and not self._exact and state.stall.may_refine:
+                state.stall.refine()
                 self._refine(b)
                 return
             outcome.status = reason or "precision"
@@ -418,9 +405,9 @@ class _WorkingSets:
         tasks = [self._tasks[b] for b in problems]
         K = self._pool.blocks(column)
         after, report = xp.zeros((problems.size, q), np.float64), xp.zeros((problems.size, 2), np.float64)
-        stops = np.maximum(0.1 * gaps, [0.5 * task.tol for task in tasks])
+        stops = np.maximum(0.1 * gaps, [0.5 * task.program.tol for task in tasks])
         most = [
-            min(STEPS_A_VARIABLE * int(count), task.limits.steps_left)
+            min(STEPS_A_VARIABLE * int(count), task.budget.steps_left)
             for count, task in zip(counts, tasks, strict=True)
         ]
         device.launch(
@@ -437,7 +424,7 @@ class _WorkingSets:
             change = problem.y[own] * (new[row, :count] - alpha[own])
             moved = np.flatnonzero(change)
             alpha[own] = new[row, :count]
-            self._tasks[b].limits.iterations += int(told[row, 0])
+            self._tasks[b].budget.iterations += int(told[row, 0])
             check_bounded(alpha[own], problem.lo[own], problem.hi[own])
             columns.append(column[row, moved])
             coefficients.append(change[moved])

@@ -1,25 +1,46 @@
 """The device under the GPU engine: arrays, kernel launches and memory.
 
-The engine says ``device.xp`` where it means NumPy's functions on the device's arrays, and nothing else reaches CuPy.
+The engine says `device.xp` where it means NumPy's functions on the device's arrays, and nothing else reaches CuPy.
 The tests run the whole engine on the CPU with a device made of NumPy and of the same kernels compiled as C++.
 """
 
+from __future__ import annotations
+
 import functools
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from solver.arrays import BackendUnavailableError, cupy
+from solver.smo.inner import BIG
 
-__all__ = ["KERNELS", "SOURCE", "CudaDevice", "Device", "DeviceMemoryError", "cuda_device"]
+SOURCE: Final = Path(__file__).with_name("smo_kernels.cu")
 
-SOURCE = Path(__file__).with_name("smo_kernels.cu")
+# threads of a block: in the kernel that selects variables, and in all others
+SELECT_THREADS: Final = 1024
+THREADS: Final = 256
+
+# the inner solver keeps so many variables in the registers of a block
+LARGEST_SET: Final = 1024
+
+# kernel functions by the numbers that they have on the device
+KINDS: Final = {"rbf": 0, "poly": 1, "sigmoid": 2, "linear": 3}
+
+# what SOURCE is compiled with, by NVRTC, nvcc and, for tests, g++
+OPTIONS: Final = (
+    "-std=c++17",
+    f"-DTHREADS={THREADS}",
+    f"-DSELECT_THREADS={SELECT_THREADS}",
+    f"-DPER_THREAD={LARGEST_SET // THREADS}",
+    f"-DBIG={BIG}",
+    *(f"-D{name.upper()}={number}" for name, number in KINDS.items()),
+)
 
 # every kernel of SOURCE that the engine launches
-KERNELS = (
+KERNELS: Final = (
     "solve_block_float32",
     "solve_block_float64",
     "survey",
@@ -54,7 +75,7 @@ class Device(Protocol):
     out_of_memory: type[Exception]
 
     def launch(self, kernel: str, blocks: int, threads: int, *arguments: Any) -> None:
-        """Run a kernel of ``SOURCE``; arguments are arrays of the device and NumPy scalars of the exact type."""
+        """Run a kernel of `SOURCE`; arguments are arrays of the device and NumPy scalars of the exact type."""
         ...
 
     def put(self, array: Any, dtype: npt.DTypeLike) -> Any:
@@ -79,18 +100,18 @@ class Device(Protocol):
 
 
 class CudaDevice:
-    """The current CUDA device through CuPy; ``CUDA_VISIBLE_DEVICES`` chooses which one that is."""
+    """The current CUDA device through CuPy; `CUDA_VISIBLE_DEVICES` chooses which one that is."""
 
     def __init__(self) -> None:
         self.xp = cupy()
         properties = self.xp.cuda.runtime.getDeviceProperties(self.xp.cuda.Device().id)
         self.name: str = properties["name"].decode()
         self.out_of_memory: type[Exception] = self.xp.cuda.memory.OutOfMemoryError
-        module = self.xp.RawModule(code=SOURCE.read_text(), options=("-std=c++17",))
+        module = self.xp.RawModule(code=SOURCE.read_text(), options=OPTIONS)
         self._kernels = {name: module.get_function(name) for name in KERNELS}
 
     def launch(self, kernel: str, blocks: int, threads: int, *arguments: Any) -> None:
-        """Run a kernel of ``SOURCE``; arguments are arrays of the device and NumPy scalars of the exact type."""
+        """Run a kernel of `SOURCE`; arguments are arrays of the device and NumPy scalars of the exact type."""
         if blocks:
             self._kernels[kernel]((blocks,), (threads,), arguments)
 

@@ -4,47 +4,31 @@ A pool numbers the samples it has seen 0, 1, 2 …; these are its columns. A ker
 float32. Blocks among the chosen variables of many problems are computed together.
 """
 
+from __future__ import annotations
+
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
 
-from solver.kernels.kernel import FeatureKernel, Kernel
-from solver.smo.gpu_device import Device, canonical_csr
+from solver.kernels.kernel import LARGEST_FLOAT32_EXPONENT, FeatureKernel, Kernel
+from solver.kernels.pools.pool import Columns
+from solver.smo.gpu_device import KINDS, THREADS, Device, canonical_csr
 from solver.typing import FloatArray, IndexArray
 
-__all__ = [
-    "THREADS",
-    "Batch",
-    "Change",
-    "DevicePool",
-    "ExactPool",
-    "PoolRegistry",
-    "blocks_a_problem",
-    "exact_matrix",
-    "exact_products",
-]
-
-THREADS = 256  # as in smo_kernels.cu
-
-_KINDS = {"rbf": 0, "poly": 1, "sigmoid": 2, "linear": 3}
-
-# beyond this exponent float32 products of the squared-norm form cancel too much: products are then float64
-_LARGEST_EXPONENT = 500.0
-
 # of the free memory: kernel rows, and one array of products on the way to them
-_ROWS_SHARE = 0.6
-_PRODUCTS_SHARE = 0.1
-_LARGEST_PRODUCTS = 1 << 30
+_ROWS_SHARE: Final = 0.6
+_PRODUCTS_SHARE: Final = 0.1
+_LARGEST_PRODUCTS: Final = 1 << 30
 
 # kernel rows computed and folded in at once
-_MOST_ROWS = 1024
+_MOST_ROWS: Final = 1024
 
 # samples whose mean becomes the origin of the features, and bytes copied to the device at once
-_ORIGIN_SAMPLES = 4096
-_COPY_BYTES = 64 << 20
+_ORIGIN_SAMPLES: Final = 4096
+_COPY_BYTES: Final = 64 << 20
 
 
 @dataclass
@@ -86,47 +70,23 @@ class Change:
     coefficients: FloatArray
 
 
-class DevicePool:
-    """Columns of a kernel on a device.
-
-    Attributes
-    ----------
-    samples : (m,) int64
-        Sample of each column.
-    """
+class DevicePool(Columns):
+    """Columns of a kernel on a device."""
 
     def __init__(self, device: Device, n_samples: int) -> None:
-        self.device, self.n_samples = device, n_samples
-        self.samples: IndexArray = np.empty(0, np.int64)
-        self._column_of: IndexArray = np.full(n_samples, -1)
-
-    def prepare(self, samples: IndexArray) -> None:
-        """Append the samples that are not columns yet."""
-        new = samples[self._column_of[samples] < 0]
-        if new.size:
-            _, first = np.unique(new, return_index=True)
-            new = new[np.sort(first)]
-            self._append(new)
-            self._column_of[new] = np.arange(self.samples.size, self.samples.size + new.size)
-            self.samples = np.concatenate([self.samples, new])
-
-    def columns(self, samples: IndexArray) -> IndexArray:
-        """Columns of samples that have been prepared."""
-        return self._column_of[samples]
-
-    def _append(self, new: IndexArray) -> None:
-        """Take in the features of new columns."""
+        super().__init__(n_samples)
+        self.device = device
 
     def blocks(self, columns: IndexArray) -> Any:
         """Kernel values among the columns of each of several sets, (sets, q, q) float32 or float64."""
         raise NotImplementedError
 
     def block_bytes(self, q: int) -> int:
-        """Memory that ``blocks`` takes for one set of q columns."""
+        """Memory that `blocks` takes for one set of q columns."""
         return 16 * q * q
 
     def update(self, batch: Batch, change: Change, v: Any) -> IndexArray:
-        """``v -= Σ_j coefficients_j K(columns_j, ·)`` for each problem; returns the kernel rows computed for each."""
+        """`v -= Σ_j coefficients_j K(columns_j, ·)` for each problem; returns the kernel rows computed for each."""
         raise NotImplementedError
 
 
@@ -135,9 +95,9 @@ class _Features:
 
     def __init__(self, device: Device, kernel: FeatureKernel) -> None:
         self.device, self.n_samples = device, kernel.n_samples
-        self.kind = np.int32(_KINDS[kernel.kind])
+        self.kind = np.int32(KINDS[kernel.kind])
         largest = float(kernel.gamma * np.abs(kernel.squared_norms).max(initial=0.0)) if kernel.kind == "rbf" else 0.0
-        wide = kernel.kind == "linear" or largest > _LARGEST_EXPONENT
+        wide = kernel.kind == "linear" or largest > LARGEST_FLOAT32_EXPONENT
         self.dtype: Any = np.float64 if wide else np.float32
         self.precision = "float64" if wide else "float32"
         self.item_bytes = 8 if wide else 4
@@ -149,11 +109,11 @@ class _Features:
         raise NotImplementedError
 
     def products(self, columns: IndexArray, begin: int) -> Any:
-        """Inner products of some columns with the columns from ``begin`` on, C-contiguous."""
+        """Inner products of some columns with the columns from `begin` on, C-contiguous."""
         raise NotImplementedError
 
     def row_bytes(self) -> int:
-        """Memory that ``products`` takes for one row."""
+        """Memory that `products` takes for one row."""
         raise NotImplementedError
 
     def blocks(self, columns: IndexArray) -> Any:
@@ -161,7 +121,7 @@ class _Features:
         raise NotImplementedError
 
     def block_bytes(self, q: int) -> int:
-        """Memory that ``blocks`` takes for one set of q columns."""
+        """Memory that `blocks` takes for one set of q columns."""
         raise NotImplementedError
 
     def parameters(self) -> tuple[Any, ...]:
@@ -288,7 +248,7 @@ class _RowCache:
         self._clock = 0
 
     def find(self, columns: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """Slots for the rows of at most ``capacity`` columns, and which of them hold nothing yet.
+        """Slots for the rows of at most `capacity` columns, and which of them hold nothing yet.
 
         Rows that had to make room for them are gone, those not used for longest first.
         """
@@ -335,7 +295,7 @@ class _RowPool(DevicePool):
             return self.device.put([self._kernel.matrix(part, part) for part in samples], np.float32)
         block = features.blocks(columns)
         sets, q = columns.shape
-        if features.kind != _KINDS["linear"]:
+        if features.kind != KINDS["linear"]:
             self.device.launch(
                 f"finish_block_{features.precision}", sets * q, THREADS, block, self.device.put(columns, np.int32),
                 np.int32(q), *features.parameters(),
@@ -437,7 +397,7 @@ class _LinearPool(DevicePool):
         return np.zeros(change.problems.size, np.int64)
 
 
-class ExactPool(DevicePool):
+class DeviceExactPool(DevicePool):
     """Float64 blocks and updates, for the last bits; keeps nothing."""
 
     def __init__(self, device: Device, kernel: Kernel) -> None:
@@ -454,7 +414,7 @@ class ExactPool(DevicePool):
         return out
 
     def update(self, batch: Batch, change: Change, v: Any) -> IndexArray:
-        """``v -= Σ_j coefficients_j K(columns_j, ·)`` for each problem; returns the kernel rows computed for each."""
+        """`v -= Σ_j coefficients_j K(columns_j, ·)` for each problem; returns the kernel rows computed for each."""
         ends = np.cumsum(change.counts)
         starts = np.concatenate([[0], np.cumsum(batch.sizes)])
         column = self.device.get(batch.column)
@@ -472,7 +432,7 @@ def _make_pool(device: Device, kernel: Kernel, max_bytes: int | None, scale: flo
     ----------
     device : Device
     kernel : Kernel
-        A ``FeatureKernel`` is computed on the device; the rows of any other are computed or read on the host.
+        A `FeatureKernel` is computed on the device; the rows of any other are computed or read on the host.
     max_bytes : int or None
         Limit for kernel rows; by default six tenths of the device's free memory.
     scale : float
@@ -484,7 +444,7 @@ def _make_pool(device: Device, kernel: Kernel, max_bytes: int | None, scale: flo
 
 
 def blocks_a_problem(sizes: IndexArray, a_thread: int = 4, most: int = 64) -> int:
-    """How many blocks of a launch share one problem, at so many variables a thread but no more than ``most``."""
+    """How many blocks of a launch share one problem, at so many variables a thread but no more than `most`."""
     return max(1, min(most, -(-int(sizes.max()) // (a_thread * THREADS))))
 
 
@@ -526,7 +486,7 @@ def exact_matrix(device: Device, kernel: Kernel, rows: IndexArray, columns: Inde
 def exact_products(
     device: Device, kernel: Kernel, rows: IndexArray, coefficients: FloatArray, columns: IndexArray
 ) -> Any:
-    """``Σ_j coefficients_j K(rows_j, column)`` in float64 for every column, on the device."""
+    """`Σ_j coefficients_j K(rows_j, column)` in float64 for every column, on the device."""
     result = device.xp.zeros(len(columns), np.float64)
     if not isinstance(kernel, FeatureKernel) or kernel.kind == "linear":
         return device.put(kernel.products(rows, coefficients, columns), np.float64) if len(rows) else result

@@ -6,23 +6,24 @@ One step picks the variable that violates the optimality conditions most, pairs 
 largest decrease of the objective (Fan, Chen and Lin, JMLR 6, 2005, working set selection 2) and solves for the two.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
 
 from solver.kernels.simd import fast_max, fast_min
 
-__all__ = ["BIG", "GROWS", "SHRINKS", "directions", "extremes", "solve_block", "survey", "violators"]
-
 # stands for infinity: the loops are compiled under the promise that there are no infinities
-BIG = 1e100
+BIG: Final = 1e100
 
 # whether y·a of a variable may grow or shrink
-GROWS, SHRINKS = 1, 2
+GROWS: Final = 1
+SHRINKS: Final = 2
 
-_BINS = 1024
-_STEP = np.uint64(128)
+_BINS: Final = 1024
+_STEP: Final = np.uint64(128)
 _0 = np.uint64(0)
 
 
@@ -160,11 +161,11 @@ def solve_block(
     y : (q,) float64
         Signs, -1 or +1.
     v : (q,) float64, updated
-        ``-y · gradient``.
+        `-y · gradient`.
     a, lo, hi : (q,) float64
-        Variables (updated) and their finite bounds (``±BIG`` for none).
+        Variables (updated) and their finite bounds (`±BIG` for none).
     stop : float
-        Stops when the gap ``max v (y·a may grow) - min v (y·a may shrink)`` is at most this.
+        Stops when the gap `max v (y·a may grow) - min v (y·a may shrink)` is at most this.
     max_steps : int
         Stops after so many steps.
     tau : float
@@ -203,23 +204,23 @@ def directions(y: Any, a: Any, lo: Any, hi: Any) -> Any:
 
 @njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, nogil=True)
 def survey(F: Any, column: Any, linear: Any, signed: Any, moves: Any, v: Any) -> tuple[float, float, float]:
-    """Fill ``v = linear - F[column]`` and look at all variables once.
+    """Fill `v = linear - F[column]` and look at all variables once.
 
     Parameters
     ----------
     F, column, linear : as the engine keeps them
-        An empty ``column`` stands for 0, 1, 2 …
+        An empty `column` stands for 0, 1, 2 …
     signed : (n,) float64
-        ``y·a``.
+        `y·a`.
     moves : (n,) uint8
-        From ``directions``.
+        From `directions`.
 
     Returns
     -------
     highest, lowest : float
-        As of ``extremes``.
+        As of `extremes`.
     product : float
-        ``signed · F[column]``.
+        `signed · F[column]`.
     """
     highest, lowest, product = -BIG, BIG, 0.0
     n = np.uint64(v.size)
@@ -249,7 +250,7 @@ def extremes(v: Any, y: Any, a: Any, lo: Any, hi: Any) -> tuple[float, float, in
     Returns
     -------
     highest, lowest : float
-        ``-BIG`` and ``BIG`` where no such variable exists.
+        `-BIG` and `BIG` where no such variable exists.
     i, j : int
         The first index that attains each, or -1.
     """
@@ -272,8 +273,8 @@ def violators(v: Any, moves: Any, highest: float, lowest: float, wanted_up: int,
     """Indices of variables that violate optimality most.
 
     Those are variables whose y·a may grow and v > lowest, and those where it may shrink and v < highest. The strongest
-    ``wanted_up`` of the former are among those returned, and as many of the latter that together with them, none taken
-    twice, there are ``wanted`` if there are so many. Not many others are: a histogram finds the limits.
+    `wanted_up` of the former are among those returned, and as many of the latter that together with them, none taken
+    twice, there are `wanted` if there are so many. Not many others are: a histogram finds the limits.
     """
     # few branches: which way a variable may move is a coin toss to the processor
     n = np.uint64(v.size)

@@ -1,6 +1,7 @@
 """The quadratic program: its checked form, its solution, and making a start feasible."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.smo.inner import BIG
+from solver.smo.program import Program
+from solver.smo.stopping import Budget
 from solver.typing import FloatArray, IndexArray
-
-__all__ = ["Callback", "InfeasibleError", "Problem", "Solution", "UnboundedError", "make_problem", "repair"]
-
-Callback = Callable[[int, float], bool | None]
 
 
 class InfeasibleError(ValueError):
@@ -25,7 +24,7 @@ class UnboundedError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Problem:
-    """A checked quadratic program in the variables' order; bounds are finite (``±BIG`` for none).
+    """A checked quadratic program in the variables' order; bounds are finite (`±BIG` for none).
 
     Attributes
     ----------
@@ -36,7 +35,7 @@ class Problem:
     alpha : (n,) float64
         Feasible start, not shared with the caller.
     gradient : (n,) float64 or None
-        Gradient at ``gradient_at`` if the caller knows it; NaN where it is not known.
+        Gradient at `gradient_at` if the caller knows it; NaN where it is not known.
     gradient_at : (n,) float64
         The start as it was given, which may be infeasible.
     """
@@ -61,23 +60,23 @@ class Solution:
     alpha : (n,) float64
         The variables, within their bounds.
     b : float
-        Intercept of ``f(x) = Σ_j y_j alpha_j K(idx_j, x) + b``: the mean over the free variables, or the middle of
+        Intercept of `f(x) = Σ_j y_j alpha_j K(idx_j, x) + b`: the mean over the free variables, or the middle of
         the interval that the optimality conditions leave.
     b_low, b_high : float
-        That interval (``b_low <= b_high + gap``); infinite on a side where no variable is left to move.
+        That interval (`b_low <= b_high + gap`); infinite on a side where no variable is left to move.
     objective : float
-        ``½ aᵀQa + pᵀa``, from ``gradient`` and as exact as that is.
+        `½ aᵀQa + pᵀa`, from `gradient` and as exact as that is.
     gap : float
-        Violation of the optimality conditions, ``max v - min v`` of [1]_ eq. 5, at least 0, recomputed in float64 at
-        the end; ``status`` is ``"optimal"`` only when it is at most the tolerance.
+        Violation of the optimality conditions, `max v - min v` of [1]_ eq. 5, at least 0, recomputed in float64 at
+        the end; `status` is `"optimal"` only when it is at most the tolerance.
     iterations : int
         Two-variable steps.
     status : {"optimal", "max_iter", "time", "cancelled", "precision"}
-        Why it ended; ``precision``: no further progress was possible in floating point.
+        Why it ended; `precision`: no further progress was possible in floating point.
     gradient : (n,) float64
-        ``Qa + p``; pass as ``grad0`` together with ``alpha0=alpha``. Float64 throughout where ``engine`` is
-        ``"direct"``. Else kernel rows are float32, and only the entries that set the gap are recomputed in float64: the
-        others, and ``objective``, are as a rule right to 1e-6 or better, but where alphas or kernel values of many
+        `Qa + p`; a `Start` together with `alpha`. Float64 throughout where `engine` is
+        `"direct"`. Else kernel rows are float32, and only the entries that set the gap are recomputed in float64: the
+        others, and `objective`, are as a rule right to 1e-6 or better, but where alphas or kernel values of many
         orders of magnitude meet only to 4e-4, relative to the largest parts of their sums.
     n_support, n_bounded : int
         Variables that are not zero, and those of them at a bound.
@@ -86,7 +85,7 @@ class Solution:
     seconds : float
         Wall time.
     engine : str
-        Which engine ran: ``"direct"``, ``"working-set"`` or ``"linear"``; ``cuda-`` before it on the GPU.
+        Which engine ran: `"direct"`, `"working-set"` or `"linear"`; `cuda-` before it on the GPU.
 
     References
     ----------
@@ -123,47 +122,70 @@ def _vector(name: str, value: npt.ArrayLike, n: int, *, infinite: bool = False, 
     return array
 
 
-def make_problem(
-    n_samples: int,
-    idx: npt.ArrayLike,
-    y: npt.ArrayLike,
-    p: npt.ArrayLike,
-    lo: npt.ArrayLike,
-    hi: npt.ArrayLike,
-    delta: float,
-    alpha0: npt.ArrayLike | None,
-    grad0: npt.ArrayLike | None,
-) -> Problem:
-    """Check the parts of a problem and give it a feasible start.
+def make_problem(program: Program) -> Problem:
+    """Check the parts of a program and give it a feasible start.
 
     Raises
     ------
     ValueError
         If a part has the wrong shape, type or a value that is not a number; names the part.
     InfeasibleError
-        If a lower bound is above its upper bound, or ``delta`` cannot be reached.
+        If a lower bound is above its upper bound, or `delta` cannot be reached.
     """
-    index: npt.NDArray[Any] = np.asarray(idx)
+    if not program.tol > 0:
+        raise ValueError(f"tol must be positive; got {program.tol}")
+    index: npt.NDArray[Any] = np.asarray(program.idx)
+    n_samples, delta, start = program.kernel.n_samples, program.delta, program.start
     if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
         raise ValueError(f"idx must be a vector of integers; got shape {index.shape} of {index.dtype}")
     n = index.size
     if n and (index.min() < 0 or index.max() >= n_samples):
         raise ValueError(f"idx holds {index.min()} … {index.max()}, but the kernel's samples are 0 … {n_samples - 1}")
-    signs = _vector("y", y, n)
+    signs = _vector("y", program.y, n)
     if not np.all(np.abs(signs) == 1):
         raise ValueError("y must hold -1 and +1 only")
     if not np.isfinite(delta):
         raise ValueError(f"delta must be finite; got {delta}")
-    lower = np.clip(_vector("lo", lo, n, infinite=True), -BIG, BIG)
-    upper = np.clip(_vector("hi", hi, n, infinite=True), -BIG, BIG)
-    start = np.zeros(n) if alpha0 is None else _vector("alpha0", alpha0, n)
-    clipped = repair(start, signs, lower, upper, delta)
-    # a gradient belongs to a point: without one it says nothing
-    known = grad0 is not None and alpha0 is not None
-    gradient = _vector("grad0", grad0, n, missing=True) if known and grad0 is not None else None
+    lower = np.clip(_vector("lo", program.lo, n, infinite=True), -BIG, BIG)
+    upper = np.clip(_vector("hi", program.hi, n, infinite=True), -BIG, BIG)
+    given = np.zeros(n) if start is None else _vector("start.alpha (alpha0)", start.alpha, n)
     return Problem(
-        index.astype(np.int64), signs, _vector("p", p, n), lower, upper, float(delta), clipped, gradient, start
+        idx=index.astype(np.int64),
+        y=signs,
+        p=_vector("p", program.p, n),
+        lo=lower,
+        hi=upper,
+        delta=float(delta),
+        alpha=repair(given, signs, lower, upper, delta),
+        gradient=None
+        if start is None or start.gradient is None
+        else _vector("start.gradient (grad0)", start.gradient, n, missing=True),
+        gradient_at=given,
     )
+
+
+@dataclass(frozen=True)
+class Task:
+    """A program that is being solved: with its checked form, and with what is used up of its limits."""
+
+    program: Program
+    problem: Problem
+    budget: Budget
+
+    @classmethod
+    def of(cls, program: Program, steps_a_variable: int | None = None) -> Task:
+        """Check a program and start its clock.
+
+        Parameters
+        ----------
+        program : Program
+        steps_a_variable : int, optional
+            Steps for each variable where the program names no limit, by default 100 and at least 10,000,000 in all.
+        """
+        problem = make_problem(program)
+        n = problem.idx.size
+        steps = max(10_000_000, 100 * n) if steps_a_variable is None else steps_a_variable * n
+        return cls(program, problem, Budget(program.limits, steps))
 
 
 def repair(
@@ -171,7 +193,7 @@ def repair(
 ) -> FloatArray:
     """Make a start feasible, changing few variables.
 
-    Clips to the bounds; then takes the excess of ``yᵀa - delta`` first from free variables, then from bounded ones,
+    Clips to the bounds; then takes the excess of `yᵀa - delta` first from free variables, then from bounded ones,
     each moved towards zero no further than needed, and at last from whatever variable still has room.
     In index order, so the result is always the same.
 
@@ -180,17 +202,17 @@ def repair(
     alpha0, y, lo, hi : (n,) array_like
         Start, signs -1 or +1, bounds (may be infinite).
     delta : float, default 0
-        Value that ``yᵀa`` must have.
+        Value that `yᵀa` must have.
 
     Returns
     -------
     (n,) float64
-        A new array with ``lo <= a <= hi`` and ``yᵀa = delta`` up to rounding.
+        A new array with `lo <= a <= hi` and `yᵀa = delta` up to rounding.
 
     Raises
     ------
     InfeasibleError
-        If a lower bound is above its upper bound or no such point exists; tells which values of ``yᵀa`` do.
+        If a lower bound is above its upper bound or no such point exists; tells which values of `yᵀa` do.
     """
     signs, lower, upper = (np.asarray(x, dtype=np.float64) for x in (y, lo, hi))
     crossed = np.flatnonzero(lower > upper)

@@ -6,15 +6,16 @@
 // start[b] ... start[b + 1] - 1, and `active` lists the problems that a launch is about. Notation as in engines.py:
 // v = -y * gradient; y * a may grow ("up") or shrink ("down").
 
-#define THREADS 256    // of a block, in all kernels but select_variables
-#define PER_THREAD 4   // variables that a thread of the inner solver keeps in registers
-#define SELECT_THREADS 1024
+// What gpu_device.py and this file have to agree on is defined by the compiler's options (OPTIONS there): THREADS of a
+// block in all kernels but select_variables, which has SELECT_THREADS; PER_THREAD variables that a thread of the inner
+// solver keeps in registers; BIG for infinity; the numbers of the kernel functions RBF, POLY, SIGMOID, LINEAR.
+#ifndef THREADS
+#error "compile with the options of gpu_device.py"
+#endif
+
 #define WARP 32
 #define ALL 0xffffffffu
-#define BIG 1e100      // stands for infinity, as in inner.py
 #define NONE 0x7fffffff
-
-enum Kind { RBF = 0, POLYNOMIAL = 1, SIGMOID = 2, PLAIN = 3 };
 
 __device__ __forceinline__ bool may_grow(double y, double a, double lo, double hi) { return y > 0 ? a < hi : a > lo; }
 
@@ -447,7 +448,7 @@ __device__ double argument(double dot, double square_a, double square_b, int kin
     const double x = gamma * (2 * dot - square_a - square_b);
     return x < 0 ? x : 0;
   }
-  return kind == PLAIN ? dot : gamma * dot + coef0;
+  return kind == LINEAR ? dot : gamma * dot + coef0;
 }
 
 __device__ __forceinline__ float power(float x, int degree)
@@ -472,12 +473,12 @@ __device__ __forceinline__ double power(double x, int degree)
 
 __device__ __forceinline__ float value(float x, int kind, int degree)
 {
-  return kind == RBF ? expf(x) : kind == POLYNOMIAL ? power(x, degree) : kind == SIGMOID ? tanhf(x) : x;
+  return kind == RBF ? expf(x) : kind == POLY ? power(x, degree) : kind == SIGMOID ? tanhf(x) : x;
 }
 
 __device__ __forceinline__ double value(double x, int kind, int degree)
 {
-  return kind == RBF ? exp(x) : kind == POLYNOMIAL ? power(x, degree) : kind == SIGMOID ? tanh(x) : x;
+  return kind == RBF ? exp(x) : kind == POLY ? power(x, degree) : kind == SIGMOID ? tanh(x) : x;
 }
 
 // Turn (problems, q, q) inner products among chosen columns into kernel values, in place. A grid block does one row.

@@ -1,18 +1,19 @@
-"""What all engines end with: a result checked in float64."""
+"""What all engines end with: a result checked in float64, and the solution made of it."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from solver.smo.inner import BIG, extremes
-from solver.smo.problem import Problem, UnboundedError
-from solver.typing import FloatArray, IndexArray
-
-__all__ = ["Outcome", "check_bounded", "strongest", "true_gap", "verify", "width"]
+from solver.smo.problem import Problem, Solution, Task, UnboundedError
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 # a variable without a bound beyond this has no minimum to go to
-_RUNAWAY = 1e10
+_RUNAWAY: Final = 1e10
 
 
 @dataclass
@@ -31,8 +32,17 @@ def width(highest: float, lowest: float) -> float:
     return max(0.0, highest - lowest) if highest > -BIG and lowest < BIG else 0.0
 
 
+def intercept(v: FloatArray, free: BoolArray, highest: float, lowest: float) -> float:
+    """The mean of v over the free variables, or the middle of the interval that the extremes leave."""
+    if free.any():
+        return float(v[free].mean())
+    if highest > -BIG and lowest < BIG:
+        return 0.5 * (highest + lowest)
+    return highest if highest > -BIG else lowest if lowest < BIG else 0.0
+
+
 def true_gap(problem: Problem, alpha: FloatArray, v: FloatArray) -> float:
-    """The gap of ``alpha`` with its ``v``."""
+    """The gap of `alpha` with its `v`."""
     highest, lowest, _, _ = extremes(v, problem.y, alpha, problem.lo, problem.hi)
     return width(highest, lowest)
 
@@ -47,7 +57,7 @@ def check_bounded(alpha: FloatArray, lo: FloatArray, hi: FloatArray) -> None:
 
 
 def strongest(candidates: IndexArray, keys: FloatArray, count: int) -> IndexArray:
-    """Those ``count`` of the candidates with the smallest keys, in index order."""
+    """Those `count` of the candidates with the smallest keys, in index order."""
     if candidates.size <= count:
         return candidates
     return candidates[np.sort(np.argpartition(keys, count)[:count])]
@@ -68,7 +78,7 @@ def verify(
     v : (n,) float64
         As the engine kept it; not changed.
     products : callable
-        ``products(variables, samples)``: ``Σ_j y_j alpha_j K(idx_j, sample)`` over these variables, in float64.
+        `products(variables, samples)`: `Σ_j y_j alpha_j K(idx_j, sample)` over these variables, in float64.
 
     Returns
     -------
@@ -97,3 +107,37 @@ def verify(
         margin = 8 * error
         todo = np.flatnonzero(~known & ((up & (v > highest - margin)) | (down & (v < lowest + margin))))
     return v, width(highest, lowest)
+
+
+def make_solution(task: Task, outcome: Outcome, engine: str) -> Solution:
+    """What an engine's outcome says: intercept, objective, counts of support vectors.
+
+    Parameters
+    ----------
+    task : Task
+        Its budget counted the iterations and seconds.
+    outcome : Outcome
+    engine : str
+        Name for `Solution.engine`.
+    """
+    problem, alpha, v = task.problem, outcome.alpha, outcome.v
+    highest, lowest, _, _ = extremes(v, problem.y, alpha, problem.lo, problem.hi)
+    free = (alpha > problem.lo) & (alpha < problem.hi)
+    support = alpha != 0
+    return Solution(
+        alpha=alpha,
+        b=intercept(v, free, highest, lowest),
+        b_low=highest if highest > -BIG else -np.inf,
+        b_high=lowest if lowest < BIG else np.inf,
+        # no BLAS here: its threads would spin on for 0.1 s beside the next solve
+        objective=0.5 * float((alpha * (problem.p - problem.y * v)).sum()),
+        gap=outcome.gap,
+        iterations=task.budget.iterations,
+        status=outcome.status,
+        gradient=-problem.y * v,
+        n_support=int(np.count_nonzero(support)),
+        n_bounded=int(np.count_nonzero(support & ~free)),
+        n_kernel_rows=outcome.n_kernel_rows,
+        seconds=task.budget.seconds,
+        engine=engine,
+    )

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from solver.smo.gpu_device import KERNELS, SOURCE
+from solver.smo.gpu_device import KERNELS, OPTIONS, SOURCE
 
 HERE = Path(__file__).parent
 
@@ -38,7 +38,7 @@ def library() -> ctypes.CDLL:
     """The kernels as a shared library, compiled once a process."""
     code = f'#include "{HERE / "cuda_shim.h"}"\n#include "{SOURCE}"\n'
     code += "".join(f"EXPORT({name})\n" for name in KERNELS)
-    options = ["-std=c++17", "-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
+    options = [*OPTIONS, "-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
     # What is loaded stays loaded when its file goes. A folder that others can foresee must not be loaded from.
     with tempfile.TemporaryDirectory(prefix="prefsvm-") as folder:
         target = Path(folder) / "kernels.so"
@@ -162,7 +162,7 @@ class _Functions:
 
 
 class ShimDevice:
-    """See ``solver.smo.gpu_device.Device``.
+    """See `solver.smo.gpu_device.Device`.
 
     Parameters
     ----------

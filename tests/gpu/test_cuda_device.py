@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from solver import arrays, smo
+from solver import arrays
 from solver.arrays import BackendUnavailableError, cuda_available, resolve_backend
 from solver.kernels.kernel import FeatureKernel
-from solver.smo import gpu_device, solve
+from solver.smo import backend, gpu_device, solve
 from solver.smo.gpu_device import KERNELS, CudaDevice, cuda_device
 
 
@@ -90,7 +90,7 @@ def test_a_device_that_fails_to_start_leaves_auto_to_the_cpu(monkeypatch):
     broken = stand_in(Device=fails("cudaErrorInsufficientDriver"))
     monkeypatch.setattr(arrays, "cupy", lambda: broken)
     monkeypatch.setattr(gpu_device, "cupy", lambda: broken)
-    monkeypatch.setattr(smo, "GPU_LEAST_WORK", 0.0)
+    monkeypatch.setattr(backend, "GPU_LEAST_WORK", 0.0)
     arguments = (FeatureKernel(np.eye(3), gamma=1.0), [0, 1], [1, -1], -1.0, 0.0, 1.0)
     with pytest.raises(BackendUnavailableError, match="cannot be used: cudaErrorInsufficientDriver"):
         solve(*arguments, backend="cuda")

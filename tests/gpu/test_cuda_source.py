@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import shim_device
 
-from solver.smo.gpu_device import KERNELS, SOURCE
+from solver.smo.gpu_device import KERNELS, OPTIONS, SELECT_THREADS, SOURCE, THREADS
 from solver.smo.inner import BIG, solve_block
 
 needs_shim = pytest.mark.skipif(shim_device.reason_to_skip() is not None, reason=str(shim_device.reason_to_skip()))
@@ -29,7 +29,7 @@ def compile_for(architectures: list[int]) -> str:
         done = subprocess.run(
             [
                 "nvcc",
-                "-std=c++17",
+                *OPTIONS,
                 "-fatbin",
                 "-Werror=all-warnings",
                 "-Xptxas=-v",
@@ -51,7 +51,7 @@ def compile_for(architectures: list[int]) -> str:
     for architecture in architectures:
         program = nvrtc.createProgram(SOURCE.read_text(), SOURCE.name, [], [])
         try:
-            nvrtc.compileProgram(program, ["-std=c++17", f"-arch=sm_{architecture}"])
+            nvrtc.compileProgram(program, [*OPTIONS, f"-arch=sm_{architecture}"])
         except nvrtc.NVRTCError:
             pytest.fail(nvrtc.getProgramLog(program))
     return ""
@@ -118,10 +118,10 @@ def test_inner_solver_does_what_the_cpu_engine_does(dtype, sizes):
         after = device.xp.zeros((len(sizes), q), np.float64)
         report = device.xp.zeros((len(sizes), 2), np.float64)
         device.launch(
-            f"solve_block_{np.dtype(dtype).name}", len(sizes), 256, device.put(K, dtype), device.put(chosen, np.int32),
-            device.put(sizes, np.int32), np.int32(q), put["y"], put["v"], put["lo"], put["hi"],
-            device.put(np.full(len(sizes), 1e-6), np.float64), device.put(np.full(len(sizes), most), np.int32),
-            np.float64(1e-12), put["a"], after, report,
+            f"solve_block_{np.dtype(dtype).name}", len(sizes), THREADS, device.put(K, dtype),
+            device.put(chosen, np.int32), device.put(sizes, np.int32), np.int32(q), put["y"], put["v"],
+            put["lo"], put["hi"], device.put(np.full(len(sizes), 1e-6), np.float64),
+            device.put(np.full(len(sizes), most), np.int32), np.float64(1e-12), put["a"], after, report,
         )  # fmt: skip
         results.append((device.get(after), device.get(report), device.get(put["a"])))
     for other in results[1:]:  # whatever the order of the threads
@@ -164,12 +164,38 @@ def select(rng, q, sizes, v, free, last, seed):
         chosen[b, : part.size] = part
     chosen, count = device.put(chosen, np.int32), device.put(count, np.int32)
     three = np.int32(3)
-    device.launch("survey", 3 * len(sizes), 256, active, start, three, y_, p_, lo_, hi_, a_, v_, partial)
+    device.launch("survey", 3 * len(sizes), THREADS, active, start, three, y_, p_, lo_, hi_, a_, v_, partial)
     device.launch(
-        "rate_violations", 3 * len(sizes), 256, active, start, three, y_, lo_, hi_, a_, v_, partial, up, down, extremes
+        "rate_violations",
+        3 * len(sizes),
+        THREADS,
+        active,
+        start,
+        three,
+        y_,
+        lo_,
+        hi_,
+        a_,
+        v_,
+        partial,
+        up,
+        down,
+        extremes,
     )
     device.launch(
-        "select_variables", len(sizes), 1024, active, start, np.int32(q), lo_, hi_, a_, up, down, chosen, count
+        "select_variables",
+        len(sizes),
+        SELECT_THREADS,
+        active,
+        start,
+        np.int32(q),
+        lo_,
+        hi_,
+        a_,
+        up,
+        down,
+        chosen,
+        count,
     )
     return y, a, device.get(extremes), device.get(chosen), device.get(count)
 

@@ -1,15 +1,17 @@
 """The whole GPU engine on the CPU: NumPy for arrays, the CUDA source as C++ for kernels; against the CPU engine."""
 
 import gc
+from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import shim_device
 
-from solver import smo
-from solver.kernels.kernel import FeatureKernel, PrecomputedKernel, kernel_block
-from solver.smo import UnboundedError, gpu, gpu_pools, solve, solve_many
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
+from solver.kernels.values import KernelColumns
+from solver.smo import Program, UnboundedError, backend, gpu, gpu_pools, solve, solve_many, stopping
 from solver.smo.gpu_device import DeviceMemoryError
 
 pytestmark = pytest.mark.skipif(shim_device.reason_to_skip() is not None, reason=str(shim_device.reason_to_skip()))
@@ -25,11 +27,11 @@ KINDS = {
 @pytest.fixture
 def device(monkeypatch):
     device = shim_device.ShimDevice(memory=1 << 28)
-    monkeypatch.setattr(smo, "cuda_device", lambda: device)
+    monkeypatch.setattr(backend, "cuda_device", lambda: device)
     monkeypatch.setattr(
-        smo,
+        backend,
         "resolve_backend",
-        lambda backend, large: "cuda" if backend == "cuda" or (backend == "auto" and large) else "cpu",
+        lambda wish, large: "cuda" if wish == "cuda" or (wish == "auto" and large) else "cpu",
     )
     return device
 
@@ -45,6 +47,10 @@ def two_classes(n, d=5, seed=0, noise=0.5):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     return X, np.where(X[:, 0] * X[:, 1] + noise * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def kernel_block(X, Z, kind, **parameters):
+    return KernelColumns(Z, kind, **parameters).block(X)
 
 
 def check(solution, K, y, p, lo, hi, delta, tol):
@@ -168,7 +174,7 @@ def test_tolerances_beyond_float32(device, working_sets, exponent):
 
 
 def test_the_last_bits_come_from_float64_blocks(device, working_sets, monkeypatch):
-    monkeypatch.setattr(gpu, "REFINEMENTS", 0)
+    monkeypatch.setattr(stopping, "REFINEMENTS", 0)
     X, y = two_classes(80, d=2, seed=8, noise=0.1)
     solution = solve(FeatureKernel(X, gamma=2.0), np.arange(80), y, -1.0, 0.0, 100.0, tol=1e-7, backend="cuda")
     check(solution, kernel_block(X, X, "rbf", gamma=2.0), y, -1.0, 0.0, 100.0, 0.0, 1e-7)
@@ -184,27 +190,24 @@ def test_a_batch_equals_its_problems_alone(device, kind, monkeypatch):
     label = np.repeat([0, 1, 2, 3], [15, 20, 60, 65])
     X += 0.5 * label[:, None]
     kernel = FeatureKernel(X, kind, **KINDS[kind])
-    problems = []
+    chains = []
     for first in range(4):
         for second in range(first + 1, 4):
             idx = np.flatnonzero((label == first) | (label == second))
             y = np.where(label[idx] == first, 1.0, -1.0)
-            problems.append({"kernel": kernel, "idx": idx, "y": y, "p": -1.0, "lo": 0.0, "hi": 0.1})
+            chains.append([Program(kernel, idx, y, -1.0, 0.0, 0.1, backend="cuda")])
     y = np.where(label > 1, 1.0, -1.0)
     held_out = np.where(np.arange(160) % 5 == 0, 0.0, 0.2)
-    problems.append({"kernel": kernel, "idx": np.arange(160), "y": y, "p": -1.0, "lo": 0.0, "hi": held_out})
-    problems.append({**problems[-1], "hi": 3 * held_out, "alpha0": "previous"})
-    for problem in problems:
-        problem["backend"] = "cuda"
-    together = solve_many(problems)
+    fold = Program(kernel, np.arange(160), y, -1.0, 0.0, held_out, backend="cuda")
+    chains.append([fold, replace(fold, hi=3 * held_out)])
+    together = [*chain.from_iterable(solve_many(chains))]
     # the problems advance together: far fewer launches than problems and their rounds
     launches = device.launches["survey"]
-    for problem, solution in zip(problems, together, strict=True):
-        arguments = {**problem, "alpha0": None, "kernel": FeatureKernel(X, kind, **KINDS[kind])}
-        alone = solve(**arguments)
-        part = X[problem["idx"]]
+    for program, solution in zip(chain.from_iterable(chains), together, strict=True):
+        alone = solve(replace(program, kernel=FeatureKernel(X, kind, **KINDS[kind])))
+        part = X[program.idx]
         K = kernel_block(part, part, kind, **KINDS[kind])
-        check(solution, K, problem["y"], -1.0, 0.0, problem["hi"], 0.0, 1e-3)
+        check(solution, K, program.y, -1.0, 0.0, program.hi, 0.0, 1e-3)
         assert solution.objective == pytest.approx(alone.objective, rel=1e-4)
         assert solution.engine == alone.engine
     assert launches < 0.5 * (device.launches["survey"] - launches)
@@ -276,8 +279,8 @@ def test_same_bits_whatever_the_order_of_the_threads(monkeypatch, working_sets):
     results = []
     for seed in (1, 1001):
         device = shim_device.ShimDevice(seed=seed)
-        monkeypatch.setattr(smo, "cuda_device", lambda device=device: device)
-        monkeypatch.setattr(smo, "resolve_backend", lambda *_, **__: "cuda")
+        monkeypatch.setattr(backend, "cuda_device", lambda device=device: device)
+        monkeypatch.setattr(backend, "resolve_backend", lambda *_, **__: "cuda")
         results.append(solve(FeatureKernel(X, gamma=0.4), np.arange(150), y, -1.0, 0.0, 1.0))
     np.testing.assert_array_equal(results[0].alpha, results[1].alpha)
     np.testing.assert_array_equal(results[0].gradient, results[1].gradient)
@@ -294,7 +297,7 @@ def test_less_memory_means_smaller_blocks_and_at_last_a_clear_error(device, monk
     device.memory = 60_000
     with pytest.raises(DeviceMemoryError, match=r"CPU shim has 0 MB of free memory, too little for 700 samples"):
         solve(FeatureKernel(X, gamma=0.2), *arguments, backend="cuda")
-    monkeypatch.setattr(smo, "GPU_LEAST_WORK", 1.0)
+    monkeypatch.setattr(backend, "GPU_LEAST_WORK", 1.0)
     with pytest.warns(RuntimeWarning, match="solving on the CPU: CPU shim has"):
         fallen_back = solve(FeatureKernel(X, gamma=0.2), *arguments)
     assert fallen_back.engine == "working-set"
@@ -320,10 +323,10 @@ def test_auto_takes_the_gpu_for_large_problems_only(device, monkeypatch):
     X, y = two_classes(100)
     arguments = (FeatureKernel(X, gamma=0.4), np.arange(100), y, -1.0, 0.0, 1.0)
     assert solve(*arguments).engine == "direct"
-    monkeypatch.setattr(smo, "GPU_LEAST_WORK", 100.0**2 * 35)
+    monkeypatch.setattr(backend, "GPU_LEAST_WORK", 100.0**2 * 35)
     assert solve(*arguments).engine == "cuda-direct"
     assert solve(FeatureKernel(X, "linear"), *arguments[1:]).engine == "direct"
-    monkeypatch.setattr(smo, "GPU_LEAST_WORK", 100.0**2 * 35 + 1)
+    monkeypatch.setattr(backend, "GPU_LEAST_WORK", 100.0**2 * 35 + 1)
     assert solve(*arguments).engine == "direct"
 
 

@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from solver.arrays import BackendUnavailableError, cuda_available, cupy
-from solver.kernels.kernel import FeatureKernel, PrecomputedKernel, kernel_block
-from solver.smo import gpu, solve, solve_many
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
+from solver.kernels.values import KernelColumns
+from solver.smo import Program, gpu, solve, solve_many
 from solver.smo.gpu_device import DeviceMemoryError, cuda_device
 
 pytestmark = [
@@ -32,6 +34,10 @@ def two_classes(n, d=5, seed=0, noise=0.5):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     return X, np.where(X[:, 0] * X[:, 1] + noise * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def kernel_block(X, Z, kind, **parameters):
+    return KernelColumns(Z, kind, **parameters).block(X)
 
 
 def true_gap(K, y, p, lo, hi, alpha):
@@ -119,17 +125,16 @@ def test_a_batch_equals_its_problems_alone(kind):
     label = np.repeat(np.arange(6), [100, 200, 300, 800, 1200, 1400])
     X += 0.5 * label[:, None]
     kernel = FeatureKernel(X, kind, **KINDS[kind])
-    problems = [
-        {"kernel": kernel, "idx": idx, "y": np.where(label[idx] == i, 1.0, -1.0), "p": -1.0, "lo": 0.0, "hi": 0.3}
-        | {"backend": "cuda"}
+    programs = [
+        Program(kernel, idx, np.where(label[idx] == i, 1.0, -1.0), -1.0, 0.0, 0.3, backend="cuda")
         for i in range(6)
         for j in range(i + 1, 6)
         for idx in [np.flatnonzero((label == i) | (label == j))]
     ]
-    together = solve_many(problems)
-    for problem, solution in zip(problems, together, strict=True):
-        alone = solve(**(problem | {"kernel": FeatureKernel(X, kind, **KINDS[kind])}))
-        cpu = solve(**(problem | {"kernel": FeatureKernel(X, kind, **KINDS[kind]), "backend": "cpu"}))
+    together = solve_many([[program] for program in programs])
+    for program, [solution] in zip(programs, together, strict=True):
+        alone = solve(replace(program, kernel=FeatureKernel(X, kind, **KINDS[kind])))
+        cpu = solve(replace(program, kernel=FeatureKernel(X, kind, **KINDS[kind]), backend="cpu"))
         assert solution.status == "optimal"
         assert solution.engine == alone.engine
         assert solution.objective == pytest.approx(alone.objective, rel=1e-4)

@@ -1,5 +1,7 @@
 """A pool of kernel rows over features that are 0 or 1."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -8,8 +10,6 @@ from solver.kernels import tiles
 from solver.kernels.parallel import for_ranges, scratch
 from solver.kernels.pools.pool import LOG2_E, CachedPool, Destination, Growing, tile_width
 from solver.typing import FloatArray, IndexArray, Matrix
-
-__all__ = ["BinaryPool"]
 
 
 class BinaryPool(CachedPool):

@@ -1,5 +1,7 @@
 """Pools of kernel rows that are given, or computed in float64."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +11,6 @@ from solver.kernels.parallel import for_ranges, single_threaded_blas
 from solver.kernels.pools.pool import CachedPool, Destination, Pool, gather
 from solver.typing import BoolArray, FloatArray, IndexArray
 
-__all__ = [
-    "AugmentedPool",
-    "ExactPool",
-    "MatrixPool",
-]
-
 
 class ExactPool(CachedPool):
     """Rows computed in float64 and rounded once: for any kernel, and where float32 products would cancel.
@@ -23,7 +19,7 @@ class ExactPool(CachedPool):
     ----------
     n_samples : int
     matrix : callable
-        ``matrix(rows, columns)``: float64 kernel values between samples.
+        `matrix(rows, columns)`: float64 kernel values between samples.
     """
 
     def __init__(self, n_samples: int, matrix: Callable[[IndexArray, IndexArray], FloatArray]) -> None:
@@ -92,7 +88,7 @@ class MatrixPool(Pool):
         keep: BoolArray,  # noqa: ARG002
         begin: int = 0,
     ) -> None:
-        """``F[begin:] += Σ_j coefficients_j K(columns_j, begin:)``."""
+        """`F[begin:] += Σ_j coefficients_j K(columns_j, begin:)`."""
         self.rows_computed += len(columns)
         m = self.samples.size
         starts, coef = (columns * m).astype(np.uint64), coefficients.astype(self._type)
@@ -134,7 +130,7 @@ class AugmentedPool(Pool):
     def update(
         self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
     ) -> None:
-        """``F[begin:] += Σ_j coefficients_j K(columns_j, begin:)``; ``keep`` marks rows worth caching."""
+        """`F[begin:] += Σ_j coefficients_j K(columns_j, begin:)`; `keep` marks rows worth caching."""
         own = columns < self._size
         old, new = columns[own], columns[~own] - self._size
         if old.size:

@@ -1,5 +1,7 @@
 """Pools of the linear kernel, which needs no kernel rows."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,6 @@ from solver.kernels.parallel import for_ranges
 from solver.kernels.pools.pool import Pool
 from solver.kernels.pools.sparse import SparsePool
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
-
-__all__ = [
-    "LinearPool",
-    "SparseLinearPool",
-]
 
 
 class LinearPool(Pool):
@@ -44,13 +41,13 @@ class LinearPool(Pool):
         keep: BoolArray,  # noqa: ARG002
         begin: int = 0,
     ) -> None:
-        """``F[begin:] += X (Xᵀ coefficients)``."""
+        """`F[begin:] += X (Xᵀ coefficients)`."""
         part = self._columns[begin:] if begin else self._columns
         F[begin:] += part @ np.asarray(self._columns[columns].T @ coefficients)
 
 
 class SparseLinearPool(LinearPool):
-    """As ``LinearPool`` for CSR features, by the same loops in float32 that make the blocks."""
+    """As `LinearPool` for CSR features, by the same loops in float32 that make the blocks."""
 
     def __init__(self, X: Any) -> None:
         super().__init__(X)
@@ -72,7 +69,7 @@ class SparseLinearPool(LinearPool):
         keep: BoolArray,  # noqa: ARG002
         begin: int = 0,
     ) -> None:
-        """``F[begin:] += X (Xᵀ coefficients)``."""
+        """`F[begin:] += X (Xᵀ coefficients)`."""
         features, w, m = self._blocks.features, self._change, self.samples.size
         w[:] = 0.0
         tiles.add_sparse_rows(*features, self.samples[columns], coefficients, w)

@@ -3,9 +3,11 @@
 A pool numbers the samples it has seen 0, 1, 2 …; these are its columns. A kernel row runs over all columns.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,30 +18,49 @@ from solver.kernels.parallel import for_ranges
 from solver.kernels.row_cache import RowCache
 from solver.typing import BoolArray, FloatArray, IndexArray
 
-__all__ = [
-    "FORMS",
-    "LOG2_E",
-    "CachedPool",
-    "Destination",
-    "Growing",
-    "Pool",
-    "gather",
-    "tile_width",
-]
-
-LOG2_E = math.log2(math.e)
-FORMS = {"rbf": tiles.EXP2, "linear": tiles.PLAIN, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}
+LOG2_E: Final = math.log2(math.e)
+FORMS: Final = {"rbf": tiles.EXP2, "linear": tiles.PLAIN, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}
 # a tile of this many float32 elements (512 kB) stays in the second-level cache
-TILE_ELEMENTS = 1 << 17
+TILE_ELEMENTS: Final = 1 << 17
 
 
-class Pool:
-    """Columns of a kernel and what the working-set engine does with them.
+class Columns:
+    """Numbers the samples it sees 0, 1, 2 …
 
     Attributes
     ----------
     samples : (m,) int64
         Sample of each column.
+    """
+
+    def __init__(self, n_samples: int) -> None:
+        self.n_samples = n_samples
+        self.samples: IndexArray = np.empty(0, np.int64)
+        self._column_of: IndexArray = np.full(n_samples, -1)
+
+    def add(self, samples: IndexArray) -> None:
+        """Append the samples that are not columns yet."""
+        new = samples[self._column_of[samples] < 0]
+        if new.size:
+            _, first = np.unique(new, return_index=True)
+            new = new[np.sort(first)]
+            self._column_of[new] = np.arange(self.samples.size, self.samples.size + new.size)
+            self.samples = np.concatenate([self.samples, new])
+            self._append(new)
+
+    def columns(self, samples: IndexArray) -> IndexArray:
+        """Columns of samples that have been added."""
+        return self._column_of[samples]
+
+    def _append(self, new: IndexArray) -> None:
+        """Take in the features of new columns, the last ones of `samples`."""
+
+
+class Pool(Columns):
+    """Columns of a kernel and what the working-set engine does with them.
+
+    Attributes
+    ----------
     rows_computed : int
         Kernel rows computed since the pool was made.
     """
@@ -51,31 +72,16 @@ class Pool:
     seconds_an_element = 4e-10
 
     def __init__(self, n_samples: int) -> None:
-        self.n_samples = n_samples
-        self.samples: IndexArray = np.empty(0, np.int64)
-        self._column_of: IndexArray = np.full(n_samples, -1)
+        super().__init__(n_samples)
         self.rows_computed = 0
 
     def prepare(self, samples: IndexArray, cache_bytes: int) -> None:  # noqa: ARG002
-        """Append the samples that are not columns yet; a pool with a row cache gives it ``cache_bytes``."""
-        new = samples[self._column_of[samples] < 0]
-        if new.size:
-            _, first = np.unique(new, return_index=True)
-            new = new[np.sort(first)]
-            self._column_of[new] = np.arange(self.samples.size, self.samples.size + new.size)
-            self.samples = np.concatenate([self.samples, new])
-            self._append(new)
+        """Append the samples that are not columns yet; a pool with a row cache gives it `cache_bytes`."""
+        self.add(samples)
 
     def suits(self, samples: IndexArray) -> bool:
         """Whether these samples, no two the same, would be half of the pool at least."""
         return self.samples.size + int(np.count_nonzero(self._column_of[samples] < 0)) <= 2 * samples.size
-
-    def columns(self, samples: IndexArray) -> IndexArray:
-        """Columns of samples that have been prepared."""
-        return self._column_of[samples]
-
-    def _append(self, new: IndexArray) -> None:
-        """Take in the features of new columns."""
 
     def block(self, columns: IndexArray) -> FloatArray:
         """Kernel values among some columns, (q, q) float32 or float64."""
@@ -84,7 +90,7 @@ class Pool:
     def update(
         self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
     ) -> None:
-        """``F[begin:] += Σ_j coefficients_j K(columns_j, begin:)``; ``keep`` marks rows worth caching."""
+        """`F[begin:] += Σ_j coefficients_j K(columns_j, begin:)`; `keep` marks rows worth caching."""
         raise NotImplementedError
 
 
@@ -94,7 +100,7 @@ class Destination(NamedTuple):
     Attributes
     ----------
     F : (n,) float64
-        Coefficients times rows are added to it, from column ``begin`` on.
+        Coefficients times rows are added to it, from column `begin` on.
     begin : int
     stored : int
         So many of the rows, the first ones, are kept as well.
@@ -102,7 +108,7 @@ class Destination(NamedTuple):
         Where column 0 of each of these lies in the cache.
     cache : flat float32
     before : callable
-        ``before(begin, end)``, called for each range of columns before anything is computed for it.
+        `before(begin, end)`, called for each range of columns before anything is computed for it.
     work_before : float
         Estimated seconds of that, for all columns.
     """
@@ -140,11 +146,11 @@ class CachedPool(Pool):
         raise NotImplementedError
 
     def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
-        """Compute the kernel values among some columns into ``out``."""
+        """Compute the kernel values among some columns into `out`."""
         raise NotImplementedError
 
     def compute_block(self, columns: IndexArray, out: FloatArray | None = None) -> FloatArray:
-        """Compute the kernel values among some columns, (q, q) float32, in ``out`` if that is given."""
+        """Compute the kernel values among some columns, (q, q) float32, in `out` if that is given."""
         if out is None:
             out = aligned_empty((len(columns), len(columns)), np.float32)
         self._fill_block(columns, out)
@@ -170,7 +176,7 @@ class CachedPool(Pool):
     def update(
         self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
     ) -> None:
-        """``F[begin:] += Σ_j coefficients_j K(columns_j, begin:)``; ``keep`` marks rows worth caching."""
+        """`F[begin:] += Σ_j coefficients_j K(columns_j, begin:)`; `keep` marks rows worth caching."""
         cache = self._cache
         if cache is None:
             raise RuntimeError("prepare has to be called before update")
@@ -221,7 +227,7 @@ class CachedPool(Pool):
 
 
 def gather(cache: FloatArray, starts: Any, columns: IndexArray, rows: IndexArray, out: FloatArray) -> None:
-    """``out[rows]`` = the rows that begin at ``starts`` in a flat array, at ``columns``."""
+    """`out[rows]` = the rows that begin at `starts` in a flat array, at `columns`."""
     order = np.argsort(columns, kind="stable")
     ascending, places = columns[order].astype(np.uint64), order.astype(np.uint64)
     for_ranges(
@@ -243,7 +249,7 @@ class Growing:
         self.size = 0
 
     def extend(self, count: int) -> npt.NDArray[Any]:
-        """Append ``count`` rows and return them for filling."""
+        """Append `count` rows and return them for filling."""
         self.size += count
         return self._data[self.size - count : self.size]
 

@@ -1,5 +1,7 @@
 """A pool of kernel rows over sparse features."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,6 @@ from solver.kernels import tiles
 from solver.kernels.parallel import for_ranges, scratch
 from solver.kernels.pools.pool import FORMS, LOG2_E, CachedPool, Destination, tile_width
 from solver.typing import FloatArray, IndexArray
-
-__all__ = ["SparsePool"]
 
 
 class SparsePool(CachedPool):

@@ -1,8 +1,10 @@
 """Pools of kernel rows over dense features, laid out in tiles: all products, or only those of what is not 0."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +16,8 @@ from solver.kernels.pools.pool import FORMS, LOG2_E, TILE_ELEMENTS, CachedPool, 
 from solver.kernels.simd import LANES, ROWS_AT_ONCE
 from solver.typing import FloatArray, IndexArray
 
-__all__ = [
-    "DensePool",
-    "MostlyZeroPool",
-    "Nonzeros",
-    "contiguous_rows",
-]
-
 # with more features half of the products and a mirror image cost less than all products
-_SYMMETRY_PAYS = 56
+_SYMMETRY_PAYS: Final = 56
 
 
 def contiguous_rows(X: Any, samples: IndexArray) -> tuple[FloatArray, IndexArray]:
@@ -33,9 +28,9 @@ def contiguous_rows(X: Any, samples: IndexArray) -> tuple[FloatArray, IndexArray
 
 
 class _TilePool(CachedPool):
-    """Rows of dense features, whose columns are laid out by feature, ``LANES`` side by side: a tile.
+    """Rows of dense features, whose columns are laid out by feature, `LANES` side by side: a tile.
 
-    A product of a row with a tile keeps its sums in registers (`solver.kernels.simd`); ``factor`` times it, plus a term
+    A product of a row with a tile keeps its sums in registers (`solver.kernels.simd`); `factor` times it, plus a term
     of the row's and one of the column's (for the exponential their squared norms), is what the kernel's function gets.
     """
 
@@ -167,7 +162,7 @@ class DensePool(_TilePool):
 
 
 # features of a part whose products are summed up before the next part's: its tile, 61 kB, is read again and again
-_FEATURES_A_PART = 240
+_FEATURES_A_PART: Final = 240
 
 
 class Nonzeros:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solver.kernels.values import KernelColumns, kernel_block
+from solver.kernels.values import KernelColumns
 
 GENERATOR = np.random.default_rng(0)
 Z = GENERATOR.normal(size=(40, 5))
@@ -28,8 +28,9 @@ def test_one_row_has_the_values_that_it_has_among_others(kind: str, form: Any) -
 
 def test_rbf_is_that_of_distances() -> None:
     distances = ((X[:1, None, :] - Z[None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(kernel_block(X[:1], Z, "rbf", gamma=0.3), np.exp(-0.3 * distances), rtol=1e-13)
-    np.testing.assert_array_equal(KernelColumns(Z, "rbf", gamma=0.3).block(np.full((1, 5), 1e150)), np.zeros((1, 40)))
+    columns = KernelColumns(Z, "rbf", gamma=0.3)
+    np.testing.assert_allclose(columns.block(X[:1]), np.exp(-0.3 * distances), rtol=1e-13)
+    np.testing.assert_array_equal(columns.block(np.full((1, 5), 1e150)), np.zeros((1, 40)))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

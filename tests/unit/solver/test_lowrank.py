@@ -15,8 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.lowrank import Factor, Interrupted, solve_lowrank
 from solver.lowrank.loops import ascend
-from solver.smo import InfeasibleError, solve
-from solver.smo.limits import Limits
+from solver.smo import InfeasibleError, Limits, Program, Start, solve
+from solver.smo.stopping import Budget
+
+
+def solve_on(factor, *terms, seed=0, polish_up_to=0, **options):
+    return solve_lowrank(factor, Program(factor.kernel, *terms, **options), seed=seed, polish_up_to=polish_up_to)
 
 
 def overlapping(n, d=6, seed=0):
@@ -41,7 +45,7 @@ def test_with_all_landmarks_it_is_the_exact_solution(kind, C):
     kernel = FeatureKernel(X, kind, gamma=0.3, degree=2, coef0=1.0)
     exact = solve(kernel, every(700), y, -1.0, 0.0, C, tol=1e-5)
     factor = Factor.build(kernel, 700)
-    found = solve_lowrank(factor, every(700), y, -1.0, 0.0, C, tol=1e-5)
+    found = solve_on(factor, every(700), y, -1.0, 0.0, C, tol=1e-5)
     assert found.status == "optimal"
     assert_allclose(found.objective, exact.objective, rtol=1e-6)
     assert abs(y @ found.alpha) < 1e-9
@@ -69,9 +73,9 @@ def test_general_problems(seed):
         exact = solve(kernel, idx, y, p, lo, hi, delta, tol=1e-6)
     except InfeasibleError:
         with pytest.raises(InfeasibleError):
-            solve_lowrank(Factor.build(kernel, m), idx, y, p, lo, hi, delta)
+            solve_on(Factor.build(kernel, m), idx, y, p, lo, hi, delta)
         return
-    found = solve_lowrank(Factor.build(kernel, m), idx, y, p, lo, hi, delta, tol=1e-4)
+    found = solve_on(Factor.build(kernel, m), idx, y, p, lo, hi, delta, tol=1e-4)
     assert found.status == "optimal"
     assert np.all(found.alpha >= lo)
     assert np.all(found.alpha <= hi)
@@ -83,7 +87,7 @@ def test_an_infinite_bound_is_none():
     X, y = overlapping(60, d=3)
     kernel = FeatureKernel(X, gamma=2.0)
     exact = solve(kernel, every(60), y, -1.0, 0.0, np.inf, tol=1e-5)
-    found = solve_lowrank(Factor.build(kernel, 60), every(60), y, -1.0, 0.0, np.inf, tol=1e-4)
+    found = solve_on(Factor.build(kernel, 60), every(60), y, -1.0, 0.0, np.inf, tol=1e-4)
     assert found.status == "optimal"
     assert_allclose(found.objective, exact.objective, rtol=1e-4)
 
@@ -92,7 +96,7 @@ def test_few_landmarks_decide_like_the_exact_solution():
     X, y = overlapping(3000, d=10)
     kernel = FeatureKernel(X[:2000], gamma=0.05)
     exact = solve(kernel, every(2000), y[:2000], -1.0, 0.0, 1.0)
-    found = solve_lowrank(Factor.build(kernel, 200), every(2000), y[:2000], -1.0, 0.0, 1.0)
+    found = solve_on(Factor.build(kernel, 200), every(2000), y[:2000], -1.0, 0.0, 1.0)
     test = FeatureKernel(X, gamma=0.05)
     new = np.arange(2000, 3000)
     f = test.products(every(2000), y[:2000] * exact.alpha, new) + exact.b
@@ -108,8 +112,8 @@ def test_polishing_gives_the_exact_solution():
     kernel = FeatureKernel(X, gamma=0.5)
     exact = solve(kernel, every(2000), y, -1.0, 0.0, 10.0, tol=1e-4)
     factor = Factor.build(kernel, 40)
-    plain = solve_lowrank(factor, every(2000), y, -1.0, 0.0, 10.0, tol=1e-4)
-    found = solve_lowrank(factor, every(2000), y, -1.0, 0.0, 10.0, tol=1e-4, polish_up_to=500)
+    plain = solve_on(factor, every(2000), y, -1.0, 0.0, 10.0, tol=1e-4)
+    found = solve_on(factor, every(2000), y, -1.0, 0.0, 10.0, tol=1e-4, polish_up_to=500)
     assert plain.polish is None
     assert plain.engine == "lowrank"
     assert found.engine == "lowrank+polish"
@@ -127,7 +131,7 @@ def test_polishing_gives_the_exact_solution():
 def test_optimality_recomputed_from_the_factor():
     X, y = overlapping(3000)
     factor = Factor.build(FeatureKernel(X, gamma=0.1), 150)
-    found = solve_lowrank(factor, every(3000), y, -1.0, 0.0, 3.0, tol=1e-3)
+    found = solve_on(factor, every(3000), y, -1.0, 0.0, 3.0, tol=1e-3)
     G = factor.rows(0, 3000)[factor.place].astype(np.float64)
     w = G.T @ (y * found.alpha)
     assert_allclose(found.weights, w, atol=1e-9)
@@ -160,12 +164,12 @@ def test_every_pass_lowers_the_objective():
 def test_a_warm_start_at_the_solution_is_the_solution():
     X, y = overlapping(1500)
     factor = Factor.build(FeatureKernel(X, gamma=0.1), 100)
-    first = solve_lowrank(factor, every(1500), y, -1.0, 0.0, 1.0)
-    again = solve_lowrank(factor, every(1500), y, -1.0, 0.0, 1.0, alpha0=first.alpha)
+    first = solve_on(factor, every(1500), y, -1.0, 0.0, 1.0)
+    again = solve_on(factor, every(1500), y, -1.0, 0.0, 1.0, start=Start(first.alpha))
     assert again.iterations == 0
     assert_array_equal(again.alpha, first.alpha)
-    cold = solve_lowrank(factor, every(1500), y, -1.0, 0.0, 1.2)
-    warm = solve_lowrank(factor, every(1500), y, -1.0, 0.0, 1.2, alpha0=first.alpha)
+    cold = solve_on(factor, every(1500), y, -1.0, 0.0, 1.2)
+    warm = solve_on(factor, every(1500), y, -1.0, 0.0, 1.2, start=Start(first.alpha))
     assert warm.status == "optimal"
     assert warm.iterations < cold.iterations
     assert_allclose(warm.objective, cold.objective, rtol=1e-5)
@@ -177,7 +181,7 @@ def test_sparse_and_precomputed_kernels():
     y = np.where(np.asarray(X[:, :20].sum(axis=1)).ravel() > 0.5, 1.0, -1.0)
     sparse = FeatureKernel(sp.csr_array(X), gamma=0.5)
     full = PrecomputedKernel(sparse.matrix(every(600), every(600)))
-    found = [solve_lowrank(Factor.build(kernel, 80), every(600), y, -1.0, 0.0, 1.0) for kernel in (sparse, full)]
+    found = [solve_on(Factor.build(kernel, 80), every(600), y, -1.0, 0.0, 1.0) for kernel in (sparse, full)]
     assert [s.status for s in found] == ["optimal", "optimal"]
     assert_allclose(found[0].objective, found[1].objective, rtol=1e-4)
 
@@ -195,7 +199,7 @@ def test_memory_mapped_features_and_a_factor_in_a_file_give_the_same_bits(tmp_pa
     assert there.in_file
     assert there.rank == 256  # fewer, but no fewer than that, before a file is used
     here = Factor.build(FeatureKernel(X, gamma=0.1), 256)
-    found = [solve_lowrank(factor, every(3000), y, -1.0, 0.0, 1.0) for factor in (here, there)]
+    found = [solve_on(factor, every(3000), y, -1.0, 0.0, 1.0) for factor in (here, there)]
     assert_array_equal(found[0].alpha, found[1].alpha)
     assert_array_equal(found[0].weights, found[1].weights)
     assert found[0].b == found[1].b
@@ -206,10 +210,12 @@ import sys
 import numpy as np
 from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, solve_lowrank
+from solver.smo import Program
 rng = np.random.default_rng(0)
 X = rng.normal(size=(12000, 5))
 y = np.where(X[:, 0] + rng.normal(size=12000) > 0, 1.0, -1.0)
-s = solve_lowrank(Factor.build(FeatureKernel(X, gamma=0.2), 64), np.arange(12000), y, -1.0, 0.0, 1.0)
+kernel = FeatureKernel(X, gamma=0.2)
+s = solve_lowrank(Factor.build(kernel, 64), Program(kernel, np.arange(12000), y, -1.0, 0.0, 1.0))
 sys.stdout.write(s.alpha.tobytes().hex() + s.weights.tobytes().hex())
 """
 
@@ -233,7 +239,7 @@ def test_the_same_bits_with_any_number_of_threads():
 def test_the_same_bits_twice():
     X, y = overlapping(2000)
     kernel = FeatureKernel(X, gamma=0.1)
-    found = [solve_lowrank(Factor.build(kernel, 64, seed=3), every(2000), y, -1.0, 0.0, 1.0, seed=5) for _ in range(2)]
+    found = [solve_on(Factor.build(kernel, 64, seed=3), every(2000), y, -1.0, 0.0, 1.0, seed=5) for _ in range(2)]
     assert_array_equal(found[0].alpha, found[1].alpha)
     assert found[0].iterations == found[1].iterations
 
@@ -252,7 +258,7 @@ def test_the_rank_is_that_of_the_data(X, rank):
     factor = Factor.build(FeatureKernel(X, gamma=0.5), 40)
     assert factor.rank == rank
     y = np.where(np.arange(50) % 2, 1.0, -1.0)
-    found = solve_lowrank(factor, every(50), y, -1.0, 0.0, 1.0)
+    found = solve_on(factor, every(50), y, -1.0, 0.0, 1.0)
     assert found.status == "optimal"
     assert np.isfinite(found.b)
 
@@ -261,7 +267,7 @@ def test_a_linear_kernel_needs_as_many_landmarks_as_features():
     X, y = overlapping(3000, d=5)
     factor = Factor.build(FeatureKernel(X, "linear"), 100)
     assert factor.rank == 5
-    found = solve_lowrank(factor, every(3000), y, -1.0, 0.0, 0.1)
+    found = solve_on(factor, every(3000), y, -1.0, 0.0, 0.1)
     exact = solve(FeatureKernel(X, "linear"), every(3000), y, -1.0, 0.0, 0.1)
     assert_allclose(found.objective, exact.objective, rtol=1e-4)
 
@@ -270,7 +276,7 @@ def test_features_without_any_information():
     factor = Factor.build(FeatureKernel(np.zeros((20, 3)), "linear"), 5)
     assert factor.rank == 0
     y = np.where(np.arange(20) < 10, 1.0, -1.0)
-    found = solve_lowrank(factor, every(20), y, -1.0, 0.0, 1.0)
+    found = solve_on(factor, every(20), y, -1.0, 0.0, 1.0)
     assert found.status == "optimal"
     assert len(found.coefficients) == 0
 
@@ -280,7 +286,7 @@ def test_one_point_a_class(n):
     X = np.vstack([np.full((n, 2), -1.0), np.full((n, 2), 1.0)])
     y = np.repeat([-1.0, 1.0], n)
     kernel = FeatureKernel(X, gamma=0.5)
-    found = solve_lowrank(Factor.build(kernel), every(2 * n), y, -1.0, 0.0, 10.0)
+    found = solve_on(Factor.build(kernel), every(2 * n), y, -1.0, 0.0, 10.0)
     exact = solve(kernel, every(2 * n), y, -1.0, 0.0, 10.0)
     assert found.status == "optimal"
     assert_allclose(found.objective, exact.objective, rtol=1e-3)
@@ -288,7 +294,7 @@ def test_one_point_a_class(n):
 
 def test_one_class_only():
     X, _ = overlapping(30)
-    found = solve_lowrank(Factor.build(FeatureKernel(X, gamma=0.5), 10), every(30), np.ones(30), -1.0, 0.0, 1.0)
+    found = solve_on(Factor.build(FeatureKernel(X, gamma=0.5), 10), every(30), np.ones(30), -1.0, 0.0, 1.0)
     assert not found.alpha.any()
 
 
@@ -297,7 +303,7 @@ def test_bounds_so_narrow_that_all_variables_are_at_them():
     y[:200] = 1.0
     kernel = FeatureKernel(X, gamma=0.1)
     exact = solve(kernel, every(300), y, -1.0, 0.0, 1e-3, tol=1e-5)
-    found = solve_lowrank(Factor.build(kernel, 300), every(300), y, -1.0, 0.0, 1e-3)
+    found = solve_on(Factor.build(kernel, 300), every(300), y, -1.0, 0.0, 1e-3)
     assert found.status == "optimal"
     assert_allclose(found.objective, exact.objective, rtol=1e-4)
     assert found.iterations < 500 * 300
@@ -327,12 +333,12 @@ def test_cancelled_within_a_fifth_of_a_second():
 
     for seconds in (0.0, 0.3):
         with pytest.raises(Interrupted, match="cancelled"):
-            Factor.build(kernel, 512, limits=Limits(10**15, None, cancel_after(seconds)))
+            Factor.build(kernel, 512, budget=Budget(Limits(callback=cancel_after(seconds))))
         assert time.process_time() - asked[-1] < 0.2
         assert max(np.diff(asked), default=0.0) < 0.4  # two threads at most
     factor = Factor.build(kernel, 128)
     callback = cancel_after(0.1)
-    found = solve_lowrank(factor, every(40_000), y, -1.0, 0.0, 1e4, tol=1e-6, callback=callback)
+    found = solve_on(factor, every(40_000), y, -1.0, 0.0, 1e4, tol=1e-6, limits=Limits(callback=callback))
     assert found.status == "cancelled"
     assert time.process_time() - asked[-1] < 0.2
     assert abs(y @ found.alpha) < 1e-6
@@ -342,21 +348,21 @@ def test_cancelled_within_a_fifth_of_a_second():
 def test_limits_of_time_and_steps():
     X, y = overlapping(4000)
     factor = Factor.build(FeatureKernel(X, gamma=0.1), 100)
-    few = solve_lowrank(factor, every(4000), y, -1.0, 0.0, 100.0, max_iter=4000)
+    few = solve_on(factor, every(4000), y, -1.0, 0.0, 100.0, limits=Limits(max_iter=4000))
     assert few.status == "max_iter"
     assert few.iterations <= 8000
     assert few.gap > 1e-3
-    late = solve_lowrank(factor, every(4000), y, -1.0, 0.0, 100.0, max_seconds=0.0)
+    late = solve_on(factor, every(4000), y, -1.0, 0.0, 100.0, limits=Limits(max_seconds=0.0))
     assert late.status == "time"
     with pytest.raises(Interrupted, match="time"):
-        Factor.build(FeatureKernel(X, gamma=0.1), 100, limits=Limits(10**15, 0.0, None))
+        Factor.build(FeatureKernel(X, gamma=0.1), 100, budget=Budget(Limits(max_seconds=0.0)))
 
 
 def test_little_time_means_few_landmarks():
     kernel = FeatureKernel(overlapping(40_000)[0], gamma=0.1)
 
     def rank(seconds):
-        return Factor._rank_in_time(kernel, every(1024), Limits(10**15, seconds, None))
+        return Factor._rank_in_time(kernel, every(1024), Budget(Limits(max_seconds=seconds)))
 
     assert rank(None) == rank(1e6) == 1024
     assert 32 <= rank(0.5) < 1024
@@ -367,6 +373,6 @@ def test_wrong_input():
     X, y = overlapping(20)
     factor = Factor.build(FeatureKernel(X, gamma=0.1), 5)
     with pytest.raises(ValueError, match="tol must be positive"):
-        solve_lowrank(factor, every(20), y, -1.0, 0.0, 1.0, tol=0.0)
+        solve_on(factor, every(20), y, -1.0, 0.0, 1.0, tol=0.0)
     with pytest.raises(ValueError, match="idx holds"):
-        solve_lowrank(factor, every(21), np.ones(21), -1.0, 0.0, 1.0)
+        solve_on(factor, every(21), np.ones(21), -1.0, 0.0, 1.0)

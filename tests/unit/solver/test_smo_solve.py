@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from sklearn.svm import SVC
 from solver.arrays import BackendUnavailableError
 from solver.estimators import SVM
 from solver.kernels import parallel
-from solver.kernels.kernel import AugmentedKernel, FeatureKernel, PrecomputedKernel, kernel_block
+from solver.kernels.kernel import AugmentedKernel, FeatureKernel, PrecomputedKernel
 from solver.kernels.pools.tile import DensePool, MostlyZeroPool
-from solver.smo import InfeasibleError, UnboundedError, engines, repair, solve, solve_many
+from solver.kernels.values import KernelColumns
+from solver.smo import InfeasibleError, Limits, Program, Start, UnboundedError, engines, repair, solve, solve_many
 
 KINDS = {
     "rbf": {"gamma": 0.4},
@@ -25,6 +27,10 @@ KINDS = {
     "poly": {"gamma": 0.3, "degree": 3, "coef0": 1.0},
     "sigmoid": {"gamma": 0.02, "coef0": 0.1},
 }
+
+
+def kernel_block(X, Z, kind, dtype=np.float64, **parameters):
+    return KernelColumns(Z, kind, **parameters).block(X).astype(dtype)
 
 
 def true_gap(K, y, p, lo, hi, alpha):
@@ -639,27 +645,31 @@ def test_features_and_kernel_matrices_of_any_layout(layout, tmp_path):
 def test_solve_many_follows_a_path():
     X, y = two_classes(800, seed=19)
     kernel = FeatureKernel(X, gamma=0.4)
-    common = {"kernel": kernel, "idx": np.arange(800), "y": y, "p": -1.0, "lo": 0.0}
-    path = solve_many([{**common, "hi": 0.1}] + [{**common, "hi": C, "alpha0": "previous"} for C in (1.0, 10.0)])
+    path, empty = solve_many([[Program(kernel, np.arange(800), y, -1.0, 0.0, C) for C in (0.1, 1.0, 10.0)], []])
+    assert empty == []
     for C, solution in zip((0.1, 1.0, 10.0), path, strict=True):
         check(solution, kernel_block(X, X, "rbf", gamma=0.4), y, -1.0, 0.0, C, 0.0, 1e-3)
 
 
-MANY = {
-    # folds that hold rows out: one matrix of all kernel rows
-    "matrix": lambda _, y: [
-        {"idx": np.arange(len(y)), "y": y, "hi": np.where(np.arange(len(y)) % 3 == fold, 0.0, C)} | start
+def folds(kernel, y, **options):
+    """Folds that hold rows out, along growing C."""
+    rows = np.arange(len(y))
+    return [
+        [Program(kernel, rows, y, -1.0, 0.0, np.where(rows % 3 == fold, 0.0, C), **options) for C in (1.0, 3.0)]
         for fold in range(3)
-        for C, start in ((1.0, {}), (3.0, {"alpha0": "previous"}))
-    ],
+    ]
+
+
+MANY = {
+    # one matrix of all kernel rows
+    "matrix": lambda kernel, _, y: folds(kernel, y),
     # parts with no sample in common: each has rows of its own
-    "private": lambda X, y: [
-        {"idx": np.flatnonzero(X[:, 2] > 0), "y": y[X[:, 2] > 0], "hi": 1.0},
-        {"idx": np.flatnonzero(X[:, 2] <= 0), "y": y[X[:, 2] <= 0], "hi": 1.0},
-        {"idx": np.flatnonzero(X[:, 3] > 0), "y": y[X[:, 3] > 0], "hi": 1.0},
+    "private": lambda kernel, X, y: [
+        [Program(kernel, np.flatnonzero(part), y[part], -1.0, 0.0, 1.0)]
+        for part in (X[:, 2] > 0, X[:, 2] <= 0, X[:, 3] > 0)
     ],
+    "sequential": lambda kernel, _, y: folds(kernel, y, cache_bytes=1 << 20),
 }
-MANY["sequential"] = lambda X, y: [problem | {"cache_bytes": 1 << 20} for problem in MANY["matrix"](X, y)]
 
 
 @pytest.mark.parametrize(
@@ -676,35 +686,30 @@ def test_many_problems_have_the_same_solutions_on_any_number_of_threads(mode, ki
         kernel = FeatureKernel(data, name, gamma=0.4, degree=2, coef0=1.0)
         if kind == "precomputed":
             kernel = PrecomputedKernel(kernel.matrix(np.arange(1200), np.arange(1200)))
-        problems = [{"kernel": kernel, "p": -1.0, "lo": 0.0} | problem for problem in MANY[mode](X, y)]
-        return problems, solve_many(problems)
+        chains = MANY[mode](kernel, X, y)
+        return [*itertools.chain.from_iterable(chains)], [*itertools.chain.from_iterable(solve_many(chains))]
 
-    problems, first = solutions()
+    programs, first = solutions()
     monkeypatch.setattr(parallel, "thread_count", lambda: 3)
     _, second = solutions()
     monkeypatch.setattr(parallel, "thread_count", lambda: 1)
     _, third = solutions()
-    for problem, *found in zip(problems, first, second, third, strict=True):
+    for program, *found in zip(programs, first, second, third, strict=True):
         for other in found[1:]:
             np.testing.assert_array_equal(found[0].alpha, other.alpha)
-        idx = problem["idx"]
-        K = problem["kernel"].matrix(idx, idx)
-        check(found[0], K, problem["y"], -1.0, 0.0, np.broadcast_to(problem["hi"], idx.shape), 0.0, 1e-3)
+        K = program.kernel.matrix(program.idx, program.idx)
+        check(found[0], K, program.y, -1.0, 0.0, program.hi, 0.0, 1e-3)
 
 
-def test_many_problems_refuse_a_start_from_nothing_and_pass_errors_on():
+def test_many_problems_refuse_a_second_start_in_a_chain_and_pass_errors_on():
     X, y = two_classes(600, seed=22)
     kernel, other = FeatureKernel(X, gamma=0.4), FeatureKernel(X, gamma=0.5)
-    common = {"idx": np.arange(600), "y": y, "p": -1.0, "lo": 0.0, "hi": 1.0}
-    for wrong in (
-        [common | {"kernel": kernel, "alpha0": "previous"}],
-        [common | {"kernel": kernel, "alpha0": "next"}],
-        [common | {"kernel": kernel}, common | {"kernel": other, "alpha0": "previous"}],
-    ):
-        with pytest.raises(ValueError, match="alpha0 must be"):
-            solve_many(wrong)
+    program = Program(kernel, np.arange(600), y, -1.0, 0.0, 1.0)
+    for wrong in (replace(program, start=Start(np.zeros(600))), replace(program, kernel=other)):
+        with pytest.raises(ValueError, match="the programs of a chain need one kernel, and none but the first"):
+            solve_many([[program, wrong]])
     with pytest.raises(InfeasibleError, match="out of reach"):
-        solve_many([common | {"kernel": kernel}] * 3 + [common | {"kernel": kernel, "delta": 1e9}])
+        solve_many([[program]] * 3 + [[replace(program, delta=1e9)]])
     assert solve_many([]) == []
 
 
@@ -717,15 +722,15 @@ def test_many_problems_are_cancelled_together():
         times.append(time.perf_counter())
         return len(times) > 20
 
-    solutions = solve_many(
+    rows, limits = np.arange(3000), Limits(callback=callback)
+    chains = solve_many(
         [
-            {"kernel": kernel, "idx": np.arange(3000), "y": y, "p": -1.0, "lo": 0.0, "tol": 1e-9, "callback": callback}
-            | {"hi": np.where(np.arange(3000) % 4 == fold, 0.0, 1e6)}
+            [Program(kernel, rows, y, -1.0, 0.0, np.where(rows % 4 == fold, 0.0, 1e6), tol=1e-9, limits=limits)]
             for fold in range(4)
         ]
     )
     ended = time.perf_counter()
-    assert {solution.status for solution in solutions} == {"cancelled"}
+    assert {solution.status for [solution] in chains} == {"cancelled"}
     assert ended - times[20] < 2.0  # what is left is the exact gap of each
 
 
@@ -784,7 +789,7 @@ def test_rows_of_bounded_variables_give_their_memory_to_others():
         ({"tol": 0.0}, "tol"),
         ({"delta": np.inf}, "delta"),
         ({"delta": 5.0}, "out of reach"),
-        ({"alpha0": [np.inf, 0]}, "alpha0"),
+        ({"alpha0": [np.inf, 0]}, r"start\.alpha \(alpha0\)\[0\] is inf"),
         ({"backend": "tpu"}, "backend"),
     ],
 )
@@ -894,13 +899,20 @@ def test_augmented_kernel_is_the_kernel_of_weighted_sums(sparse, n):
         AugmentedKernel(FeatureKernel(data, gamma=0.4), np.ones((1, n + 1)))
 
 
-def test_shrinking_changes_nothing():
+def test_a_program_and_its_parts_are_the_same_call():
     X, y = two_classes(700, seed=28)
-    with_it, without = (
-        solve(FeatureKernel(X, gamma=0.4), np.arange(700), y, -1.0, 0.0, 1.0, shrinking=shrinking)
-        for shrinking in (True, False)
-    )
-    np.testing.assert_array_equal(with_it.alpha, without.alpha)
+    by_parts, whole = FeatureKernel(X, gamma=0.4), FeatureKernel(X, gamma=0.4)
+    parts = (np.arange(700), y, np.full(700, -0.9), -0.1, np.full(700, 1.1), 0.5)
+    first = solve(by_parts, *parts, tol=1e-4, max_iter=300)
+    same = solve(Program(whole, *parts, tol=1e-4, limits=Limits(max_iter=300)))
+    assert (first.status, first.iterations) == (same.status, same.iterations) == ("max_iter", 300)
+    np.testing.assert_array_equal(first.alpha, same.alpha)
+    first = solve(by_parts, *parts, alpha0=first.alpha, grad0=first.gradient)
+    same = solve(Program(whole, *parts, start=Start(same.alpha, same.gradient)))
+    assert first.iterations == same.iterations > 0
+    np.testing.assert_array_equal(first.alpha, same.alpha)
+    # without the point that it belongs to a gradient says nothing
+    assert solve(by_parts, *parts, grad0=np.full(700, 1e9)).status == "optimal"
 
 
 def test_a_small_problem_gives_the_same_bits_on_any_number_of_blas_threads():

@@ -12,14 +12,19 @@ from sklearn.svm import SVC
 
 from solver.arrays import BackendUnavailableError, cuda_available
 from solver.estimators import SVM
-from solver.kernels.kernel import FeatureKernel, PrecomputedKernel, kernel_block
-from solver.smo import solve, solve_many
+from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
+from solver.kernels.values import KernelColumns
+from solver.smo import Program, solve, solve_many
 
 
 def two_classes(n, d=4, seed=0, noise=0.5):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     return X, np.where(X[:, 0] * X[:, 1] + noise * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def kernel_block(X, Z, kind, **parameters):
+    return KernelColumns(Z, kind, **parameters).block(X)
 
 
 def c_svc(X, y, C, kind="rbf", gamma=0.5, **options):
@@ -98,20 +103,19 @@ def test_06_many_classes_are_told_apart_as_libsvm_does():
     digits = digits[:700]
     kernel = FeatureKernel(X, gamma=0.3)
     pairs = [(a, b) for a in range(10) for b in range(a)]
-    problems = []
+    programs = []
     for a, b in pairs:
         rows = np.flatnonzero((digits == a) | (digits == b))
         y = np.where(digits[rows] == a, 1.0, -1.0)
-        problems.append({"kernel": kernel, "idx": rows, "y": y, "p": -1.0, "lo": 0.0, "hi": 1.0})
-    solutions = solve_many(problems)
+        programs.append(Program(kernel, rows, y, -1.0, 0.0, 1.0))
+    solutions = [solution for [solution] in solve_many([[program] for program in programs])]
     votes = np.zeros((700, 10))
-    for (a, b), problem, solution in zip(pairs, problems, solutions, strict=True):
-        rows = problem["idx"]
-        f = kernel_block(X, X[rows], "rbf", gamma=0.3) @ (problem["y"] * solution.alpha) + solution.b
+    for (a, b), program, solution in zip(pairs, programs, solutions, strict=True):
+        f = kernel_block(X, X[program.idx], "rbf", gamma=0.3) @ (program.y * solution.alpha) + solution.b
         votes[np.arange(700), np.where(f > 0, a, b)] += 1
     peer = SVC(C=1.0, gamma=0.3).fit(X, digits)
     assert np.mean(votes.argmax(axis=1) == peer.predict(X)) > 0.99
-    support = np.unique(np.concatenate([p["idx"][s.alpha > 0] for p, s in zip(problems, solutions, strict=True)])).size
+    support = np.unique(np.concatenate([p.idx[s.alpha > 0] for p, s in zip(programs, solutions, strict=True)])).size
     assert support == pytest.approx(peer.support_.size, rel=0.02)
 
 
@@ -194,12 +198,9 @@ def test_14_tiny_data_and_their_folds(n, tol):
     X = np.arange(float(n))[:, None]
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
     kernel = FeatureKernel(X, gamma=1.0)
-    problems = [
-        {"kernel": kernel, "idx": np.arange(n), "y": y, "p": -1.0, "lo": 0.0, "tol": tol}
-        | {"hi": np.where(np.arange(n) == fold, 0.0, 1.0)}
-        for fold in range(n)
-    ]
-    for solution in solve_many(problems):
+    rows = np.arange(n)
+    programs = [Program(kernel, rows, y, -1.0, 0.0, np.where(rows == fold, 0.0, 1.0), tol=tol) for fold in rows]
+    for [solution] in solve_many([[program] for program in programs]):
         assert solution.status == "optimal"
         assert np.isfinite(solution.b)
         assert np.isfinite(solution.alpha).all()
