@@ -35,7 +35,7 @@ from service.errors import IdempotencyConflict, InvalidRequest, Problem, Storage
 from service.faults import fault
 from service.identifiers import is_id, new_id
 from service.ingest.errors import IngestError
-from service.ingest.options import FORMATS, Format, Kind, guess_format, parse_options
+from service.ingest.options import FORMATS, Kind, guess_format, parse_options
 from service.ingest.run import IngestResult, ReaderKilledError, ingest
 from service.paging import Cursor, next_cursor
 from service.schemas import Page
@@ -447,12 +447,11 @@ def _name(details: UploadDetails) -> str:
     return kept.strip()[:MAX_NAME_LENGTH] or "upload"
 
 
-def _format(details: UploadDetails) -> Format:
+def _format(details: UploadDetails) -> str:
     if details.format is not None:
-        named = next((each for each in FORMATS if each == details.format), None)
-        if named is None:
+        if details.format not in FORMATS:
             raise InvalidRequest.of(f"{details.where}.format", f"should be one of {', '.join(FORMATS)}")
-        return named
+        return details.format
     guessed = guess_format(details.filename or details.name, details.media_type)
     if guessed is None:
         reason = "cannot be told from the file name or Content-Type"

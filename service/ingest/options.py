@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from service.ingest.errors import IngestError
 from service.ingest.escaping import ESCAPE
@@ -15,8 +15,6 @@ from service.ingest.limits import MAX_NAME_CHARACTERS
 from service.ingest.profile import has_control_characters
 from solver.reading import DECIMALS, THOUSANDS, Reading
 
-Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "arff", "svmlight", "npz", "mail", "xlsx"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 Kind = Literal["number", "category", "text", "date"]
 """What a column is: ``text`` is free text, made of words; ``category`` is any other text."""
 
@@ -31,75 +29,6 @@ ENCODINGS = frozenset(
 )
 """Encodings that text files may have, as Python's codecs call themselves: to look one up loads it, and its tables. A
 list, because Python also counts compression among its codecs."""
-
-_EXTENSIONS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".arff": "arff",
-    ".mbox": "mail",
-    ".tar": "mail",
-    ".tgz": "mail",
-    ".tbz2": "mail",
-    ".zip": "mail",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".npz": "npz",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-    # not read, but by this reader told how to get what is
-    ".xls": "xlsx",
-    ".xlsb": "xlsx",
-    ".ods": "xlsx",
-    ".numbers": "xlsx",
-}
-_PACKED = (".gz", ".bz2")
-_MEDIA_TYPES: dict[str, Format] = {
-    "text/csv": "csv",
-    "application/csv": "csv",
-    "text/tab-separated-values": "tsv",
-    "application/vnd.apache.parquet": "parquet",
-    "application/x-parquet": "parquet",
-    "application/vnd.apache.arrow.file": "arrow",
-    "application/vnd.apache.arrow.stream": "arrow",
-    "application/jsonl": "jsonl",
-    "application/x-ndjson": "jsonl",
-    "application/x-arff": "arff",
-    "text/x-arff": "arff",
-    "application/mbox": "mail",
-    "application/x-tar": "mail",
-    "application/zip": "mail",
-    "application/x-svmlight": "svmlight",
-    "text/x-svmlight": "svmlight",
-    "text/libsvm": "svmlight",
-    "application/x-npz": "npz",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
-    "application/vnd.ms-excel.sheet.macroenabled.12": "xlsx",
-}
-
-
-def guess_format(filename: str | None, media_type: str | None = None) -> Format | None:
-    """Return the format that a file name (``data.csv.gz``) or a media type says, or None.
-
-    A media type that names a format wins over the file name; general ones (``application/octet-stream``) say nothing.
-    """
-    if media_type is not None:
-        named = _MEDIA_TYPES.get(media_type.partition(";")[0].strip().lower())
-        if named is not None:
-            return named
-    path = PurePosixPath((filename or "").lower())
-    if path.suffix in _PACKED:
-        path = path.with_suffix("")
-    return _EXTENSIONS.get(path.suffix)
 
 
 @dataclass(frozen=True)
@@ -183,21 +112,96 @@ def correction(column: str, kind: Kind) -> str:
 
 
 Options = DelimitedOptions | SheetOptions | TableOptions | SvmlightOptions
-_CLASSES: dict[Format, type[DelimitedOptions | SheetOptions | TableOptions | SvmlightOptions]] = {
-    "csv": DelimitedOptions,
-    "tsv": DelimitedOptions,
-    "jsonl": TableOptions,
-    "parquet": TableOptions,
-    "arrow": TableOptions,
-    "arff": TableOptions,
-    "svmlight": SvmlightOptions,
-    "npz": TableOptions,
-    "mail": TableOptions,
-    "xlsx": SheetOptions,
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of uploads. A new one is a module with its reader and an entry in `FORMATS`."""
+
+    reader: str
+    """Where its reader is, as ``module:function``; loaded when it is to read, which a child process does."""
+    extensions: tuple[str, ...]
+    """Of file names; behind them there may be one of a compressed file."""
+    media_types: tuple[str, ...] = ()
+    options: type[Options] = TableOptions
+    delimiter: str | None = None
+    """In force where the options do not say one."""
+    labels: str | None = None
+    """The column that holds the labels whatever the file is; None: nobody knows before a training says it."""
+
+
+FORMATS: Final[dict[str, Format]] = {
+    "csv": Format(
+        "service.ingest.delimited:read_delimited", (".csv",), ("text/csv", "application/csv"), DelimitedOptions
+    ),
+    "tsv": Format(
+        "service.ingest.delimited:read_delimited",
+        (".tsv", ".tab"),
+        ("text/tab-separated-values",),
+        DelimitedOptions,
+        delimiter="\t",
+    ),
+    "jsonl": Format(
+        "service.ingest.jsonl:read_jsonl", (".jsonl", ".ndjson"), ("application/jsonl", "application/x-ndjson")
+    ),
+    "parquet": Format(
+        "service.ingest.parquet:read_parquet",
+        (".parquet", ".pq"),
+        ("application/vnd.apache.parquet", "application/x-parquet"),
+    ),
+    "arrow": Format(
+        "service.ingest.arrow:read_arrow",
+        (".arrow", ".arrows", ".feather", ".ipc"),
+        ("application/vnd.apache.arrow.file", "application/vnd.apache.arrow.stream"),
+    ),
+    "arff": Format("service.ingest.arff:read_arff", (".arff",), ("application/x-arff", "text/x-arff")),
+    "svmlight": Format(
+        "service.ingest.svmlight:read_svmlight",
+        (".svm", ".svmlight", ".libsvm"),
+        ("application/x-svmlight", "text/x-svmlight", "text/libsvm"),
+        SvmlightOptions,
+        labels="label",
+    ),
+    "npz": Format("service.ingest.npz:read_npz", (".npz",), ("application/x-npz",), labels="y"),
+    "mail": Format(
+        "service.ingest.mailbox:read_mailbox",
+        (".mbox", ".tar", ".tgz", ".tbz2", ".zip"),
+        ("application/mbox", "application/x-tar", "application/zip"),
+        labels="label",
+    ),
+    "xlsx": Format(
+        "service.ingest.xlsx:read_xlsx",
+        # the last four are not read, but by this reader told how to get what is
+        (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods", ".numbers"),
+        (
+            "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+            "application/vnd.ms-excel.sheet.macroenabled.12",
+        ),
+        SheetOptions,
+    ),
 }
+"""By name, as uploads and data sets have it."""
+_PACKED = (".gz", ".bz2")
+_BY_EXTENSION = {extension: name for name, each in FORMATS.items() for extension in each.extensions}
+_BY_MEDIA_TYPE = {media_type: name for name, each in FORMATS.items() for media_type in each.media_types}
 
 
-def parse_options(format: Format, given: Mapping[str, Any]) -> Options:
+def guess_format(filename: str | None, media_type: str | None = None) -> str | None:
+    """Return the format that a file name (``data.csv.gz``) or a media type says, or None.
+
+    A media type that names a format wins over the file name; general ones (``application/octet-stream``) say nothing.
+    """
+    if media_type is not None:
+        named = _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
+        if named is not None:
+            return named
+    path = PurePosixPath((filename or "").lower())
+    if path.suffix in _PACKED:
+        path = path.with_suffix("")
+    return _BY_EXTENSION.get(path.suffix)
+
+
+def parse_options(format: str, given: Mapping[str, Any]) -> Options:
     """Check the options of an upload, as they come out of JSON.
 
     Raises
@@ -205,14 +209,14 @@ def parse_options(format: Format, given: Mapping[str, Any]) -> Options:
     IngestError
         ``bad_option``, with the option's name and what was expected.
     """
-    cls = _CLASSES[format]
+    cls = FORMATS[format].options
     known = [each.name for each in fields(cls) if each.name in _CHECKS]
     for name in given:
         if name not in known:
             raise IngestError("bad_option", f"unknown option for {format}; there are: {', '.join(known)}")
     checked: dict[str, Any] = {name: _CHECKS[name](value) for name, value in given.items()}
-    if format == "tsv":
-        checked.setdefault("delimiter", "\t")
+    if FORMATS[format].delimiter is not None:
+        checked.setdefault("delimiter", FORMATS[format].delimiter)
     if isinstance(delimiter := checked.get("delimiter"), str) and delimiter == checked.get("quote"):
         raise IngestError("bad_option", "options delimiter and quote: expected two different characters")
     if checked.get("decimal", ".") == checked.get("thousands"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
@@ -11,18 +12,18 @@ from typing import Any
 import pyarrow as pa
 
 from service.ingest.limits import Limits
-from service.ingest.options import DelimitedOptions, Format, SheetOptions, SvmlightOptions, TableOptions, parse_options
+from service.ingest.options import FORMATS, TableOptions, parse_options
 from service.ingest.profile import Columnar
 
-LABELS: Mapping[Format, str] = {"svmlight": "label", "npz": "y", "mail": "label"}
-"""Columns that hold the labels whatever the file is; of other formats nobody knows before a training says it."""
+Reader = Callable[[Path, Any, Limits, Path, list[str]], Columnar]
+"""From the upload, its options, limits, where the columnar form goes, and warnings to add to."""
 MAX_THREADS = 4
 MAX_WARNINGS = 100
 
 
 def read_upload(
     path: Path,
-    format: Format,
+    format: str,
     options: Mapping[str, Any],
     limits: Limits,
     output: Path,
@@ -63,7 +64,7 @@ def read_upload(
         f"column {column.name!r} has {len(column.values)} different labels; a training tells the one that it names as "
         "positive from all others together"
         for column in columnar.columns
-        if column.name == LABELS.get(format) and column.values is not None and len(column.values) > 2
+        if column.name == FORMATS[format].labels and column.values is not None and len(column.values) > 2
     ]
     if len(warnings) > MAX_WARNINGS:
         warnings[MAX_WARNINGS:] = [f"and {len(warnings) - MAX_WARNINGS} more of the kind"]
@@ -81,7 +82,7 @@ def read_upload(
 
 def _read(
     path: Path,
-    format: Format,
+    format: str,
     given: Mapping[str, Any],
     limits: Limits,
     output: Path,
@@ -92,46 +93,6 @@ def _read(
     options = parse_options(format, given)
     if verbatim and isinstance(options, TableOptions):
         options = replace(options, verbatim=verbatim)
-    match options:
-        case DelimitedOptions():
-            from service.ingest.delimited import read_delimited
-
-            return read_delimited(path, options, limits, output, warnings)
-        case SvmlightOptions():
-            from service.ingest.svmlight import read_svmlight
-
-            return read_svmlight(path, options, limits, output, warnings)
-        case SheetOptions():
-            from service.ingest.xlsx import read_xlsx
-
-            return read_xlsx(path, options, limits, output, warnings)
-        case TableOptions():
-            return _table_reader(format)(path, options, limits, output, warnings)
-
-
-def _table_reader(format: Format) -> Callable[[Path, TableOptions, Limits, Path, list[str]], Columnar]:
-    match format:
-        case "parquet":
-            from service.ingest.parquet import read_parquet
-
-            return read_parquet
-        case "arrow":
-            from service.ingest.arrow import read_arrow
-
-            return read_arrow
-        case "jsonl":
-            from service.ingest.jsonl import read_jsonl
-
-            return read_jsonl
-        case "arff":
-            from service.ingest.arff import read_arff
-
-            return read_arff
-        case "mail":
-            from service.ingest.mailbox import read_mailbox
-
-            return read_mailbox
-        case _:
-            from service.ingest.npz import read_npz
-
-            return read_npz
+    module, _, name = FORMATS[format].reader.partition(":")
+    read: Reader = getattr(importlib.import_module(module), name)
+    return read(path, options, limits, output, warnings)

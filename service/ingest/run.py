@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.ingest.errors import Code, IngestError
 from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS, Limits
-from service.ingest.options import FORMATS, Format, parse_options
+from service.ingest.options import FORMATS, parse_options
 from service.settings import Settings
 
 CHILD = ("-m", "service.ingest.child")
@@ -160,13 +160,14 @@ async def ingest(
     asyncio.CancelledError
         When the awaiting task was cancelled; the child is gone by then.
     """
-    known = _known_format(format)
-    parse_options(known, options)
+    if format not in FORMATS:
+        raise IngestError("bad_option", f"unknown format; expected one of {', '.join(FORMATS)}")
+    parse_options(format, options)
     with tempfile.TemporaryDirectory(prefix="ingest-", dir=output.parent) as work:
         request = {
             "path": str(blob_path.absolute()),
             "output": str(Path(work) / "columnar"),
-            "format": known,
+            "format": format,
             "options": dict(options),
             "limits": asdict(Limits.of(settings)),
             "memory_bytes": settings.ingest_memory_bytes,
@@ -176,13 +177,6 @@ async def ingest(
         result = _checked_answer(await _run_child(orjson.dumps(request) + b"\n", settings.ingest_seconds))
         (Path(work) / "columnar").rename(output)
     return result
-
-
-def _known_format(format: str) -> Format:
-    for known in FORMATS:
-        if format == known:
-            return known
-    raise IngestError("bad_option", f"unknown format; expected one of {', '.join(FORMATS)}")
 
 
 async def _run_child(request: bytes, seconds: float) -> bytes:
