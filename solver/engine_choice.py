@@ -5,13 +5,13 @@ Outside of both, because the service asks without training: it starts without Nu
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
+from solver.choices import EngineName
 from solver.typing import Matrix
 
 __all__ = [
     "DEFAULT_RANK",
-    "ENGINES",
     "LEAST_IN_MEMORY",
     "Choice",
     "EngineName",
@@ -20,9 +20,6 @@ __all__ = [
     "exact_seconds",
     "values_a_row",
 ]
-
-EngineName = Literal["auto", "exact", "lowrank"]
-ENGINES: Final[tuple[EngineName, ...]] = ("auto", "exact", "lowrank")
 
 DEFAULT_RANK: Final = 1024
 """Landmarks where memory and time allow them."""

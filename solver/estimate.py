@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from solver.algorithms import ALGORITHMS
+from solver.algorithms import ALGORITHMS, AlgorithmSpec
+from solver.costs import SECONDS_A_PRODUCT, Size
 from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, exact_seconds
-from solver.method_limits import CLUSTERED_ROWS, MOST_GAUSSIAN_FEATURES, PROJECTED_ROWS, numbers_of_clusters
 
 __all__ = ["Estimate", "estimate_training"]
 
@@ -37,26 +37,6 @@ _SECONDS_A_ROW_AT_FULL_RANK: Final = 6e-5
 _SECONDS_A_LANDMARK_VALUE: Final = 1e-10
 _SECONDS_AN_ASCENT_ROW: Final = 2e-5
 _SECONDS_A_LINEAR_VALUE: Final = 5e-7
-_SECONDS_A_PRODUCT: Final = 1e-9
-_CG_STEPS: Final = 50
-_CLUSTERING_STEPS: Final = 50
-_SECONDS_A_BLAS_PRODUCT: Final = 1e-10
-_EM_ROUNDS: Final = 20
-
-# A whole training as a multiple of one solve on all its rows: folds, rounds, controls, label switching.
-_SOLVES: Final[dict[str, float]] = {
-    "svm": 4.0,
-    "psvm": 8.0,
-    "self-training": 12.0,
-    "augment": 12.0,
-    "cluster": 12.0,
-    "gmm": 4.0,
-    "tsvm": 60.0,
-    "ramp-tsvm": 150.0,
-}
-# Methods whose scores are a plane, made by passes over the features; a kernel is only that of the SVM beside them.
-_PASSES: Final = {"bayesian-sets": 150.0, "spy-em": 600.0}
-_OTHER_SOLVES: Final = 30.0
 # a grid's cells share kernel rows; those of large C take longest
 _SOLVES_OF_A_GRID: Final = {"none": 0.0, "C": 60.0, "C-gamma": 300.0}
 
@@ -117,14 +97,13 @@ def estimate_training(
     memory_bytes, max_seconds : optional
         What the training may take: ``solver="auto"`` chooses by them.
     """
-    passes = _PASSES.get(algorithm, 0.0)
-    n = rows if ALGORITHMS[algorithm].uses_unlabelled and not passes else labelled
-    if algorithm == "gmm":
-        n = labelled  # a kernel is only that of the SVM beside it
-    beside = _beside(rows, labelled, features, matrix_bytes, algorithm, params)
-    data = COPIES * matrix_bytes + beside.bytes
+    spec = ALGORITHMS[algorithm]
+    cost, size = spec.cost, Size(rows, labelled, features, matrix_bytes)
+    n = rows if cost.on_all_rows else labelled
+    beside = cost.beside(size, params)
+    data, pairs = COPIES * matrix_bytes + beside.bytes, beside.pair_bytes
     room = math.inf if memory_bytes is None else max(0, memory_bytes - BASE_BYTES - data)
-    width = max(1.0, min(float(features), matrix_bytes / (8 * rows)))
+    width = size.width
     linear = params["kernel"] == "linear"
     asked = None if params["cache_size"] is None else int(params["cache_size"] * 2**20)
     cache_limit = int(min(CACHE_BYTES, room / 3)) if asked is None else asked
@@ -137,18 +116,12 @@ def estimate_training(
     else:
         kept = _kernel_rows(n, linear, cache_limit, asked is not None)
         solve = _SECONDS_A_LINEAR_VALUE * n * width if linear else exact_seconds(n, width)
-    pairs, pair_words = 0, ""
-    if algorithm == "lapsvm" and not linear:
-        pairs = 8 * (rows + labelled) * labelled
-        pair_words = f" + a value for each pair of {labelled:,} labelled and {rows:,} rows"
-    solves = _SOLVES.get(algorithm, _OTHER_SOLVES) + _SOLVES_OF_A_GRID[params.get("tune", "none")]
-    seconds = 1.0 + solves * solve + kept.seconds_once(width) + passes * _SECONDS_A_PRODUCT * rows * width
-    if algorithm == "lapsvm":
-        seconds += _deformation_seconds(rows, labelled, width, linear=linear)
+    solves = cost.solves + _SOLVES_OF_A_GRID[params.get("tune", "none")]
+    seconds = 1.0 + solves * solve + kept.seconds_once(width) + cost.passes * SECONDS_A_PRODUCT * rows * width
     seconds += beside.seconds
     how = (
         f"{BASE_BYTES >> 20} MiB + {COPIES} × {rows:,} rows × {features:,} features ({matrix_bytes / 2**20:,.0f} MiB)"
-        f"{beside.words}{pair_words} + {kept.words}; seconds from {kept.basis} × features, right to an order of "
+        f"{beside.words} + {kept.words}; seconds from {kept.basis} × features, right to an order of "
         "magnitude at best"
     )
     return Estimate(
@@ -157,7 +130,7 @@ def estimate_training(
         seconds=seconds,
         how=how,
         largest="features" if data >= max(pairs, kept.least_bytes) else "params",
-        advice=_advice(data, pairs, kept.least_bytes, algorithm, params, asked is not None),
+        advice=_advice(data, pairs, kept.least_bytes, spec, params, asked is not None),
     )
 
 
@@ -192,37 +165,6 @@ class _Kept:
         return _SECONDS_AN_ASCENT_ROW * self.rows * self.rank / DEFAULT_RANK
 
 
-@dataclass(frozen=True)
-class _Beside:
-    """What a method does with the features before or without an SVM."""
-
-    bytes: int = 0
-    words: str = ""
-    seconds: float = 0.0
-
-
-def _beside(
-    rows: int, labelled: int, features: int, matrix_bytes: int, algorithm: str, params: Mapping[str, Any]
-) -> _Beside:
-    """Clusterings of a scaled copy of the rows, or covariances of one."""
-    if algorithm == "cluster":
-        some = min(rows, CLUSTERED_ROWS)
-        sizes = numbers_of_clusters(labelled, rows, features)
-        # a copy, the part that is clustered twice, three times the centres
-        size = matrix_bytes + 2 * matrix_bytes * some // rows + 24 * sizes[-1] * features
-        if params["space"] == "kernel-pca":
-            size += 6 * 8 * min(rows, PROJECTED_ROWS) ** 2 + 160 * rows
-        seconds = _SECONDS_A_PRODUCT * _CLUSTERING_STEPS * 2 * sum(sizes) * some * max(1.0, matrix_bytes / (8 * rows))
-        return _Beside(size, f" + {size / 2**20:,.0f} MiB of copies for k-means", seconds)
-    if algorithm == "gmm":
-        d = min(features, MOST_GAUSSIAN_FEATURES)
-        size = 3 * max(matrix_bytes, 8 * rows * d) + 64 * d * d
-        squares = float(rows) * d * (d if params["covariance"] == "tied" else 4 * _EM_ROUNDS * d)
-        seconds = _SECONDS_A_BLAS_PRODUCT * 6 * (squares + _EM_ROUNDS * float(d) ** 3)
-        return _Beside(size, f" + {size / 2**20:,.0f} MiB of copies and covariances", seconds)
-    return _Beside()
-
-
 def _kernel_rows(n: int, linear: bool, limit: int, asked: bool) -> _Kept:
     """Kernel rows of the exact engine: as many as are wanted and allowed."""
     wanted = 0 if linear else KERNEL_VALUE_BYTES * n * n
@@ -245,23 +187,18 @@ def _low_rank(n: int, room: float) -> _Kept:
     )
 
 
-def _deformation_seconds(rows: int, labelled: int, width: float, *, linear: bool) -> float:
-    """Neighbours of all rows, and conjugate gradients for a right side of each labelled row."""
-    neighbours = _SECONDS_A_PRODUCT * rows * rows * width
-    values = 2 * rows * width if linear else 0.02 * float(rows) ** 2
-    return neighbours + _SECONDS_A_PRODUCT * _CG_STEPS * labelled * values
-
-
-def _advice(data: int, pairs: int, cache: int, algorithm: str, params: Mapping[str, Any], cache_was_asked: bool) -> str:
+def _advice(
+    data: int, pairs: int, cache: int, spec: AlgorithmSpec, params: Mapping[str, Any], cache_was_asked: bool
+) -> str:
     """Name what helps against the largest part."""
     largest = max(data, pairs, cache)
     if largest == data:
         return "fewer rows, or fewer columns in features.include"
     if largest == pairs:
-        return "kernel = 'linear', fewer labelled rows, or another algorithm than lapsvm"
+        return f"kernel = 'linear', fewer labelled rows, or another algorithm than {spec.name}"
     if cache_was_asked:
         return "a smaller cache_size"
-    takes = {parameter.name: parameter.choices for parameter in ALGORITHMS[algorithm].parameters}
+    takes = {parameter.name: parameter.choices for parameter in spec.parameters}
     if "lowrank" in takes.get("solver", ()) and params.get("solver") == "exact":
         return "solver = 'lowrank', kernel = 'linear', or fewer rows"
     return "kernel = 'linear', or fewer rows"

@@ -13,12 +13,12 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solver.choices import ThresholdRule
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import clopper_pearson_lower
 
 ObjectiveKind = Literal["precision", "recall", "precision_recall", "f1", "f_beta", "cost"]
-ThresholdRule = Literal["f1max", "paper", "lcb", "fixed-sequence", "zero"]
 PointStatus = Literal["met", "preference_unmet", "cannot_certify"]
 
 OBJECTIVE_KINDS: Final[tuple[ObjectiveKind, ...]] = get_args(ObjectiveKind)

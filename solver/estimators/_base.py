@@ -5,36 +5,33 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from solver.choices import EngineName, Mode, ThresholdRule, Tune
 from solver.decision import DecisionState
-from solver.engine_choice import ENGINES
-from solver.estimators._calibration import LABELED_SPLITS, CalibrationPlan, calibration_scores, make_plan
-from solver.estimators._guard import MODES, Comparison, compare, difference_between, wins
+from solver.estimators._calibration import CalibrationPlan, calibration_scores, make_plan
+from solver.estimators._guard import Comparison, compare, difference_between, wins
 from solver.estimators._labels import BinaryLabels, encode_labels
-from solver.estimators._run import Expansion, FitCallback, KernelParameters, SolverLimits, TrainingRun
-from solver.estimators._tuning import SHARE_OF_FIT, TUNES, Tune, Tuning, tune
+from solver.estimators._run import Expansion, KernelParameters, SolverLimits, TrainingRun
+from solver.estimators._tuning import SHARE_OF_FIT, Tuning, tune
+from solver.estimators.parameters import SharedParameters
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import brier_score, fit_sigmoid, reliability_curve
 from solver.evaluation.splits import stratified_halves
 from solver.operating_point import (
-    THRESHOLD_RULES,
     Objective,
     OperatingPoint,
-    ThresholdRule,
     check_rule,
     choose_threshold,
 )
@@ -45,30 +42,6 @@ _CURVE_POINTS: Final = 4000
 _BLOCK_ELEMENTS: Final = 1 << 20
 _FEWEST_OF_A_CLASS: Final = 2
 _WARN_BELOW: Final = 10
-
-SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
-    "objective": [str, dict, Objective],
-    "threshold_rule": [StrOptions(set(THRESHOLD_RULES))],
-    "labeled_split": [StrOptions(set(LABELED_SPLITS))],
-    "mode": [StrOptions(set(MODES))],
-    "tune": [StrOptions(set(TUNES))],
-    "positive": "no_validation",  # type: ignore[dict-item]
-    "unlabeled": "no_validation",  # type: ignore[dict-item]
-    "kernel": [StrOptions({"rbf", "linear", "poly", "sigmoid"})],
-    "C": [Interval(Real, 0.0, None, closed="neither")],
-    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-    "degree": [Interval(Integral, 1, None, closed="left")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
-    "tol": [Interval(Real, 0.0, None, closed="neither")],
-    "max_iter": [Interval(Integral, -1, None, closed="left")],
-    "max_seconds": [None, Interval(Real, 0.0, None, closed="neither")],
-    "cache_size": [None, Interval(Real, 0.0, None, closed="neither")],
-    "device": [StrOptions({"auto", "cpu", "cuda"})],
-    "solver": [StrOptions(set(ENGINES))],
-    "class_weight": [None, dict, StrOptions({"balanced"})],
-    "random_state": ["random_state"],
-    "callback": [None, callable],
-}
 
 
 @dataclass(frozen=True)
@@ -136,36 +109,19 @@ def _has_probability(estimator: Any) -> bool:
     return state.probability is not None
 
 
-class ThresholdClassifier(ClassifierMixin, BaseEstimator):
+class ThresholdClassifier(ClassifierMixin, SharedParameters):
     """Base of the classifiers: a kernel expansion from a subclass, a threshold from an objective."""
 
-    _algorithm: ClassVar[str]
-    # whether -1 beside one other label is a class, and whether unlabelled rows are used at all
-    _supervised: ClassVar[bool] = False
     # who computes what falls into parts; no parameter, as it has no say in the result
     _parts: Parts = ALONE
     # what the fit will be given, if somebody else will stop it then
     _seconds: float | None = None
 
-    # stored by the subclasses' constructors
-    objective: str | Mapping[str, Any] | Objective | None
-    threshold_rule: ThresholdRule
-    labeled_split: Any
-    positive: Any
-    unlabeled: Any
-    kernel: str
+    # parameters that not every method has, and what holds without them
     C: float
-    gamma: str | float
-    degree: int
-    coef0: float
-    tol: float
-    max_iter: int
-    max_seconds: float | None
-    cache_size: float | None
-    device: str
-    class_weight: Any
-    random_state: Any
-    callback: FitCallback | None
+    tune: Tune = "none"
+    mode: Mode = "method"
+    solver: EngineName = "exact"
 
     # fitted
     classes_: NDArray[Any]
@@ -176,6 +132,11 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
     control_states_: dict[str, DecisionState]
     n_iter_: int
     _tuning: Tuning | None
+
+    @property
+    def _supervised(self) -> bool:
+        """Whether unlabelled rows are left out, and -1 beside one other label is a class."""
+        return not self.declaration.uses_unlabelled
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
@@ -296,10 +257,10 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         of its own, chosen by the rows that it does not leave out.
         """
         self._tuning = None
-        what: Tune = getattr(self, "tune", "none")
-        if what == "none":
+        if self.tune == "none":
             return run, plan
-        self._tuning = tune(run, plan.training_rows, replace(objective, confidence=None), what, self.C, seed, plan.fold)
+        certain = replace(objective, confidence=None)
+        self._tuning = tune(run, plan.training_rows, certain, self.tune, self.C, seed, plan.fold)
         run = replace(run, before=SHARE_OF_FIT, **run.tuned(self._tuning.C, self._tuning.gamma))
         return run, replace(plan, tuned=self._tuning.folds if plan.folds else ())
 
@@ -367,7 +328,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             learned.scores[scored] > point.threshold,
             learned.supervised_scores[scored] > control.threshold,
             objective,
-            getattr(self, "mode", "method"),
+            self.mode,
         )
 
     def share(self, parts: Parts) -> Any:
@@ -516,7 +477,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
                 planned_seconds=self._seconds,
                 cache_bytes=None if self.cache_size is None else int(self.cache_size * 2**20),
                 backend=self.device,
-                solver=getattr(self, "solver", "exact"),
+                solver=self.solver,
             ),
             callback=self.callback,
             parts=self._parts,
@@ -649,7 +610,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         self.control_states_ = {name: run.state(c.model, c.threshold) for name, c in fitted.controls.items()}
         solution = fitted.model.solution
         self.report_ = {
-            "algorithm": self._algorithm,
+            "algorithm": self.declaration.name,
             "params": {name: _plain(value) for name, value in self.get_params().items() if name != "callback"},
             "objective": objective.to_dict(),
             "status": self.status_,

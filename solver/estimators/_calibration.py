@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, get_args
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.choices import LabeledSplit
 from solver.estimators._run import Expansion, TrainingRun
 from solver.evaluation.splits import stratified_folds, stratified_halves
 from solver.parts import PartResult
-
-LabeledSplit = Literal["xfit", "part", "full"]
-LABELED_SPLITS: Final[tuple[LabeledSplit, ...]] = get_args(LabeledSplit)
 
 FOLDS: Final = 5
 FOLDS_STAGE: Final = "folds"

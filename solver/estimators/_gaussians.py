@@ -6,16 +6,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
 from solver.estimators._quadratic import Quadratic
-
-Covariance = Literal["tied", "full", "diag", "shrunk"]
-COVARIANCES: Final[tuple[Covariance, ...]] = get_args(Covariance)
 
 Floats = NDArray[np.float64]
 

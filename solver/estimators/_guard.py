@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.choices import Mode
 from solver.evaluation.significance import PairedDifference, paired_bootstrap
 from solver.operating_point import Objective
-
-Mode = Literal["method", "safe", "balanced", "bold"]
-MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 # the standard error is then right to 3 %
 _DRAWS: Final = 500

@@ -100,7 +100,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         if run.ended == "stopped":
             self.status_, self.status_reason_ = "stopped", "Training was stopped; this is the best model until then."
         self.report_ = {
-            "algorithm": self._algorithm,
+            "algorithm": self.declaration.name,
             "objective": objective.to_dict(),
             "status": self.status_,
             "status_reason": self.status_reason_,

@@ -12,11 +12,12 @@ from scipy import sparse
 from solver.estimators._base import Learned, ThresholdClassifier
 from solver.estimators._calibration import FOLDS_STAGE, CalibrationPlan, calibration_scores, separate_fold_scores
 from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators.parameters import ModeParameter
 from solver.operating_point import Objective, ThresholdRule
 from solver.typing import Matrix
 
 
-class SemiSupervisedClassifier(ThresholdClassifier):
+class SemiSupervisedClassifier(ModeParameter, ThresholdClassifier):
     """A method that is defined by its training on a set of labelled rows and all unlabelled rows.
 
     With fewer than two unlabelled rows it is the SVM on the labelled ones.

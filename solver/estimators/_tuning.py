@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.choices import Tune
 from solver.estimators._calibration import FOLDS, FoldSettings
 from solver.estimators._run import TrainingRun
 from solver.evaluation.splits import stratified_folds
@@ -18,9 +19,6 @@ from solver.kernels.parallel import thread_count
 from solver.operating_point import Objective, choose_threshold
 from solver.parts import PartResult
 from solver.smo import Solution
-
-Tune = Literal["none", "C", "C-gamma"]
-TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
 
 STAGE: Final = "tuning"
 

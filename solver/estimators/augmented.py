@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from solver.engine_choice import EngineName
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import CalibrationPlan, LabeledSplit
-from solver.estimators._guard import Mode
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
+from solver.algorithms import ALGORITHMS
+from solver.choices import Augmenter, CutOff
+from solver.estimators._calibration import CalibrationPlan
+from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, top_rows
-from solver.estimators._tuning import Tune
-from solver.estimators.tsvm import SHARE_CONSTRAINTS
-from solver.operating_point import Objective, ThresholdRule
+from solver.estimators.parameters import CostParameters, EngineParameter, ShareParameters
 from solver.positive_unlabelled import (
     grow_negatives,
     rank_by_set,
@@ -29,11 +23,6 @@ from solver.positive_unlabelled import (
     spy_em,
 )
 from solver.typing import Matrix
-
-Augmenter = Literal["bayesian-sets", "spy-em", "roc-svm"]
-AUGMENTERS: Final[tuple[Augmenter, ...]] = get_args(Augmenter)
-CutOff = Literal["prior", "own", "spy-em"]
-CUT_OFFS: Final[tuple[CutOff, ...]] = get_args(CutOff)
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 
@@ -88,7 +77,8 @@ class _Members:
     own: NDArray[np.bool_]
 
 
-class AugmentedClassifier(SemiSupervisedClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, SemiSupervisedClassifier):
     """SVM on the labelled rows and on unlabelled ones that one class claims and the other one does not.
 
     Each class takes its labelled rows for positive and the unlabelled rows for mixed, ranks these, and claims the
@@ -105,10 +95,6 @@ class AugmentedClassifier(SemiSupervisedClassifier):
     claim_factor : float, default 0.5
         Part of that number that is claimed, the highest rows first. With 0.5 instead of 1, newsgroups lost half a point
         of accuracy on average; mails whose share of spam was not that of the labels gained four.
-    positive_share : float, optional
-        Share of positives among the unlabelled rows, for `cut_off="prior"`; by default that of the labelled ones.
-    prior_strength : float, optional
-        With it, `positive_share` is a prior worth this many labelled rows.
     c : float, default 50.0
         Strength of the prior of Bayesian Sets, which see whether a value is above 0 (sparse rows) or above the
         column's median. 2 is its inventors' choice; 50 was measured to be better for texts.
@@ -116,21 +102,15 @@ class AugmentedClassifier(SemiSupervisedClassifier):
         Scores of Bayesian Sets are divided by this power of the row's length: 2 is the number of terms of a text.
     C_soft : float, default 0.1
         Cost of a margin error of a claimed row, as a multiple of C.
-    tune : {"none", "C", "C-gamma"}, default "none"
-        As in `SVM`.
-    mode : {"method", "safe", "balanced", "bold"}, default "method"
-        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
-        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
-        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
-    objective, threshold_rule, labeled_split, positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    max_seconds, cache_size, device, solver, class_weight, random_state, callback
-        As in `SVM`.
 
     Attributes
     ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`; `report_["rounds"]` tells in its one entry how many rows each class claimed and was given.
+    report_ : dict
+        `report_["rounds"]` tells in its one entry how many rows each class claimed and was given.
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -148,80 +128,14 @@ class AugmentedClassifier(SemiSupervisedClassifier):
     True
     """
 
-    _algorithm: ClassVar[str] = "augment"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        **SHARE_CONSTRAINTS,
-        "augmenter": [StrOptions(set(AUGMENTERS))],
-        "cut_off": [StrOptions(set(CUT_OFFS))],
-        "claim_factor": [Interval(Real, 0.0, 1.0, closed="right")],
-        "c": [Interval(Real, 0.0, None, closed="neither")],
-        "length_exponent": [Interval(Real, 0.0, None, closed="left")],
-        "C_soft": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    declaration: ClassVar = ALGORITHMS["augment"]
 
-    def __init__(
-        self,
-        *,
-        augmenter: Augmenter = "bayesian-sets",
-        cut_off: CutOff = "prior",
-        claim_factor: float = 0.5,
-        positive_share: float | None = None,
-        prior_strength: float | None = None,
-        c: float = 50.0,
-        length_exponent: float = 2.0,
-        C_soft: float = 0.1,
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        solver: EngineName = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.augmenter = augmenter
-        self.cut_off = cut_off
-        self.claim_factor = claim_factor
-        self.positive_share = positive_share
-        self.prior_strength = prior_strength
-        self.c = c
-        self.length_exponent = length_exponent
-        self.C_soft = C_soft
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.solver = solver
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    augmenter: Augmenter = declaration.defaults["augmenter"]
+    cut_off: CutOff = declaration.defaults["cut_off"]
+    claim_factor: float = declaration.defaults["claim_factor"]
+    c: float = declaration.defaults["c"]
+    length_exponent: float = declaration.defaults["length_exponent"]
+    C_soft: float = declaration.defaults["C_soft"]
 
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         del plan

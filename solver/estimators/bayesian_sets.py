@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Real
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import LabeledSplit
-from solver.estimators._guard import Mode
+from solver.algorithms import ALGORITHMS, SEMI_SUPERVISED
+from solver.choices import CutRule
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, comparable, must_end
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
-from solver.estimators._tuning import Tune
-from solver.operating_point import Objective, ThresholdRule
+from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators.parameters import CostParameters
+from solver.parameters import POSITIVE, Domain, number
 from solver.positive_unlabelled import Ranked, rank_by_set, rank_by_spies
 from solver.positive_unlabelled.bayesian_sets import STRENGTHS
-from solver.positive_unlabelled.spies import Cut
 
-_C = Interval(Real, 0.0, None, closed="neither")
-_SHARE = Interval(Real, 0.0, 1.0, closed="both")
 # below that, where a spy comes says too little about the share of positives
 _FEWEST_SPIES = 10
 
 
-class BayesianSets(PositiveUnlabelledClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BayesianSets(CostParameters, PositiveUnlabelledClassifier):
     """Ranks rows by how well they go together with the positive ones, compared with all rows: no training, one pass.
 
     The scores are those of Bayesian Sets up to a factor and a constant, which make 0 the cut and the standard deviation
@@ -39,19 +34,15 @@ class BayesianSets(PositiveUnlabelledClassifier):
         Strength of the prior. 2 is the authors'; for texts 50 was measured to be much better: see `SpyBayesianSets`.
     positive_share : float, optional
         Share of the unlabelled rows to claim; None takes that of the positives among the labelled rows.
-    tune, mode
-        As in `SelfTraining`.
-    objective, threshold_rule, labeled_split, positive, unlabeled
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    kernel, C, gamma, degree, coef0, tol, max_iter, cache_size, device, class_weight
-        Of the SVM on the labelled rows that stands beside the method (`mode`), as in `SVM`.
-    max_seconds, random_state, callback
-        As in `SVM`.
 
-    Attributes
-    ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`.
+    Other Parameters
+    ----------------
+    kernel, C, tune, gamma, degree, coef0, tol, max_iter, cache_size, device, class_weight
+        Of the SVM on the labelled rows that stands beside the method (`mode`).
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -66,61 +57,18 @@ class BayesianSets(PositiveUnlabelledClassifier):
     Ghahramani and Heller, "Bayesian sets", NIPS 2005.
     """
 
-    _algorithm: ClassVar[str] = "bayesian-sets"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        "c": [_C],
-        "positive_share": [None, _SHARE],
-    }
+    declaration: ClassVar = replace(
+        ALGORITHMS["bayesian-sets"],
+        estimator="solver.estimators:BayesianSets",
+        parameters=(
+            *SEMI_SUPERVISED,
+            number("c", 2.0, 1e-6, 1e6, POSITIVE, "Strength of the prior."),
+            number("positive_share", None, 0, 1, Domain(0, 1, "both"), "Share of the unlabelled rows to claim."),
+        ),
+    )
 
-    def __init__(
-        self,
-        *,
-        c: float = 2.0,
-        positive_share: float | None = None,
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.c = c
-        self.positive_share = positive_share
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    c: float = declaration.defaults["c"]
+    positive_share: float | None = declaration.defaults["positive_share"]
 
     def _separate(
         self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
@@ -131,7 +79,8 @@ class BayesianSets(PositiveUnlabelledClassifier):
         return _tell(run, rank_by_set(run.X, positive, unlabelled, share, c=self.c))
 
 
-class SpyBayesianSets(PositiveUnlabelledClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SpyBayesianSets(CostParameters, PositiveUnlabelledClassifier):
     """Bayesian Sets whose prior and cut are chosen by positive rows that are hidden among the unlabelled ones.
 
     Parameters
@@ -142,19 +91,15 @@ class SpyBayesianSets(PositiveUnlabelledClassifier):
         How much of the ranking is claimed, where score 0 is: where the square of the spies' recall over the claimed
         share is largest; the share of positives that the spies show at least; or their share of the labelled rows,
         which also serves where there are fewer than ten positive rows.
-    tune, mode
-        As in `SelfTraining`.
-    objective, threshold_rule, labeled_split, positive, unlabeled
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    kernel, C, gamma, degree, coef0, tol, max_iter, cache_size, device, class_weight
-        Of the SVM on the labelled rows that stands beside the method (`mode`), as in `SVM`.
-    max_seconds, random_state, callback
-        As in `SVM`.
 
-    Attributes
-    ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`.
+    Other Parameters
+    ----------------
+    kernel, C, tune, gamma, degree, coef0, tol, max_iter, cache_size, device, class_weight
+        Of the SVM on the labelled rows that stands beside the method (`mode`).
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -166,61 +111,10 @@ class SpyBayesianSets(PositiveUnlabelledClassifier):
     Lee and Liu, "Learning with positive and unlabeled examples using weighted logistic regression", ICML 2003.
     """
 
-    _algorithm: ClassVar[str] = "bayesian-sets"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        "c": [_C, StrOptions({"spies"})],
-        "cut": [StrOptions({"lee-liu", "prior", "share"})],
-    }
+    declaration: ClassVar = ALGORITHMS["bayesian-sets"]
 
-    def __init__(
-        self,
-        *,
-        c: float | str = "spies",
-        cut: Cut | Literal["share"] = "lee-liu",
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.c = c
-        self.cut = cut
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    c: float | str = declaration.defaults["c"]
+    cut: CutRule = declaration.defaults["cut"]
 
     def _separate(
         self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
@@ -247,11 +141,11 @@ class SpyBayesianSets(PositiveUnlabelledClassifier):
         return _tell(run, ranked)
 
 
-def _tell(run: TrainingRun, ranked: Ranked) -> Expansion:
+def _tell(run: TrainingRun, ranked: Ranked, rounds: int = 1) -> Expansion:
     """The ranking as a model, and a line of the report."""
     told = {"c": ranked.c, "share": ranked.share, "claimed": int(np.count_nonzero(ranked.claimed))}
     if ranked.spies is not None:
         told["spies_auc"] = ranked.spies.auc
     run.trace.append(told)
-    run.iterations += 1
-    return comparable(ranked.plane, ranked.scores, ranked.claimed)
+    run.iterations += rounds
+    return comparable(ranked.plane, ranked.scores, ranked.claimed, rounds)

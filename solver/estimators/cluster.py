@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from solver.engine_choice import EngineName
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import CalibrationPlan, LabeledSplit
+from solver.algorithms import ALGORITHMS
+from solver.choices import Empty, Scaling, Space
+from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._clusterings import (
     Clustering,
     cluster,
@@ -22,27 +19,19 @@ from solver.estimators._clusterings import (
     principal_components,
     telling_components,
 )
-from solver.estimators._guard import Mode
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
+from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
-from solver.estimators._tuning import Tune
+from solver.estimators.parameters import CostParameters, EngineParameter
 from solver.method_limits import most_clusters, numbers_of_clusters
-from solver.operating_point import Objective, ThresholdRule
 from solver.typing import Matrix
-
-Space = Literal["input", "kernel-pca"]
-SPACES: Final[tuple[Space, ...]] = get_args(Space)
-Scaling = Literal["auto", "standard", "none"]
-SCALINGS: Final[tuple[Scaling, ...]] = get_args(Scaling)
-Empty = Literal["nearest", "drop"]
-EMPTIES: Final[tuple[Empty, ...]] = get_args(Empty)
 
 _REPLICATES: Final = 2
 _SHARPNESS: Final = 10.0
 _ROUNDING: Final = 1e-9
 
 
-class ClusterSVM(SemiSupervisedClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClusterSVM(EngineParameter, CostParameters, SemiSupervisedClassifier):
     """SVM on the labelled rows, and on the unlabelled ones with the labels of the clusters in which they lie.
 
     k-means on all rows; a cluster takes the majority of its labelled rows. How many clusters is told by leaving out one
@@ -66,21 +55,15 @@ class ClusterSVM(SemiSupervisedClassifier):
         A cluster without labelled rows takes the label of the nearest one that has some, or does not vote.
     C_soft : float, default 1.0
         Cost of a margin error of an unlabelled row on which all clusterings agree, as a multiple of C.
-    tune : {"none", "C", "C-gamma"}, default "none"
-        As in `SVM`.
-    mode : {"method", "safe", "balanced", "bold"}, default "method"
-        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
-        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
-        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
-    objective, threshold_rule, labeled_split, positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    max_seconds, cache_size, device, solver, class_weight, random_state, callback
-        As in `SVM`.
 
     Attributes
     ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`. `report_["rounds"]` has the clusterings with their votes.
+    report_ : dict
+        `report_["rounds"]` has the clusterings with their votes.
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -92,73 +75,14 @@ class ClusterSVM(SemiSupervisedClassifier):
     Bae, Kim and Shin, "Semi-supervised support vector machine with k-means clustering", 2022.
     """
 
-    _algorithm: ClassVar[str] = "cluster"
+    declaration: ClassVar = ALGORITHMS["cluster"]
     _folds_are_parts: ClassVar[bool] = False  # they share the clusterings, which do not look at labels
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        "clusters": [StrOptions({"ensemble", "loo"}), Interval(Integral, 2, None, closed="left")],
-        "space": [StrOptions(set(SPACES))],
-        "scaling": [StrOptions(set(SCALINGS))],
-        "empty": [StrOptions(set(EMPTIES))],
-        "C_soft": [Interval(Real, 0.0, None, closed="neither")],
-    }
 
-    def __init__(
-        self,
-        *,
-        clusters: str | int = "ensemble",
-        space: Space = "input",
-        scaling: Scaling = "auto",
-        empty: Empty = "nearest",
-        C_soft: float = 1.0,
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        solver: EngineName = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.clusters = clusters
-        self.space = space
-        self.scaling = scaling
-        self.empty = empty
-        self.C_soft = C_soft
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.solver = solver
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    clusters: str | int = declaration.defaults["clusters"]
+    space: Space = declaration.defaults["space"]
+    scaling: Scaling = declaration.defaults["scaling"]
+    empty: Empty = declaration.defaults["empty"]
+    C_soft: float = declaration.defaults["C_soft"]
 
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         if "clusterings" not in run.memo:

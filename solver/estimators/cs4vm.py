@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from numbers import Real
-from typing import Any, ClassVar, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from solver.algorithms import ALGORITHMS
 from solver.arrays import require_memory
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import CalibrationPlan, LabeledSplit
-from solver.estimators._guard import Mode
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
+from solver.choices import Means
+from solver.estimators._calibration import CalibrationPlan
+from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, stack_rows, top_rows
-from solver.estimators.tsvm import SHARE_CONSTRAINTS, switch_labels
+from solver.estimators.parameters import ShareParameters
+from solver.estimators.tsvm import switch_labels
 from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
-from solver.operating_point import Objective, ThresholdRule
+from solver.operating_point import Objective
 from solver.typing import Matrix
 
 _MAX_ALTERNATIONS: Final = 100
 # a new assignment must raise the mean score of the positive rows by more than this share of the mean absolute score
 _GAIN: Final = 1e-6
 
-_CONSTRAINTS: Final[dict[str, Any]] = {
-    **SHARED_CONSTRAINTS,
-    **SHARE_CONSTRAINTS,
-    "objective": [None, str, dict, Objective],
-    "C1": [Interval(Real, 0.0, None, closed="neither")],
-    "C2": [Interval(Real, 0.0, None, closed="neither")],
-    "means": [StrOptions({"alternating", "tsvm"})],
-}
 
-
-class _LabelMeanClassifier(SemiSupervisedClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _LabelMeanClassifier(ShareParameters, SemiSupervisedClassifier):
     """The two steps, for costs that the subclass names."""
 
-    C1: float
-    C2: float
-    positive_share: float | None
-    prior_strength: float | None
-    means: Literal["alternating", "tsvm"]
+    declaration: ClassVar = ALGORITHMS["mean-s3vm"]
+
+    C1: float = declaration.defaults["C1"]
+    C2: float = declaration.defaults["C2"]
+    means: Means = declaration.defaults["means"]
+    kernel: str = declaration.defaults["kernel"]
 
     def _costs(self) -> tuple[float, float]:
         """(false negative, false positive)."""
@@ -76,6 +68,7 @@ class _LabelMeanClassifier(SemiSupervisedClassifier):
         return replace(model, intercept=model.intercept + self._score_shift)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CS4VM(_LabelMeanClassifier):
     """Cost-sensitive semi-supervised SVM.
 
@@ -91,30 +84,16 @@ class CS4VM(_LabelMeanClassifier):
         Costs of the two errors, c₊ and c₋. By default those of a cost objective, otherwise 1.
     C1, C2 : float, default 1.0 and 0.1
         Costs of margin errors of labelled and of unlabelled rows, multiplied by the costs of the classes.
-    positive_share : float, optional
-        Share of positives among the unlabelled rows; by default that of the labelled ones, which is a noisy estimate
-        from few labels: give it if you know it.
-    prior_strength : float, optional
-        With it, `positive_share` is a prior worth this many labelled rows.
     means : {"alternating", "tsvm"}, default "alternating"
         Step 1 of the paper, or the labels of a TSVM that ignores the costs (measured to be better for most data).
     cost_shift : float, default 0.0
         Adds cost_shift · ln(false_negative / false_positive) to every score. 0.25 was measured to be better than 0.
-    mode : {"method", "safe", "balanced", "bold"}, default "method"
-        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
-        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
-        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
     objective : dict or Objective, optional
         By default the cost objective of the two costs. See `SVM`.
-    threshold_rule, labeled_split, positive, unlabeled, kernel, gamma, degree, coef0, tol, max_iter, max_seconds
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the paper's method by itself.
-    cache_size, device, class_weight, random_state, callback
-        As in `SVM`.
 
-    Attributes
-    ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`.
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -126,70 +105,12 @@ class CS4VM(_LabelMeanClassifier):
     using label mean", ICML 2009.
     """
 
-    _algorithm: ClassVar[str] = "cs4vm"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_CONSTRAINTS,
-        "false_negative": [None, Interval(Real, 0.0, None, closed="neither")],
-        "false_positive": [None, Interval(Real, 0.0, None, closed="neither")],
-        "cost_shift": [Interval(Real, None, None, closed="neither")],
-    }
+    declaration: ClassVar = ALGORITHMS["cs4vm"]
 
-    def __init__(
-        self,
-        *,
-        false_negative: float | None = None,
-        false_positive: float | None = None,
-        C1: float = 1.0,
-        C2: float = 0.1,
-        positive_share: float | None = None,
-        prior_strength: float | None = None,
-        means: Literal["alternating", "tsvm"] = "alternating",
-        cost_shift: float = 0.0,
-        objective: str | Mapping[str, Any] | Objective | None = None,
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "linear",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.false_negative = false_negative
-        self.false_positive = false_positive
-        self.C1 = C1
-        self.C2 = C2
-        self.positive_share = positive_share
-        self.prior_strength = prior_strength
-        self.means = means
-        self.cost_shift = cost_shift
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    false_negative: float | None = declaration.defaults["false_negative"]
+    false_positive: float | None = declaration.defaults["false_positive"]
+    cost_shift: float = declaration.defaults["cost_shift"]
+    objective: str | Mapping[str, Any] | Objective | None = None
 
     def _costs(self) -> tuple[float, float]:
         """(false negative, false positive)."""
@@ -220,81 +141,23 @@ class CS4VM(_LabelMeanClassifier):
         return self.cost_shift * float(np.log(false_negative / false_positive))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MeanS3VM(_LabelMeanClassifier):
     """Semi-supervised SVM by label means: CS4VM with equal costs.
 
     Parameters
     ----------
-    C1, C2, positive_share, prior_strength, means
+    C1, C2, means
         As in `CS4VM`.
-    mode : {"method", "safe", "balanced", "bold"}, default "method"
-        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
-        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
-        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
-    objective, threshold_rule, labeled_split, positive, unlabeled, kernel, gamma, degree, coef0, tol, max_iter,
-    max_seconds
-        As in `SVM`.
-    cache_size, device, class_weight, random_state, callback
-        As in `SVM`.
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     References
     ----------
     Li, Kwok and Zhou, "Semi-supervised learning using label mean", ICML 2009.
     """
-
-    _algorithm: ClassVar[str] = "mean-s3vm"
-    _parameter_constraints: ClassVar[dict[str, Any]] = _CONSTRAINTS
-
-    def __init__(
-        self,
-        *,
-        C1: float = 1.0,
-        C2: float = 0.1,
-        positive_share: float | None = None,
-        prior_strength: float | None = None,
-        means: Literal["alternating", "tsvm"] = "alternating",
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "linear",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.C1 = C1
-        self.C2 = C2
-        self.positive_share = positive_share
-        self.prior_strength = prior_strength
-        self.means = means
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
 
 
 def find_label_means(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Integral, Real
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import CalibrationPlan, LabeledSplit
+from solver.algorithms import ALGORITHMS
+from solver.choices import Covariance
+from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._gaussians import (
-    COVARIANCES,
-    Covariance,
     DiagonalGaussians,
     FullGaussians,
     Gaussians,
@@ -23,16 +20,15 @@ from solver.estimators._gaussians import (
     TiedGaussians,
     expectation_maximisation,
 )
-from solver.estimators._guard import Mode
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
+from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
-from solver.estimators._tuning import Tune
+from solver.estimators.parameters import CostParameters
 from solver.kernels.parallel import single_threaded_blas
 from solver.method_limits import MOST_GAUSSIAN_FEATURES, SPARSE_FEATURES
-from solver.operating_point import Objective, ThresholdRule
 
 
-class GaussianMixtureClassifier(SemiSupervisedClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
     """Log odds of the positive class under one Gaussian a class, fitted to labelled and unlabelled rows.
 
     Expectation maximisation from the Gaussians of the labelled rows, whose classes stay as they are. With one
@@ -49,21 +45,22 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
         Added to the diagonal of the covariances, of columns of variance 1; at least 1e-9.
     max_rounds : int, default 200
         Most rounds; it ends as soon as the log-likelihood changes by less than a millionth.
-    mode : {"method", "safe", "balanced", "bold"}, default "method"
-        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
-        SVM on the same labels, that one: better by 1.64 standard errors (`safe`), by one (`balanced`), by anything
-        (`bold`). `report_["comparison"]` says which it was.
-    objective, threshold_rule, labeled_split, positive, unlabeled, random_state, callback, max_seconds
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    kernel, C, gamma, degree, coef0, tol, max_iter, cache_size, device, tune
-        Of the SVM that it is compared with.
-    class_weight : {"balanced"}, dict or None, default None
+
+    Other Parameters
+    ----------------
+    kernel, C, tune, gamma, degree, coef0, tol, max_iter, cache_size, device
+        Of the SVM that it is compared with (`mode`).
+    class_weight : dict, "balanced" or None
         What a labelled row of each class counts.
 
     Attributes
     ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`. `report_["rounds"]` has the log-likelihood of each round, with that of the ridge as a prior.
+    report_ : dict
+        `report_["rounds"]` has the log-likelihood of each round, with that of the ridge as a prior.
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -76,67 +73,12 @@ class GaussianMixtureClassifier(SemiSupervisedClassifier):
     Learning 39, 2000.
     """
 
-    _algorithm: ClassVar[str] = "gmm"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        "covariance": [StrOptions(set(COVARIANCES))],
-        "unlabeled_weight": [Interval(Real, 0.0, None, closed="neither")],
-        "ridge": [Interval(Real, 1e-9, None, closed="left")],
-        "max_rounds": [Interval(Integral, 1, None, closed="left")],
-    }
+    declaration: ClassVar = ALGORITHMS["gmm"]
 
-    def __init__(
-        self,
-        *,
-        covariance: Covariance = "tied",
-        unlabeled_weight: float = 1.0,
-        ridge: float = 0.1,
-        max_rounds: int = 200,
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.covariance = covariance
-        self.unlabeled_weight = unlabeled_weight
-        self.ridge = ridge
-        self.max_rounds = max_rounds
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    covariance: Covariance = declaration.defaults["covariance"]
+    unlabeled_weight: float = declaration.defaults["unlabeled_weight"]
+    ridge: float = declaration.defaults["ridge"]
+    max_rounds: int = declaration.defaults["max_rounds"]
 
     def _start(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, unmeasured: ArrayLike | None = None

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from solver.engine_choice import EngineName
-from solver.estimators._base import SHARED_CONSTRAINTS, Learned, ThresholdClassifier
-from solver.estimators._calibration import CalibrationPlan, LabeledSplit, calibration_scores
-from solver.estimators._guard import Mode
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
-from solver.estimators._tuning import Tune
+from solver.algorithms import ALGORITHMS
+from solver.choices import NegativeRule, SoftLabels, ThresholdRule
+from solver.estimators._base import Learned, ThresholdClassifier
+from solver.estimators._calibration import CalibrationPlan, calibration_scores
+from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators.parameters import CostParameters, EngineParameter, ModeParameter
 from solver.evaluation.counts import ConfusionCounts, confusion
-from solver.operating_point import Objective, OperatingPoint, ThresholdRule
+from solver.operating_point import Objective, OperatingPoint
 
 # rows below θ₋ must be negative with this share, by the calibration rows (negative_rule="npv")
 _NEGATIVE_PREDICTIVE_VALUE = 0.95
@@ -55,7 +52,8 @@ class _Trajectory:
     unlabelled_scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
-class PSVM(ThresholdClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
     """Precision/recall preference semi-supervised SVM.
 
     Repeats: train an SVM on the labelled rows and the rows labelled so far; move its threshold θ₊ so that the
@@ -92,23 +90,17 @@ class PSVM(ThresholdClassifier):
     max_add : int, optional
         Most rows labelled in one round (incremental labels), the most confident ones first, in the proportion found.
     max_rounds : int, default 50
-    tune : {"none", "C", "C-gamma"}, default "none"
-        As in `SVM`.
-    mode : {"method", "safe", "balanced", "bold"}, default "method"
-        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
-        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
-        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
-    positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter, max_seconds, cache_size, device, solver
-        As in `SVM`.
-    class_weight, random_state, callback
-        As in `SVM`. `gamma="scale"` uses the variance of all rows, labelled or not.
 
     Attributes
     ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`; `report_["rounds"]` is the trace.
+    report_ : dict
+        `report_["rounds"]` is the trace.
     best_round_ : int
         The round kept, from 1.
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -126,72 +118,13 @@ class PSVM(ThresholdClassifier):
     'met'
     """
 
-    _algorithm: ClassVar[str] = "psvm"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        "soft_labels": [StrOptions({"inc", "rec"})],
-        "negative_rule": [StrOptions({"ratio", "meanneg", "npv"})],
-        "C_soft": [Interval(Real, 0.0, None, closed="neither")],
-        "max_add": [None, Interval(Integral, 1, None, closed="left")],
-        "max_rounds": [Interval(Integral, 1, None, closed="left")],
-    }
+    declaration: ClassVar = ALGORITHMS["psvm"]
 
-    def __init__(
-        self,
-        *,
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        soft_labels: Literal["inc", "rec"] = "inc",
-        negative_rule: Literal["ratio", "meanneg", "npv"] = "ratio",
-        C_soft: float = 0.1,
-        max_add: int | None = None,
-        max_rounds: int = 50,
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        solver: EngineName = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.soft_labels = soft_labels
-        self.negative_rule = negative_rule
-        self.C_soft = C_soft
-        self.max_add = max_add
-        self.max_rounds = max_rounds
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.solver = solver
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    soft_labels: SoftLabels = declaration.defaults["soft_labels"]
+    negative_rule: NegativeRule = declaration.defaults["negative_rule"]
+    C_soft: float = declaration.defaults["C_soft"]
+    max_add: int | None = declaration.defaults["max_add"]
+    max_rounds: int = declaration.defaults["max_rounds"]
 
     @classmethod
     def paper(cls, **parameters: Any) -> PSVM:

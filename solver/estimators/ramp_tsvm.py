@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Real
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import CalibrationPlan, LabeledSplit
-from solver.estimators._guard import Mode
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
+from solver.algorithms import ALGORITHMS
+from solver.estimators._calibration import CalibrationPlan
+from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, stack_rows
-from solver.estimators._tuning import Tune
-from solver.estimators.tsvm import SHARE_CONSTRAINTS
+from solver.estimators.parameters import CostParameters, ShareParameters
 from solver.kernels.kernel import AugmentedKernel, FeatureKernel
-from solver.operating_point import Objective, ThresholdRule
 
 _MAX_CONVEX_STEPS: Final = 30
 
 
-class RampTSVM(SemiSupervisedClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RampTSVM(ShareParameters, CostParameters, SemiSupervisedClassifier):
     """Transductive SVM with the ramp loss: an unlabelled row deep inside the margin's wrong side costs no more there.
 
     Each convex step is one SVM problem in which every unlabelled row stands once as a positive and once as a negative
@@ -36,88 +32,21 @@ class RampTSVM(SemiSupervisedClassifier):
     ramp : float, default -0.3
         s in (-1, 0]: the loss is flat below it.
     positive_share, prior_strength : float, optional
-        As in `TSVM`; they set the mean score to 2 · share - 1.
-    tune : {"none", "C", "C-gamma"}, default "none"
-        As in `SVM`.
-    mode : {"method", "safe", "balanced", "bold"}, default "method"
-        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
-        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
-        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
-    objective, threshold_rule, labeled_split, positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    max_seconds, cache_size, device, class_weight, random_state, callback
-        As in `SVM`.
+        They set the mean score of the unlabelled rows to 2 · share - 1.
 
-    Attributes
-    ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`.
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     References
     ----------
     Collobert, Sinz, Weston and Bottou, "Large scale transductive SVMs", JMLR 7, 2006.
     """
 
-    _algorithm: ClassVar[str] = "ramp-tsvm"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        **SHARE_CONSTRAINTS,
-        "C_unlabeled": [None, Interval(Real, 0.0, None, closed="neither")],
-        "ramp": [Interval(Real, -1.0, 0.0, closed="right")],
-    }
+    declaration: ClassVar = ALGORITHMS["ramp-tsvm"]
 
-    def __init__(
-        self,
-        *,
-        C_unlabeled: float | None = None,
-        ramp: float = -0.3,
-        positive_share: float | None = None,
-        prior_strength: float | None = None,
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.C_unlabeled = C_unlabeled
-        self.ramp = ramp
-        self.positive_share = positive_share
-        self.prior_strength = prior_strength
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    C_unlabeled: float | None = declaration.defaults["C_unlabeled"]
+    ramp: float = declaration.defaults["ramp"]
 
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         del plan

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Integral
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from solver.engine_choice import EngineName
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import LabeledSplit
-from solver.estimators._guard import Mode
+from solver.algorithms import ALGORITHMS
+from solver.choices import Scope
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
-from solver.estimators._tuning import Tune
-from solver.operating_point import Objective, ThresholdRule
+from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators.parameters import CostParameters, EngineParameter
 from solver.positive_unlabelled import grow_negatives, reliable_negatives
-from solver.positive_unlabelled.roc import Scope
 
 
-class RocSVM(PositiveUnlabelledClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RocSVM(EngineParameter, CostParameters, PositiveUnlabelledClassifier):
     """SVM on the positive rows and on reliable negatives, which Rocchio's rule finds and one SVM after another adds to.
 
     Parameters
@@ -31,19 +26,10 @@ class RocSVM(PositiveUnlabelledClassifier):
         Into which k-means parts what Rocchio's rule finds, for a second look at each part; 1: no second look.
     scope : {"reliable", "unlabelled"}, default "reliable"
         Rows that the second look may take: those that Rocchio's rule has found, or any.
-    tune, mode
-        As in `SelfTraining`.
-    objective, threshold_rule, labeled_split, positive, unlabeled
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    kernel, C, gamma, degree, coef0, tol, max_iter, max_seconds, cache_size, device, solver, class_weight
-        As in `SVM`.
-    random_state, callback
-        As in `SVM`.
 
-    Attributes
-    ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`.
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -59,63 +45,10 @@ class RocSVM(PositiveUnlabelledClassifier):
     Li and Liu, "Learning to classify texts using positive and unlabeled data", IJCAI 2003.
     """
 
-    _algorithm: ClassVar[str] = "roc-svm"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        "clusters": [Interval(Integral, 1, None, closed="left")],
-        "scope": [StrOptions({"reliable", "unlabelled"})],
-    }
+    declaration: ClassVar = ALGORITHMS["roc-svm"]
 
-    def __init__(
-        self,
-        *,
-        clusters: int = 10,
-        scope: Scope = "reliable",
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        solver: EngineName = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.clusters = clusters
-        self.scope = scope
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.solver = solver
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    clusters: int = declaration.defaults["clusters"]
+    scope: Scope = declaration.defaults["scope"]
 
     def _separate(
         self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None

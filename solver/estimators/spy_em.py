@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Real
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import LabeledSplit
-from solver.estimators._guard import Mode
+from solver.algorithms import ALGORITHMS
+from solver.choices import Labels, NoiseOf
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, comparable, must_end
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
-from solver.estimators._tuning import Tune
-from solver.operating_point import Objective, ThresholdRule
+from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators.parameters import CostParameters
 from solver.positive_unlabelled import spy_em
-from solver.positive_unlabelled.spy_em import NoiseOf
 
 
-class SpyEM(PositiveUnlabelledClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SpyEM(CostParameters, PositiveUnlabelledClassifier):
     """Naive Bayes, made sure of reliable negatives by spies and of all labels by expectation maximisation.
 
     The scores are log-odds of multinomial naive Bayes in standard deviations of those of the unlabelled rows.
@@ -36,19 +32,15 @@ class SpyEM(PositiveUnlabelledClassifier):
         `spies` is the authors' choice.
     labels : {"soft", "hard"}, default "soft"
         Whether a row belongs to both classes by its posterior, or to the likelier one alone.
-    tune, mode
-        As in `SelfTraining`.
-    objective, threshold_rule, labeled_split, positive, unlabeled
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    kernel, C, gamma, degree, coef0, tol, max_iter, cache_size, device, class_weight
-        Of the SVM on the labelled rows that stands beside the method (`mode`), as in `SVM`.
-    max_seconds, random_state, callback
-        As in `SVM`.
 
-    Attributes
-    ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`.
+    Other Parameters
+    ----------------
+    kernel, C, tune, gamma, degree, coef0, tol, max_iter, cache_size, device, class_weight
+        Of the SVM on the labelled rows that stands beside the method (`mode`).
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     Notes
     -----
@@ -64,67 +56,12 @@ class SpyEM(PositiveUnlabelledClassifier):
     Liu, Lee, Yu and Li, "Partially supervised classification of text documents", ICML 2002.
     """
 
-    _algorithm: ClassVar[str] = "spy-em"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        "spies": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "noise": [Interval(Real, 0.0, 1.0, closed="both")],
-        "noise_of": [StrOptions({"spies", "unlabelled"})],
-        "labels": [StrOptions({"soft", "hard"})],
-    }
+    declaration: ClassVar = ALGORITHMS["spy-em"]
 
-    def __init__(
-        self,
-        *,
-        spies: float = 0.1,
-        noise: float = 0.15,
-        noise_of: NoiseOf = "spies",
-        labels: Literal["soft", "hard"] = "soft",
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.spies = spies
-        self.noise = noise
-        self.noise_of = noise_of
-        self.labels = labels
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    spies: float = declaration.defaults["spies"]
+    noise: float = declaration.defaults["noise"]
+    noise_of: NoiseOf = declaration.defaults["noise_of"]
+    labels: Labels = declaration.defaults["labels"]
 
     def _separate(
         self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from numbers import Real
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
-from solver.engine_choice import EngineName
-from solver.estimators._base import SHARED_CONSTRAINTS
-from solver.estimators._calibration import CalibrationPlan, LabeledSplit
-from solver.estimators._guard import Mode
-from solver.estimators._run import Expansion, FitCallback, TrainingRun
+from solver.algorithms import ALGORITHMS
+from solver.estimators._calibration import CalibrationPlan
+from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, top_rows
-from solver.estimators._tuning import Tune
-from solver.operating_point import Objective, ThresholdRule
+from solver.estimators.parameters import CostParameters, EngineParameter, ShareParameters
 
 # SVMlight: the unlabelled rows' cost starts at this share of its final value and grows by this factor
 _FIRST_LEVEL: Final = 1e-5
@@ -27,11 +21,6 @@ _GROWTH: Final = 1.5
 _SWITCH_TOLERANCE: Final = 1e-4
 # with different costs of the two classes the objective need not fall at each switch, so switching is capped
 _MAX_TRAININGS_OF_A_LEVEL: Final = 200
-
-SHARE_CONSTRAINTS: Final[dict[str, list[Any]]] = {
-    "positive_share": [None, Interval(Real, 0.0, 1.0, closed="neither")],
-    "prior_strength": [None, Interval(Real, 0.0, None, closed="left")],
-}
 
 
 def switch_labels(
@@ -116,97 +105,27 @@ def _with_larger_duals(model: Expansion, rows: NDArray[np.intp], factor: float) 
     return replace(model, duals=duals, sums=None)
 
 
-class TSVM(SemiSupervisedClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class TSVM(ShareParameters, EngineParameter, CostParameters, SemiSupervisedClassifier):
     """Transductive SVM: finds labels of the unlabelled rows that give the widest margin (label switching).
 
     Parameters
     ----------
     C_unlabeled : float, optional
         Final cost of a margin error of an unlabelled row; by default C · (labelled / unlabelled rows).
-    positive_share : float, optional
-        Share of positives among the unlabelled rows; by default that of the labelled ones.
-    prior_strength : float, optional
-        With it, `positive_share` is a prior worth this many labelled rows.
-    tune : {"none", "C", "C-gamma"}, default "none"
-        As in `SVM`.
-    mode : {"method", "safe", "balanced", "bold"}, default "method"
-        What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
-        same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
-        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
-    objective, threshold_rule, labeled_split, positive, unlabeled, kernel, C, gamma, degree, coef0, tol, max_iter
-        As in `SVM`. `threshold_rule="zero"` with `labeled_split="full"` is the method by itself.
-    max_seconds, cache_size, device, solver, class_weight, random_state, callback
-        As in `SVM`.
 
-    Attributes
-    ----------
-    classes_, threshold_, status_, status_reason_, report_, control_states_, n_features_in_, feature_names_in_, n_iter_
-        As in `SVM`.
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
 
     References
     ----------
     Joachims, "Transductive inference for text classification using support vector machines", ICML 1999; SVMlight.
     """
 
-    _algorithm: ClassVar[str] = "tsvm"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SHARED_CONSTRAINTS,
-        **SHARE_CONSTRAINTS,
-        "C_unlabeled": [None, Interval(Real, 0.0, None, closed="neither")],
-    }
+    declaration: ClassVar = ALGORITHMS["tsvm"]
 
-    def __init__(
-        self,
-        *,
-        C_unlabeled: float | None = None,
-        positive_share: float | None = None,
-        prior_strength: float | None = None,
-        objective: str | Mapping[str, Any] | Objective = "f1",
-        threshold_rule: ThresholdRule = "f1max",
-        labeled_split: LabeledSplit = "xfit",
-        tune: Tune = "none",
-        mode: Mode = "method",
-        positive: Any = None,
-        unlabeled: Any = None,
-        kernel: str = "rbf",
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_seconds: float | None = None,
-        cache_size: float | None = None,
-        device: str = "auto",
-        solver: EngineName = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        callback: FitCallback | None = None,
-    ) -> None:
-        self.C_unlabeled = C_unlabeled
-        self.positive_share = positive_share
-        self.prior_strength = prior_strength
-        self.objective = objective
-        self.threshold_rule = threshold_rule
-        self.labeled_split = labeled_split
-        self.tune = tune
-        self.mode = mode
-        self.positive = positive
-        self.unlabeled = unlabeled
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.device = device
-        self.solver = solver
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.callback = callback
+    C_unlabeled: float | None = declaration.defaults["C_unlabeled"]
 
     def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
         del plan

@@ -18,10 +18,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from solver.choices import Scope
 from solver.planes import indicator, products, row_lengths, weighted_sums
 from solver.typing import Matrix
 
-Scope = Literal["reliable", "unlabelled"]
 _ALPHA: Final = 16.0
 _BETA: Final = 4.0
 _LEAST_RECALL: Final = 0.95

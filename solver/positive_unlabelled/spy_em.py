@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from solver.choices import NoiseOf
 from solver.planes import Plane, indicator, look_at_columns, weighted_sums
 from solver.typing import Matrix
 
-NoiseOf = Literal["spies", "unlabelled"]
 _MOST_ROUNDS: Final = 30
 _SETTLED: Final = 1e-3
 _LEAST_PRIOR: Final = 1e-12

@@ -1,14 +1,16 @@
 """README and docs/algorithms.md name exactly the algorithms and parameters that there are."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from solver.algorithms import ALGORITHMS, AUTO
+from solver.algorithms import ALGORITHMS, AUTO, SHARED
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs/algorithms.md").read_text()
+PATH = ROOT / "docs/algorithms.md"
+PAGE = PATH.read_text()
 
 
 def rows(text):
@@ -27,17 +29,41 @@ def test_the_page_has_a_section_for_each_algorithm_and_for_what_they_share():
     assert re.findall(r"^## `([^`]+)`$", PAGE, flags=re.MULTILINE) == list(ALGORITHMS)
 
 
+def table(parameters):
+    """The table of these parameters, as it stands on the page."""
+    return (
+        "\n".join(["| parameter | default | allowed | what it does |", "|---|---|---|---|", *map(row, parameters)])
+        + "\n"
+    )
+
+
+def row(parameter):
+    texts = [f"`{each}`" for each in (*parameter.choices, *(["null"] if parameter.nullable else []))]
+    allowed = ", ".join(texts)
+    if parameter.type != "choice":
+        kind = "number" if parameter.type == "number" else "whole number"
+        allowed = " or ".join([f"{kind}, {parameter.minimum:g} … {parameter.maximum:g}", *texts])
+    default = "null" if parameter.default is None else parameter.default
+    return f"| `{parameter.name}` | `{default}` | {allowed} | {parameter.help} |"
+
+
+def test_the_tables_of_parameters_are_those_of_the_declarations():
+    """`WRITE_SNAPSHOT=1` writes them."""
+    page = PAGE
+    own = {name: [each for each in spec.parameters if each not in SHARED] for name, spec in ALGORITHMS.items()}
+    for title, parameters in {"Shared parameters": SHARED, **{f"`{name}`": each for name, each in own.items()}}.items():
+        start = page.index(f"\n## {title}\n")
+        start = page.index("| parameter | default |", start)
+        end = re.compile(r"^(?!\|)", re.MULTILINE).search(page, start).start()
+        page = page[:start] + table(parameters) + page[end:]
+    if os.environ.get("WRITE_SNAPSHOT"):
+        PATH.write_text(page)
+    assert page == PAGE, "docs/algorithms.md: run this test with WRITE_SNAPSHOT=1"
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_page_lists_every_parameter_with_its_default(name):
-    shared = PAGE.partition("\n## Shared parameters\n")[2].partition("\n## ")[0]
+def test_the_page_says_which_shared_parameters_an_algorithm_lacks(name):
     own = PAGE.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
-    # a later row stands for an earlier one of the same name
-    documented = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", shared + own, flags=re.MULTILINE))
     without = re.search(r"^Without (.*)\.$", own, flags=re.MULTILINE)
-    for parameter in re.findall(r"`([^`]+)`", without[1] if without else ""):
-        del documented[parameter]
-    expected = {
-        parameter.name: "null" if parameter.default is None else f"{parameter.default}"
-        for parameter in ALGORITHMS[name].parameters
-    }
-    assert documented == expected
+    lacking = {each.name for each in SHARED} - {each.name for each in ALGORITHMS[name].parameters}
+    assert set(re.findall(r"`([^`]+)`", without[1] if without else "")) == lacking

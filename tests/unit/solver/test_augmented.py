@@ -2,15 +2,17 @@
 
 import os
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
+from solver.choices import Augmenter, CutOff
 from solver.estimators import SVM, AugmentedClassifier
 from solver.estimators import augmented as module
-from solver.estimators.augmented import AUGMENTERS, CUT_OFFS, binary_rows, purify
+from solver.estimators.augmented import binary_rows, purify
 from solver.positive_unlabelled import rank_by_set
 
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
@@ -113,8 +115,8 @@ def test_bayesian_sets_help_where_labels_are_few():
     assert np.min(gains) > 0
 
 
-@pytest.mark.parametrize("augmenter", AUGMENTERS)
-@pytest.mark.parametrize("cut_off", CUT_OFFS)
+@pytest.mark.parametrize("augmenter", get_args(Augmenter))
+@pytest.mark.parametrize("cut_off", get_args(CutOff))
 def test_every_augmenter_with_every_cut_off(augmenter, cut_off):
     X, y, truth = texts(1, labelled=30)
     settings = {"augmenter": augmenter, "cut_off": cut_off, "random_state": 7, **LINEAR}
@@ -133,7 +135,7 @@ def test_every_augmenter_with_every_cut_off(augmenter, cut_off):
     np.testing.assert_allclose(dense.decision_function(X), fitted.decision_function(X), atol=5e-3)
 
 
-@pytest.mark.parametrize("augmenter", AUGMENTERS)
+@pytest.mark.parametrize("augmenter", get_args(Augmenter))
 def test_indices_of_64_bits_change_nothing(augmenter):
     X, y, _ = texts(n=120)
     wide = X.copy()
@@ -143,8 +145,8 @@ def test_indices_of_64_bits_change_nothing(augmenter):
     assert np.array_equal(fitted.decision_function(X), other.decision_function(X))
 
 
-@pytest.mark.parametrize("augmenter", AUGMENTERS)
-@pytest.mark.parametrize("cut_off", CUT_OFFS)
+@pytest.mark.parametrize("augmenter", get_args(Augmenter))
+@pytest.mark.parametrize("cut_off", get_args(CutOff))
 def test_two_labelled_rows_of_each_class_are_enough(augmenter, cut_off):
     X, y, _ = texts(2, n=60, labelled=2)
     fitted = AugmentedClassifier(augmenter=augmenter, cut_off=cut_off, kernel="linear").fit(X, y)
@@ -168,7 +170,7 @@ def test_a_spy_em_that_failed_claims_nothing(monkeypatch):
     np.testing.assert_allclose(fitted.decision_function(X), alone.decision_function(X), atol=1e-2)
 
 
-@pytest.mark.parametrize("augmenter", AUGMENTERS)
+@pytest.mark.parametrize("augmenter", get_args(Augmenter))
 def test_one_that_is_stopped_keeps_what_it_has(augmenter):
     X, y, _ = texts()
     calls = []

@@ -1,0 +1,34 @@
+"""The texts that parameters may be, for the declarations of parameters and for whoever reads one.
+
+Nothing here imports anything but `typing`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+ThresholdRule = Literal["f1max", "paper", "lcb", "fixed-sequence", "zero"]
+LabeledSplit = Literal["xfit", "part", "full"]
+KernelName = Literal["rbf", "linear", "poly", "sigmoid"]
+GammaRule = Literal["scale", "auto"]
+ClassWeight = Literal["balanced"]
+Tune = Literal["none", "C", "C-gamma"]
+Device = Literal["auto", "cpu", "cuda"]
+EngineName = Literal["auto", "exact", "lowrank"]
+Mode = Literal["method", "safe", "balanced", "bold"]
+
+SoftLabels = Literal["inc", "rec"]
+NegativeRule = Literal["ratio", "meanneg", "npv"]
+Means = Literal["alternating", "tsvm"]
+Clusters = Literal["ensemble", "loo"]
+Space = Literal["input", "kernel-pca"]
+Scaling = Literal["auto", "standard", "none"]
+Empty = Literal["nearest", "drop"]
+Covariance = Literal["tied", "full", "diag", "shrunk"]
+Augmenter = Literal["bayesian-sets", "spy-em", "roc-svm"]
+CutOff = Literal["prior", "own", "spy-em"]
+Spies = Literal["spies"]
+CutRule = Literal["lee-liu", "prior", "share"]
+NoiseOf = Literal["spies", "unlabelled"]
+Labels = Literal["soft", "hard"]
+Scope = Literal["reliable", "unlabelled"]
