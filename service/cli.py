@@ -55,6 +55,7 @@ from service.cli_support import (
 )
 from service.cli_uploads import send_file, uploads_app
 from service.cli_watching import batches_app, metrics, status
+from solver.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     from service.client import Client
@@ -70,11 +71,6 @@ app = typer.Typer(
     add_completion=False,
 )
 
-ALGORITHM_NAMES = (
-    *("svm", "psvm", "cs4vm", "mean-s3vm", "tsvm", "ramp-tsvm", "lapsvm", "cluster", "gmm", "self-training", "augment"),
-    *("bayesian-sets", "spy-em", "roc-svm"),
-)
-"""Those of `solver.training.ALGORITHMS`, which a test compares; importing them would make the help slow."""
 OBJECTIVES = (
     "precision=0.9, recall=0.95, precision_recall=0.9:0.8, f1, f_beta=2, or cost=5:1 (of a false negative and of a "
     "false positive)."
@@ -229,7 +225,7 @@ def train(
         list[str],
         typer.Option(help="Option of texts: words=2, characters=4, max_terms=50000 or min_rows=2; may be repeated."),
     ] = [],  # noqa: B006
-    algorithm: Annotated[str, typer.Option(help=f"auto, {', '.join(ALGORITHM_NAMES)}.")] = "auto",
+    algorithm: Annotated[str, typer.Option(help=f"auto, {', '.join(ALGORITHMS)}.")] = "auto",
     param: Annotated[list[str], typer.Option(help="Parameter of the algorithm, name=value; may be repeated.")] = [],  # noqa: B006
     test_fraction: Annotated[
         float | None, typer.Option(help="Share of the labelled rows to hold out.", show_default="0.2")

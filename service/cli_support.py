@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from service.cli_advice import error_words, in_flags
+from service.ingest.options import FORMATS
 
 if TYPE_CHECKING:
     from service.client import Client
@@ -53,7 +54,7 @@ Kind = Annotated[
 Format = Annotated[
     str | None,
     typer.Option(
-        help="csv, tsv, jsonl, parquet, arrow, arff, svmlight, npz, mail or xlsx.",
+        help=f"One of {', '.join(FORMATS)}.",
         show_default="by the file",
         rich_help_panel=_READING,
     ),

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from solver.choices import ThresholdRule
 from solver.decision import DecisionState
 from solver.estimators._base import Fitted
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._labels import BinaryLabels, encode_positives
 from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
-from solver.operating_point import Objective, ThresholdRule
+from solver.operating_point import Objective
 from solver.planes import Plane
 
 

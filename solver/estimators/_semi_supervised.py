@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.choices import ThresholdRule
 from solver.estimators._base import Learned, ThresholdClassifier
 from solver.estimators._calibration import FOLDS_STAGE, CalibrationPlan, calibration_scores, separate_fold_scores
 from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators.parameters import ModeParameter
-from solver.operating_point import Objective, ThresholdRule
+from solver.operating_point import Objective
 from solver.typing import Matrix
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from solver.algorithms import ALGORITHMS
+from solver.choices import ThresholdRule
 from solver.estimators._base import Learned, ThresholdClassifier
 from solver.estimators._calibration import (
     FOLDS_STAGE,
@@ -15,7 +16,7 @@ from solver.estimators._calibration import (
 )
 from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import CostParameters, EngineParameter
-from solver.operating_point import Objective, ThresholdRule
+from solver.operating_point import Objective
 
 # from so many rows on the kernel rows of a training fill their memory, so that a fold finds few of those it needs (at
 # 50,000 × 22 none saves as much as 10 % of its time): folds that share nothing then cost the same, and may be computed

@@ -17,10 +17,11 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from service import client
-from service.cli import ALGORITHM_NAMES, app
+from service.cli import app
 from service.client import parse_objective, parse_params
 from service.client_csv import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, cell, lone_quote
 from service.ingest import numbers
+from service.ingest.options import FORMATS
 from solver.training import ALGORITHMS
 
 
@@ -520,8 +521,10 @@ def test_predict_sends_what_the_columns_of_the_model_are(prefsvm, stand_in, tmp_
     assert json.loads(stand_in.bodies[-1])["rows"] == [{"zip": "10", "age": 39, "note": "long " * 40_000, "extra": 7}]
 
 
-def test_the_help_names_the_algorithms():
-    assert set(ALGORITHM_NAMES) == set(ALGORITHMS)
+def test_the_help_names_the_algorithms_and_formats():
+    shown = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).stdout
+    words = set(re.findall(r"[\w-]+", shown))
+    assert words >= {*ALGORITHMS, *FORMATS}
 
 
 @pytest.mark.parametrize("command", ["serve", "upload", "train", "jobs", "models", "predict", "example"])
