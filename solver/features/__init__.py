@@ -1,6 +1,6 @@
 """Data sets → feature matrices. What was fitted is plain arrays and JSON, so that a model file can hold it."""
 
-import solver.lean_scipy  # noqa: F401 (before anything loads SciPy)
+from solver import lean_scipy  # noqa: F401  # before anything loads SciPy
 from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table
 from solver.features.errors import BadValue, FeatureError, MissingColumns, StateError
 from solver.features.matrix import MatrixData, MatrixFeatures, matrix_from_rows
