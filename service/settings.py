@@ -85,6 +85,8 @@ class Settings(BaseSettings):
     """Memory of the child that runs one job."""
     job_max_seconds: Seconds = 24 * 3600.0
     """Longest ``max_seconds`` that a request may ask for, and the default."""
+    job_hung_seconds: Seconds = 300.0
+    """A job whose process says nothing and uses no processor time for so long is ended and tried again."""
     worker_slots: Count = 1
     """Jobs that one worker runs side by side."""
     stop_grace_seconds: Grace = 15.0

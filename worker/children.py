@@ -179,6 +179,15 @@ class Child:
         """Return the physical memory that the child has now; 0 if it has ended."""
         return self._memory()[1]
 
+    def processor_seconds(self) -> float:
+        """Return the processor time that the child has used with all its threads; 0 if it has ended."""
+        try:
+            # Behind the name, which is in brackets and may hold anything.
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def _memory(self) -> tuple[int, int]:
         """Return reserved address space and physical memory in bytes."""
         try:

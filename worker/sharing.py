@@ -77,12 +77,20 @@ class Sharing:
         self._elsewhere: dict[str, set[int]] = {}
         """By stage, the parts whose results came from others."""
         self._thread: threading.Thread | None = None
+        self._open: Any = None
+        """Number of the question that the child waits for an answer to."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the child waits for an answer."""
+        return self._open is not None
 
     def ask(self, question: dict[str, Any]) -> None:
         """Take a question of the child; it is answered later."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="sharing", daemon=True)
             self._thread.start()
+        self._open = question["question"]
         self._questions.put(question)
 
     def stop(self) -> None:
@@ -115,6 +123,8 @@ class Sharing:
                 answer = {"alone": True}
             if answer is not None:
                 self._answer({"question": question["question"], **answer})
+                if self._open == question["question"]:
+                    self._open = None
 
     def _renew(self) -> None:
         if not self._mine:

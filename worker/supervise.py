@@ -37,6 +37,7 @@ from worker.batch_files import fetch_models, publish, shadow_counts
 from worker.children import Child, ChildGoneError
 from worker.feedback_files import fetch_feedback
 from worker.heartbeat import LeaseKeeper
+from worker.liveness import Liveness
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
 from worker.scratch import Scratch
 from worker.sharing import Sharing
@@ -355,8 +356,11 @@ class _Attempt:
         return None
 
     def _watch(self, child: Child, sharing: Sharing) -> _Ending:
+        liveness = Liveness(self._settings.job_hung_seconds, child.processor_seconds)
         while True:
             message = child.read(TICK_SECONDS)
+            if message is not None or sharing.is_asked:
+                liveness.heard()
             if message is not None:
                 ending = self._heard(message, sharing)
                 if ending is not None:
@@ -366,6 +370,8 @@ class _Attempt:
                 return ending
             if child.resident_bytes() > self._settings.job_memory_bytes:
                 return self._out_of_memory()
+            if liveness.is_hung():
+                return self._hung()
 
     def _interruption(self) -> _Ending | None:
         """Return the ending that does not wait for the child, if there is one."""
@@ -497,6 +503,14 @@ class _Attempt:
         limit = self._settings.job_memory_bytes / (1 << 20)
         message = f"out of memory: the training needs more than the {limit:,.0f} MiB that a job may use"
         return self._crashed({"code": "out_of_memory", "message": message})
+
+    def _hung(self) -> _Ending:
+        message = (
+            f"the training process hung: for {self._settings.job_hung_seconds:g} s it said nothing and used no "
+            "processor time (PREFSVM_JOB_HUNG_SECONDS)"
+        )
+        log.error("%s: %s", self._claim.job_id, message)
+        return self._crashed({"code": "process_hung", "message": message})
 
     def _cancelled(self) -> _Ending:
         return _Ending("cancelled", lambda session: self._transitions.finish_cancelled(session, self._claim))

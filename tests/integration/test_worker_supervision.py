@@ -110,6 +110,28 @@ def test_the_child_has_no_secrets_and_a_folder_of_its_own(bench: Bench) -> None:
     assert report["nice"] >= 10
 
 
+@pytest.mark.parametrize("do", ["deaf", "loop in C"])
+def test_a_process_that_hangs_is_ended_and_the_job_tried_again(open_bench: Callable[..., Bench], do: str) -> None:
+    """It had ended by `max_seconds`, a day later."""
+    bench = open_bench(job_hung_seconds=0.5)
+    job_id = bench.enqueue(do, seconds=600, max_seconds=500, max_attempts=2)
+    assert bench.supervisor.run(job_id) == "crashed"
+    assert bench.row(job_id).status == "queued"
+    assert bench.supervisor.run(job_id) == "crashed"
+    job = bench.row(job_id)
+    assert (job.status, job.attempt) == ("failed", 2)
+    assert job.error is not None
+    assert job.error["code"] == "process_hung"
+    assert "for 0.5 s it said nothing and used no processor time" in job.error["message"]
+
+
+@pytest.mark.parametrize("do", ["work in silence", "sleep"])
+def test_a_process_that_works_or_speaks_does_not_hang(open_bench: Callable[..., Bench], do: str) -> None:
+    bench = open_bench(job_hung_seconds=1.5)
+    job_id = bench.enqueue(do, seconds=4)
+    assert bench.supervisor.run(job_id) == "succeeded"
+
+
 def test_what_the_user_can_mend_fails_at_once(bench: Bench) -> None:
     job_id = bench.enqueue("user error")
     assert bench.supervisor.run(job_id) == "failed"
