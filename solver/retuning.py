@@ -39,9 +39,10 @@ class Calibration:
         curve = OperatingCurve.from_dict(report["curve"])
         rows = report["rows"]
         others = rows["labelled"] - curve.positives - curve.negatives
-        # Cross-fitted scores are of other models. The semi-supervised methods choose rounds by calibration scores, and
-        # tuning chooses C and gamma on all labelled rows, unless a certificate was asked for.
-        chose_nothing = report["algorithm"] == "svm" and not report.get("tuning")
+        # Cross-fitted scores are of other models. The semi-supervised methods choose rounds by calibration scores. And
+        # tuning chose C and gamma on all labelled rows, until it said how many rows had chosen.
+        tuning = report.get("tuning")
+        chose_nothing = report["algorithm"] == "svm" and (not tuning or "rows" in tuning)
         kept_apart = report.get("labeled_split") == "part" and (
             report.get("threshold_rule") == "fixed-sequence" or chose_nothing
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,8 @@ from solver.parts import PartResult
 from solver.smo import Solution
 
 STAGE: Final = "tuning"
+NESTED_ROWS: Final = 2000
+"""Up to so many labelled rows a fold's choice is made by models that have not seen the fold."""
 
 C_GRID: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 SHARE_OF_FIT: Final = 0.5
@@ -36,20 +39,23 @@ class Tuning:
     Attributes
     ----------
     C, gamma : float
+    rows : int
+        Labelled rows that chose.
     cells : list of dict
         `C`, `gamma`, `utility` (None when the solver did not converge there).
     folds : tuple of FoldSettings
-        What is chosen for each fold, by the left-out scores of the other folds' rows.
+        What is chosen for each fold, by the scores of the other folds' rows.
     """
 
     C: float
     gamma: float
+    rows: int
     cells: list[dict[str, Any]]
     folds: tuple[FoldSettings, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, as it stands in reports."""
-        return {"C": self.C, "gamma": self.gamma, "cells": self.cells}
+        return {"C": self.C, "gamma": self.gamma, "rows": self.rows, "cells": self.cells}
 
 
 def tune(
@@ -65,6 +71,10 @@ def tune(
 
     Each cell is worth the objective's utility at its best threshold, on out-of-fold scores of the same folds. Along C
     every solution starts from the one before.
+
+    What a fold takes is chosen by the scores of the other folds' rows. Models that left out one fold have learned from
+    the fold that the choice is for, and tell a little of its labels; so up to `NESTED_ROWS` rows each two folds are
+    left out together, too, and those models score the one for the choice of the other.
 
     Parameters
     ----------
@@ -83,36 +93,55 @@ def tune(
         Fold of each row.
     """
     truth = run.y[rows]
+    measured = fold is not None
     if fold is None:
         smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
         fold = stratified_folds(truth, min(FOLDS, smaller), seed)
     middle = run.kernel_parameters.gamma
     with_gamma = what == "C-gamma" and run.kernel_parameters.kind != "linear"
     gammas = [middle * factor for factor in (GAMMA_FACTORS if with_gamma else (1.0,))]
-    grid = _Grid(run, rows, fold, gammas)
+    n_folds = int(fold.max()) + 1
+    # With two folds nothing would be left to learn from.
+    is_nested = measured and n_folds > 2 and len(rows) <= NESTED_ROWS
+    singles = [(number,) for number in range(n_folds)]
+    grid = _Grid(run, rows, fold, gammas, [*singles, *(combinations(range(n_folds), 2) if is_nested else ())])
     results = run.parts.compute(STAGE, len(grid.units), grid.compute, at_once=grid.at_once)
     cells: list[dict[str, Any]] = []
     tried: list[_Tried] = []
     for gamma, scores in zip(gammas, grid.scores(results), strict=True):
         if scores is None:
             continue
-        for value, scores_of_cell in zip(C_GRID, scores, strict=True):
+        for value, by_left_out in zip(C_GRID, scores, strict=True):
             utility = None
+            scores_of_cell = _together(by_left_out, fold, singles)
             if np.isfinite(scores_of_cell).all():
-                tried.append(_Tried(value, gamma, scores_of_cell))
+                without = None
+                if is_nested:
+                    without = [
+                        _together(
+                            by_left_out, fold, [pair for pair in by_left_out if len(pair) == 2 and number in pair]
+                        )
+                        for number in range(n_folds)
+                    ]
+                tried.append(_Tried(value, gamma, scores_of_cell, without))
                 utility = _utility(scores_of_cell, truth, objective, run.limits.tol)
             cells.append({"C": value, "gamma": gamma, "utility": utility})
     run.iterations += sum(int(result["iterations"][0]) for result in results if result is not None)
     if not tried:
-        return Tuning(C, middle, cells, tuple(FoldSettings(C, middle) for _ in range(int(fold.max()) + 1)))
+        return Tuning(C, middle, len(rows), cells, tuple(FoldSettings(C, middle) for _ in range(n_folds)))
     best = max(tried, key=lambda each: _utility(each.scores, truth, objective, run.limits.tol))
     folds = []
-    for number in range(int(fold.max()) + 1):
+    for number in range(n_folds):
         others = fold != number
-        # The models that gave these scores have seen the fold's labels; what it learns of them is one choice among few.
-        own = max(tried, key=lambda each: _utility(each.scores[others], truth[others], objective, run.limits.tol))
-        folds.append(own.settings(best, others))
-    return Tuning(best.C, best.gamma, cells, tuple(folds))
+
+        def worth(each: _Tried, number: int = number, others: NDArray[np.bool_] = others) -> float:
+            scores = each.scores_for(number)[others]
+            return (
+                _utility(scores, truth[others], objective, run.limits.tol) if np.isfinite(scores).all() else -math.inf
+            )
+
+        folds.append(max(tried, key=worth).settings(best, number, others))
+    return Tuning(best.C, best.gamma, len(rows), cells, tuple(folds))
 
 
 @dataclass(frozen=True)
@@ -122,12 +151,20 @@ class _Tried:
     C: float
     gamma: float
     scores: NDArray[np.float64]
+    without: Sequence[NDArray[np.float64]] | None
+    """For each fold the scores of the other folds' rows, by models that left out both; None if there are none."""
 
-    def settings(self, final: _Tried, rows: NDArray[np.bool_]) -> FoldSettings:
+    def scores_for(self, number: int) -> NDArray[np.float64]:
+        """Scores of the other folds' rows by which a fold's settings are chosen."""
+        return self.scores if self.without is None else self.without[number]
+
+    def settings(self, final: _Tried, number: int, rows: NDArray[np.bool_]) -> FoldSettings:
         """Settings of a fold; on these rows scores get mean and standard deviation of those of the final cell."""
         if self is final:
             return FoldSettings(self.C, self.gamma)
-        mine, others = self.scores[rows], final.scores[rows]
+        mine, others = self.scores_for(number)[rows], final.scores_for(number)[rows]
+        if not np.isfinite(mine).all() or not np.isfinite(others).all():
+            return FoldSettings(final.C, final.gamma)
         spread = float(np.std(mine))
         factor = float(np.std(others)) / spread if spread > 0 and np.std(others) > 0 else 1.0
         return FoldSettings(self.C, self.gamma, factor, float(np.mean(others)) - factor * float(np.mean(mine)))
@@ -136,6 +173,18 @@ class _Tried:
 def _utility(scores: NDArray[np.float64], truth: NDArray[np.float64], objective: Objective, resolution: float) -> float:
     """What scores are worth to the objective at their best threshold."""
     return float(objective.utility(choose_threshold(scores, truth, objective, resolution=resolution).counts))
+
+
+def _together(
+    by_left_out: Mapping[tuple[int, ...], NDArray[np.float64]],
+    fold: NDArray[np.intp],
+    chosen: Sequence[tuple[int, ...]],
+) -> NDArray[np.float64]:
+    """Scores of all rows that some of the left-out folds have; NaN elsewhere."""
+    scores = np.full(len(fold), np.nan)
+    for left_out in chosen:
+        scores[np.isin(fold, left_out)] = by_left_out[left_out]
+    return scores
 
 
 class _Grid:
@@ -149,18 +198,27 @@ class _Grid:
     fold : int array
         Fold of each of these.
     gammas : list of float
+    left_out : list of tuple of int
+        The folds that are left out together.
     """
 
-    def __init__(self, run: TrainingRun, rows: NDArray[np.intp], fold: NDArray[np.intp], gammas: list[float]) -> None:
-        self._run, self._rows, self._fold, self._gammas = run, rows, fold, gammas
-        self._held_out = [fold == number for number in range(int(fold.max()) + 1)]
+    def __init__(
+        self,
+        run: TrainingRun,
+        rows: NDArray[np.intp],
+        fold: NDArray[np.intp],
+        gammas: list[float],
+        left_out: list[tuple[int, ...]],
+    ) -> None:
+        self._run, self._rows, self._gammas, self._left_out = run, rows, gammas, left_out
+        self._held_out = [np.isin(fold, folds) for folds in left_out]
         self._costs = [C * run.cost[rows] for C in C_GRID]
         self._kernel: Any = None
         self._done = 0
         self._cells = len(gammas) * len(self._held_out) * len(C_GRID)
         everything = tuple(range(len(self._held_out)))
         self.units = [(gamma, everything) for gamma in gammas]
-        """Gamma and folds of each part."""
+        """Gamma of each part, and which of `left_out` it leaves out in turn."""
         self.at_once = 1
         if len(gammas) == 1 and run.parts.are_shared():
             self._kernel = self._run_with(gammas[0]).kernel_of_folds(self._held_out, self._costs)
@@ -196,13 +254,28 @@ class _Grid:
         self._run.progress(SHARE_OF_FIT * done / self._cells, tuned=done, to_tune=self._cells)
         inner.fraction = self._run.fraction
 
-    def scores(self, results: Sequence[PartResult | None]) -> list[NDArray[np.float64] | None]:
-        """Put the parts together: for each gamma scores of shape (grid, rows), None if no part of it was computed."""
-        by_gamma: dict[float, NDArray[np.float64]] = {}
-        for (gamma, folds), result in zip(self.units, results, strict=True):
-            if result is not None:
-                scores = by_gamma.setdefault(gamma, np.full((len(C_GRID), len(self._rows)), np.nan))
-                scores[:, np.isin(self._fold, folds)] = result["scores"]
+    def scores(
+        self, results: Sequence[PartResult | None]
+    ) -> list[list[dict[tuple[int, ...], NDArray[np.float64]]] | None]:
+        """Put the parts together: for each gamma, and each C, the scores of the rows that were left out, by the folds.
+
+        NaN where no part has computed them; None if none of the gamma was computed.
+        """
+        by_gamma: dict[float, list[dict[tuple[int, ...], NDArray[np.float64]]]] = {}
+        for (gamma, numbers), result in zip(self.units, results, strict=True):
+            if result is None:
+                continue
+            if gamma not in by_gamma:
+                nothing = {
+                    folds: np.full(int(held_out.sum()), np.nan)
+                    for folds, held_out in zip(self._left_out, self._held_out, strict=True)
+                }
+                by_gamma[gamma] = [dict(nothing) for _ in C_GRID]
+            ends = np.cumsum([int(self._held_out[number].sum()) for number in numbers])
+            for scores, computed in zip(by_gamma[gamma], result["scores"], strict=True):
+                scores.update(
+                    zip((self._left_out[number] for number in numbers), np.split(computed, ends[:-1]), strict=True)
+                )
         return [by_gamma.get(gamma) for gamma in self._gammas]
 
     def _run_with(self, gamma: float) -> TrainingRun:
@@ -211,14 +284,17 @@ class _Grid:
         return run.apart(X=run.X[rows], y=run.y[rows], cost=run.cost[rows], kernel_parameters=parameters)
 
     def _result(self, run: TrainingRun, paths: Mapping[int, Sequence[Solution]]) -> PartResult:
-        scores = np.full((len(C_GRID), len(self._rows)), np.nan)
+        """Scores of shape (grid, left-out rows of the paths, one after the other)."""
+        scores = []
         for number, path in paths.items():
             rows = self._held_out[number]
+            of_path = np.full((len(C_GRID), int(rows.sum())), np.nan)
             for position, solution in enumerate(path):
                 if solution.status == "optimal":
-                    scores[position, rows] = (run.y * (solution.gradient + 1.0) + solution.b)[rows]
+                    of_path[position] = (run.y * (solution.gradient + 1.0) + solution.b)[rows]
+            scores.append(of_path)
         iterations = sum(solution.iterations for path in paths.values() for solution in path)
         return {
-            "scores": scores[:, np.isin(self._fold, list(paths))],
+            "scores": np.concatenate(scores, axis=1),
             "iterations": np.array([iterations], dtype=np.int64),
         }

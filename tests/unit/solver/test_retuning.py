@@ -88,6 +88,8 @@ def test_certificates_only_from_rows_kept_apart():
     assert (met.status, met.reason) == ("met", "")
     supervised = report(curve, algorithm="svm", threshold_rule="f1max")
     assert Calibration.from_report(supervised).operating_point(objective).status == "met"
+    tuned = supervised | {"tuning": {"C": 1.0, "rows": 100}}  # by the other half, as it says since it is so
+    assert Calibration.from_report(tuned).operating_point(objective).status == "met"
     for changes in (
         {"labeled_split": "xfit"},
         {"threshold_rule": "f1max"},
