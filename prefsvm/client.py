@@ -184,6 +184,7 @@ class Client:
         positive: str | None = None,
         algorithm: str = "auto",
         alias: str | None = None,
+        labels_from: Dataset | str | None = None,
         **options: Any,
     ) -> Job:
         """Begin a training, and return the job.
@@ -201,12 +202,17 @@ class Client:
         algorithm : str, default="auto"
         alias : str or None, default=None
             Name that shall point at the model.
+        labels_from : Dataset, str or None, default=None
+            Another data set, or its id, that has the labels in its column `target`: each row gets the label of its
+            ``key``, which has to be given; ``labels={"key": …}`` where that column has another name there.
         **options
             The other fields of ``POST /train``: ``params``, ``features``, ``unlabeled``, ``test_fraction``, ``seed`` …
         """
         asked = parse_objective(objective) if isinstance(objective, str) else dict(objective)
         body = {"dataset": _id(dataset), "target": target, "objective": asked, "algorithm": algorithm} | options
         body |= {key: value for key, value in {"positive": positive, "alias": alias}.items() if value is not None}
+        if labels_from is not None:
+            body["labels"] = {**options.get("labels", {}), "dataset": _id(labels_from)}
         return _job(self._connection.post("/train", body))
 
     def job(self, job: Job | str) -> Job:

@@ -193,6 +193,17 @@ def _distinct(column: dict[str, Any]) -> str:
 def train(
     dataset: Annotated[str, typer.Argument(help="A file, which is uploaded unless it is there; or a data set (ds_…).")],
     target: Annotated[str, typer.Option(help="Column with the labels.")],
+    labels_from: Annotated[
+        str | None,
+        typer.Option(
+            help="Another file or data set that has the labels; --key names the column by which rows find theirs.",
+            show_default="the data itself",
+        ),
+    ] = None,
+    labels_key: Annotated[
+        str | None,
+        typer.Option(help="Column with the keys in --labels-from.", show_default="called as --key says"),
+    ] = None,
     objective: Annotated[str | None, typer.Option(help=OBJECTIVES, show_default="must be said")] = None,
     positive: Annotated[
         str | None,
@@ -260,8 +271,9 @@ def train(
 
     if objective is None:
         raise typer.BadParameter(f"--objective is needed: {OBJECTIVES}")
-    labels = {
+    labels: dict[str, Any] = {
         **({"fold": True} if fold_labels else {}),
+        **({"key": labels_key} if labels_key is not None else {}),
         **({"keep": keep_labels} if keep_labels is not None else {}),
     }
     try:
@@ -272,7 +284,6 @@ def train(
             "params": parse_params(param),
             "unlabeled": unlabeled,
             **({"negative": negative} if negative else {}),
-            **({"labels": labels} if labels else {}),
             "features": {
                 "include": include or None,
                 "exclude": exclude,
@@ -297,6 +308,10 @@ def train(
     options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands, trim)
     with open_client(url) as client:
         body["dataset"] = _dataset_of(client, dataset, format, options, kind)
+        if labels_from is not None:
+            a_file = Path(labels_from).is_file()
+            labels["dataset"] = _dataset_of(client, labels_from, format if a_file else None, options if a_file else {}, [])
+        body |= {"labels": labels} if labels else {}
         job = client.post("/train?dry_run=true" if dry_run else "/train", body)
         print_notes(job["warnings"])
         if dry_run:

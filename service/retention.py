@@ -41,7 +41,7 @@ DATASETS = text(
      WHERE created_at < now() - CAST(:age AS interval)
        AND NOT EXISTS (
              SELECT FROM jobs
-              WHERE jobs.dataset_id = datasets.id
+              WHERE datasets.id IN (jobs.dataset_id, jobs.labels_dataset_id)
                 AND (jobs.finished_at IS NULL OR jobs.finished_at >= now() - CAST(:age AS interval)))
     RETURNING blob_key, columnar_key
     """

@@ -1,10 +1,10 @@
-"""The files of a job's data set, looked at before anything is learned from them."""
+"""The files of a job's data sets, looked at before anything is learned from them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,9 +18,19 @@ from service.ingest.reader import read_upload
 from worker.protocol import Job, JobError
 
 
+def dataset_file(job: Job) -> AbstractContextManager[Path]:
+    """Give the path of the rows of a job; raises what `_checked` raises."""
+    return _checked(job.blob_location, job.columnar_key, job.columnar_sha256, "the data set")
+
+
+def labels_file(job: Job) -> AbstractContextManager[Path]:
+    """Give the path of the data set that has the labels of a training, which is a table; raises as `_checked`."""
+    return _checked(job.blob_location, str(job.labels_key), job.labels_sha256, "the data set of the labels")
+
+
 @contextmanager
-def dataset_file(job: Job) -> Iterator[Path]:
-    """Give the path of the file, once its bytes were found to be those that the reader of the upload wrote.
+def _checked(blob_location: str, key: str, sha256: str | None, what: str) -> Iterator[Path]:
+    """Give the path of a file, once its bytes were found to be those that the reader of the upload wrote.
 
     Data sets from before there were checksums have none, and are only found damaged where they cannot be read.
 
@@ -29,11 +39,11 @@ def dataset_file(job: Job) -> Iterator[Path]:
     JobError
         ``damaged_dataset``, ``dataset_deleted``.
     """
-    damaged = _damaged()
+    damaged = _damaged(what)
     try:
-        with BlobStore(job.blob_location).local_path(job.columnar_key) as path:
-            if job.columnar_sha256 is not None:
-                _check(path, job.columnar_sha256)
+        with BlobStore(blob_location).local_path(key) as path:
+            if sha256 is not None:
+                _check(path, sha256, what)
             try:
                 yield path
             except (pa.ArrowInvalid, SafetensorError) as error:
@@ -43,7 +53,7 @@ def dataset_file(job: Job) -> Iterator[Path]:
                     raise  # the disk, or a file of the job; Arrow gives no number
                 raise damaged from error
     except BlobNotFoundError as error:
-        raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
+        raise JobError("dataset_deleted", f"{what} was deleted before the job could read it") from error
 
 
 def read_again(job: Job, columns: Collection[str], output: Path) -> None:
@@ -65,7 +75,7 @@ def read_again(job: Job, columns: Collection[str], output: Path) -> None:
     upload = cast("dict[str, Any]", job.upload)
     try:
         with BlobStore(job.blob_location).local_path(upload["key"]) as path:
-            _check(path, upload["sha256"])
+            _check(path, upload["sha256"], "the data set")
             read_upload(path, upload["format"], upload["options"], Limits(**upload["limits"]), output, columns)
     except BlobNotFoundError as error:
         raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
@@ -73,11 +83,11 @@ def read_again(job: Job, columns: Collection[str], output: Path) -> None:
         raise JobError(error.code, error.message) from error
 
 
-def _check(path: Path, sha256: str) -> None:
+def _check(path: Path, sha256: str, what: str) -> None:
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-            raise _damaged()
+            raise _damaged(what)
 
 
-def _damaged() -> JobError:
-    return JobError("damaged_dataset", "the stored rows of the data set are damaged; upload the file again")
+def _damaged(what: str) -> JobError:
+    return JobError("damaged_dataset", f"the stored rows of {what} are damaged; upload the file again")

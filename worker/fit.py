@@ -5,30 +5,35 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from numba.core.caching import Cache
 from numba.core.event import install_recorder
+from numpy.typing import NDArray
 
-from service.ingest.columnar import Layout, read_columnar, read_identifiers, read_kinds, read_labels
+from service.ingest.columnar import Layout, read_column, read_columnar, read_identifiers, read_kinds, read_labels
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
 from solver import lowrank, smo
 from solver.estimators import sparse_loops
 from solver.features import Table
+from solver.joined_labels import JoinedLabels, JoinError, join_labels
 from solver.kernels import parallel
 from solver.model_file import write_model
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
-from worker.dataset_file import dataset_file
+from worker.dataset_file import dataset_file, labels_file
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
 from worker.shared_parts import SharedParts
 
 __all__ = ["numerics", "run", "run_part", "start_threads", "training_request", "warm_up"]
 
+NO_LABELS = np.array([], dtype=object)
 READING_DONE = 0.05
 TRAINING_DONE = 0.97
 """Shares of a job that are done when its rows are read, and when its model is trained."""
@@ -109,20 +114,26 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     started = time.monotonic()
+    joined = None
     try:
         with dataset_file(job) as path:
             data = read_columnar(path, layout)
-            labels = read_labels(path, layout, job.request["target"])
+            labels = NO_LABELS if job.labels_key is not None else read_labels(path, layout, job.request["target"])
             kinds = read_kinds(path, layout)
             identifiers = read_identifiers(path, layout)
         key = job.request.get("key")
         if key is not None and isinstance(data, Table):
-            key_texts(data.columns[key])  # what later could not be given back is refused at once
+            keys = key_texts(data.columns[key])  # what later could not be given back is refused at once
+            if job.labels_key is not None:
+                joined = _joined_labels(job, keys)
+                labels = joined.labels
         corrections = read_corrections(Path(job.scratch, FEEDBACK_FILE))
     except InexactKeyError as error:
         raise JobError("inexact_key", str(error)) from error
     except IngestError as error:
         raise JobError(error.code, error.message) from error
+    except JoinError as error:
+        raise JobError(error.code, str(error)) from error
     request = training_request(job.request, kinds, identifiers)
     reading = time.monotonic() - started
 
@@ -131,9 +142,30 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
         return reporter.progress(news.phase, fraction, news.details)
 
     try:
-        return train(data, labels, request, corrections=corrections, progress=progress, parts=parts), reading
+        trained = train(data, labels, request, corrections=corrections, progress=progress, parts=parts)
     except TrainingError as error:
         raise JobError(error.code, error.message) from error
+    if joined is not None:
+        told = {"labels": joined.counts, "warnings": [*joined.warnings, *trained.report["warnings"]]}
+        trained = replace(trained, report={**trained.report, **told})
+    return trained, reading
+
+
+def _joined_labels(job: Job, keys: NDArray[np.object_]) -> JoinedLabels:
+    """Return the labels that the data set of the labels has for the rows with these keys."""
+    request = job.request
+    asked = request["labels"]
+    with labels_file(job) as path:
+        of_labels = key_texts(read_column(path, asked["key"]))
+        labels = read_labels(path, "table", request["target"])
+    return join_labels(
+        keys.tolist(),
+        of_labels.tolist(),
+        labels.tolist(),
+        names=(request["key"], asked["key"]),
+        unlabeled=[composed(label) for label in request["unlabeled"]],
+        fold=asked.get("fold", False),
+    )
 
 
 def read_corrections(path: Path) -> Corrections | None:

@@ -58,6 +58,9 @@ class Job:
     """Private folder; also the working folder and the place of temporary files."""
     columnar_sha256: str | None = None
     """Of the file at `columnar_key`; None for a data set from before there were checksums."""
+    labels_key: str | None = None
+    """The file of the data set that has the labels of a training; None where its own rows have them."""
+    labels_sha256: str | None = None
     kind: str = "train"
     """``train``; ``batch``: apply the model that lies at ``MODEL_FILE`` in the scratch folder; or ``part``."""
     upload: dict[str, Any] | None = None

@@ -272,6 +272,9 @@ class _Attempt:
     def _run(self) -> _Ending:
         if self._claim.dataset is None:
             return self._failed("dataset_deleted", "the data set was deleted before the job ran")
+        labels = self._claim.labels
+        if labels is None and (self._claim.request.get("labels") or {}).get("dataset") is not None:
+            return self._failed("dataset_deleted", "the data set of the labels was deleted before the job ran")
         refused = self._fetch()
         if refused is not None:
             return refused
@@ -296,6 +299,8 @@ class _Attempt:
                 layout=self._claim.dataset.layout,
                 columnar_key=self._claim.dataset.columnar_key,
                 columnar_sha256=self._claim.dataset.columnar_sha256,
+                labels_key=None if labels is None else labels.columnar_key,
+                labels_sha256=None if labels is None else labels.columnar_sha256,
                 blob_location=self._settings.blob_location,
                 scratch=str(self._scratch),
                 kind=self._claim.kind,

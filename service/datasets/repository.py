@@ -52,7 +52,8 @@ class DatasetRepository:
 
     def is_used(self, dataset_id: str) -> bool:
         """Tell whether a job, or a model, came from a data set."""
-        by_jobs = JobRow.project_id == self._project_id, JobRow.dataset_id == dataset_id
+        reads_it = or_(JobRow.dataset_id == dataset_id, JobRow.labels_dataset_id == dataset_id)
+        by_jobs = JobRow.project_id == self._project_id, reads_it
         by_models = ModelRow.project_id == self._project_id, ModelRow.dataset_id == dataset_id
         jobs, models = select(JobRow.id).where(*by_jobs).exists(), select(ModelRow.id).where(*by_models).exists()
         return bool(self._session.scalar(select(or_(jobs, models))))
@@ -61,7 +62,7 @@ class DatasetRepository:
         """Return the id of a queued or running job that reads this data set, or None."""
         statement = select(JobRow.id).where(
             JobRow.project_id == self._project_id,
-            JobRow.dataset_id == dataset_id,
+            or_(JobRow.dataset_id == dataset_id, JobRow.labels_dataset_id == dataset_id),
             JobRow.status.in_(("queued", "running")),
         )
         return self._session.scalar(statement.limit(1))

@@ -203,6 +203,8 @@ class JobRow(Base):
     max_attempts: Mapped[int]
     request: Mapped[dict[str, Any]]
     dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
+    labels_dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
+    """The data set that has the labels of a training, where that is another one."""
     max_seconds: Mapped[float]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
@@ -240,6 +242,11 @@ class JobRow(Base):
         ),
         CheckConstraint("attempt >= 0 AND progress >= 0 AND progress <= 1", name="ranges"),
         Index(None, "retry_of"),
+        Index(
+            "ix_jobs_labels_dataset_id",
+            "labels_dataset_id",
+            postgresql_where=text("labels_dataset_id IS NOT NULL"),
+        ),
         Index(None, "project_id", "created_at", "id"),
         Index("ix_jobs_open", "status", "created_at", postgresql_where=text("status IN ('queued', 'running')")),
         Index(

@@ -49,6 +49,12 @@ def read_columnar(path: Path, layout: Layout) -> Table | MatrixData:
     return _read_table(path) if layout == "table" else _read_matrix(path)
 
 
+def read_column(path: Path, name: str) -> Column:
+    """Return one column of a table; raises `KeyError` if it has none of that name."""
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+        return _column(name, _read_column(file, name), _readings(file).get(name))
+
+
 def count_rows(path: Path, layout: Layout) -> int:
     """Return how many rows a data set has, without reading them."""
     if layout == "table":

@@ -71,7 +71,11 @@ class CheckedTraining:
 
 
 def check_training(
-    body: TrainRequest, dataset: DatasetRow | None, settings: Settings, feedback_rows: int = 0
+    body: TrainRequest,
+    dataset: DatasetRow | None,
+    settings: Settings,
+    feedback_rows: int = 0,
+    labels: DatasetRow | None = None,
 ) -> CheckedTraining:
     """Check a request against the data set that it names.
 
@@ -83,6 +87,8 @@ def check_training(
     feedback_rows : int, default 0
         Rows of feedback that the training learns from, too. Those that correct a row of the data set add none, which is
         found out later: the estimate takes all of them for new.
+    labels : DatasetRow, optional
+        The data set that ``labels.dataset`` names, if there is one.
 
     Raises
     ------
@@ -92,24 +98,28 @@ def check_training(
     if dataset is None:
         raise InvalidRequest.of("body.dataset", "there is no such data set")
     request = body.model_dump()
+    joined = _join_errors(body, request, dataset, labels)
+    if joined:
+        raise InvalidRequest(f"{joined[0].field}: {joined[0].message}", errors=joined)
+    labels = labels or dataset
     identifiers = _identifiers(body, dataset)
     if dataset.format == "mail":
         request["features"]["exclude"] += _excluded_of_mails(body, dataset)
     errors = [
-        *_target_errors(body, request, dataset, feedback_rows),
+        *_target_errors(body, request, labels, feedback_rows, labels is not dataset and _may_repeat(body.key, dataset)),
         *_column_errors(body, dataset, identifiers),
         *_key_errors(body, dataset),
         *_algorithm_errors(body, request),
     ]
     if not errors:
-        errors += _unlabelled_errors(request, dataset)
+        errors += _unlabelled_errors(request, dataset) if labels is dataset else []
     limit = settings.job_max_seconds
     if body.max_seconds is not None and body.max_seconds > limit:
         errors.append(FieldError("body.max_seconds", f"this installation allows at most {limit:g}"))
     request["max_seconds"] = body.max_seconds if body.max_seconds is not None else limit
     if errors:
         raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
-    estimate = _estimate(request, dataset, identifiers, settings.job_memory_bytes, feedback_rows)
+    estimate = _estimate(request, dataset, labels, identifiers, settings.job_memory_bytes, feedback_rows)
     if estimate.least_bytes > settings.job_memory_bytes:
         message = (
             f"the training would need at least {estimate.least_bytes / 2**20:,.0f} MiB, and a job may use "
@@ -121,7 +131,9 @@ def check_training(
     warnings = [identifier_warning(name, reason) for name, reason in identifiers.items()]
     if len(warnings) > MOST_LISTED:
         warnings[MOST_LISTED:] = [f"and {len(warnings) - MOST_LISTED} more columns are left out for the same reasons"]
-    return CheckedTraining(request, said, [*warnings, *_label_warnings(request, dataset)])
+    if labels is not dataset and any(column["name"] == body.target for column in dataset.columns):
+        warnings.append(f"column {body.target!r} of the data set is not used: the labels come from {labels.id}")
+    return CheckedTraining(request, said, [*warnings, *_label_warnings(request, labels)])
 
 
 def _identifiers(body: TrainRequest, dataset: DatasetRow) -> dict[str, str]:
@@ -129,13 +141,60 @@ def _identifiers(body: TrainRequest, dataset: DatasetRow) -> dict[str, str]:
     features = body.features
     spoken_of = {body.target, body.key, *(features.include or ()), *features.exclude, *features.kinds}
     found = {column["name"]: column.get("identifier") for column in dataset.columns}
+    for column in dataset.columns:
+        found |= column.get("identifiers") or {}
     return {name: reason for name, reason in found.items() if reason is not None and name not in spoken_of}
 
 
+def _join_errors(
+    body: TrainRequest, request: dict[str, Any], dataset: DatasetRow, labels: DatasetRow | None
+) -> list[FieldError]:
+    """Say why the rows cannot have the labels of another data set; `request` gets the name of its column of keys."""
+    if body.labels.dataset is None:
+        return [] if body.labels.key is None else [FieldError("body.labels.key", "needs `labels.dataset`")]
+    if labels is None:
+        return [FieldError("body.labels.dataset", "there is no such data set")]
+    if labels.id == dataset.id:
+        return [
+            FieldError("body.labels.dataset", "is the data set of the rows; leave it out where they have the labels")
+        ]
+    for where, each in (("body.dataset", dataset), ("body.labels.dataset", labels)):
+        if each.layout != "table":
+            said = "holds sparse rows, which have no column of keys; labels of another data set are joined by keys"
+            return [FieldError(where, said)]
+    if body.key is None:
+        return [FieldError("body.key", "is required with `labels.dataset`: the column by which rows find their labels")]
+    key = request["labels"]["key"] = body.labels.key or body.key
+    names = [column["name"] for column in labels.columns]
+    if key not in names:
+        return [FieldError("body.labels.key", f"{key!r}: {_no_such_column(key, labels)}{_listed(names)}")]
+    if key == body.target:
+        return [FieldError("body.labels.key", "is the target; name the column that has the keys")]
+    if _is_inexact_key(key, labels):
+        return [FieldError("body.labels.key", inexact_key(key))]
+    return []
+
+
+def _may_repeat(key: str | None, dataset: DatasetRow) -> bool:
+    """Tell whether several rows may have the same key, as far as the profile says."""
+    column: Mapping[str, Any] = next((column for column in dataset.columns if column["name"] == key), {})
+    distinct = column.get("distinct")
+    return distinct is None or column.get("distinct_capped", False) or distinct < dataset.rows - column["missing"]
+
+
+def _is_inexact_key(key: str, dataset: DatasetRow) -> bool:
+    """Tell whether a column holds numbers that are not whole, as far as its profile says."""
+    column = next(column for column in dataset.columns if column["name"] == key)
+    return any(column.get(bound) is not None and column[bound] % 1 for bound in ("min", "max"))
+
+
 def _target_errors(
-    body: TrainRequest, request: dict[str, Any], dataset: DatasetRow, feedback_rows: int
+    body: TrainRequest, request: dict[str, Any], dataset: DatasetRow, feedback_rows: int, may_repeat: bool
 ) -> Iterator[FieldError]:
-    """Look at target and labels; labels that are numbers get their shortest spelling in `request`."""
+    """Look at target and labels; labels that are numbers get their shortest spelling in `request`.
+
+    `dataset` is the one that has the labels, which several rows may share if `may_repeat`.
+    """
     targets = {column["name"]: _as_labels(column) for column in dataset.columns if column["kind"] != "features"}
     target = targets.get(body.target)
     if target is None:
@@ -198,9 +257,9 @@ def _target_errors(
         if labels is not None and len(labels) < 2:
             said = f"needs labels of two classes and has {len(labels)}" + _words_gone(target)
             yield FieldError("body.target", said)
-        elif labels is not None and keep is not None and keep > sum(labels.values()):
+        elif labels is not None and keep is not None and keep > sum(labels.values()) and not may_repeat:
             yield FieldError("body.labels.keep", f"there are {sum(labels.values())} labels")
-        elif labels is not None and not feedback_rows:  # which may correct labels of the data set
+        elif labels is not None and not feedback_rows and not may_repeat:  # feedback may correct labels
             yield from _class_errors(labels, positive)
 
 
@@ -374,11 +433,11 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
         for position, name in enumerate(chosen):
             if not (name.isascii() and name.isdigit() if numbered else name in names):
                 errors.append(FieldError(f"body.features.{part}.{position}", _no_such_column(name, dataset)))
-    errors += [
-        FieldError(f"body.features.kinds.{name}", _no_such_column(name, dataset))
-        for name in body.features.kinds
-        if numbered or name not in names
-    ]
+    for name, kind in body.features.kinds.items():
+        if not (name.isascii() and name.isdigit() if numbered else name in names):
+            errors.append(FieldError(f"body.features.kinds.{name}", _no_such_column(name, dataset)))
+        elif numbered and kind != "number":
+            errors.append(FieldError(f"body.features.kinds.{name}", "columns of sparse rows hold numbers: say number"))
     if dataset.format == "mail" and MAIL_FILE in {*(body.features.include or ()), *body.features.kinds}:
         errors.append(
             FieldError("body.features", f"{MAIL_FILE!r} of mails tells where they were kept; it is no feature")
@@ -414,8 +473,7 @@ def _key_errors(body: TrainRequest, dataset: DatasetRow) -> list[FieldError]:
     if key in RESULT_COLUMNS:
         taken = ", ".join(RESULT_COLUMNS)
         return [FieldError("body.key", f"cannot be one of {taken}, which results have; upload it under another name")]
-    column = next(column for column in dataset.columns if column["name"] == key)
-    if any(column.get(bound) is not None and column[bound] % 1 for bound in ("min", "max")):
+    if _is_inexact_key(key, dataset):
         return [FieldError("body.key", inexact_key(key))]
     if key in {*(body.features.include or ()), *body.features.kinds}:
         return [FieldError("body.features", f"{key!r} is the key, which is never a feature")]
@@ -462,11 +520,17 @@ def _may_be_plain_labels(target: Mapping[str, Any], unlabeled: Sequence[str]) ->
 
 
 def _estimate(
-    request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str], memory_bytes: int, feedback_rows: int
+    request: dict[str, Any],
+    dataset: DatasetRow,
+    labelling: DatasetRow,
+    identifiers: Mapping[str, str],
+    memory_bytes: int,
+    feedback_rows: int,
 ) -> Estimate:
-    target = _target_of(request, dataset)
+    target = _target_of(request, labelling)
     labels = _labels(target, request["unlabeled"])
-    labelled = dataset.rows - target.get("missing", 0) if labels is None else sum(labels.values())
+    labelled = labelling.rows - target.get("missing", 0) if labels is None else sum(labels.values())
+    labelled = min(labelled, dataset.rows)
     labelled = min(labelled, request["labels"]["keep"] or labelled)
     algorithm = request["algorithm"]
     if algorithm == AUTO:

@@ -92,17 +92,12 @@ class Dataset:
     """How the upload was read."""
 
 
-DATASET_COLUMNS = (
-    DatasetRow.id,
-    DatasetRow.layout,
-    DatasetRow.columnar_key,
-    DatasetRow.columnar_sha256,
-    DatasetRow.blob_key,
-    DatasetRow.sha256,
-    DatasetRow.format,
-    DatasetRow.options,
-)
-"""What a `Dataset` is made of, in its order."""
+def dataset_columns(row: type[DatasetRow]) -> tuple[Any, ...]:
+    """Return what a `Dataset` is made of, in its order; `row` may be an alias."""
+    return (
+        *(row.id, row.layout, row.columnar_key, row.columnar_sha256),
+        *(row.blob_key, row.sha256, row.format, row.options),
+    )
 
 
 @dataclass(frozen=True)
@@ -124,6 +119,8 @@ class Claim:
     """`JobRow.feedback_until`."""
     alias_request: int
     """`JobRow.alias_request`; 0 for one that is older than such numbers."""
+    labels: Dataset | None
+    """Where the labels of a training are, if not in `dataset`; None, too, if that was deleted meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -286,16 +283,19 @@ class JobLifecycle:
     @staticmethod
     def _look(session: Session, job_id: str, fairest: Any) -> Any:
         """Return what must be known of a job to take it, and which one should be taken before it."""
+        labels = aliased(DatasetRow)
         return session.execute(
             select(
                 ProjectRow.id,
                 ProjectRow.limits,
                 fairest.label("fairest"),
-                *DATASET_COLUMNS,
+                *dataset_columns(DatasetRow),
+                *dataset_columns(labels),
             )
             .select_from(JobRow)
             .join(ProjectRow, ProjectRow.id == JobRow.project_id)
             .outerjoin(DatasetRow, DatasetRow.id == JobRow.dataset_id)
+            .outerjoin(labels, labels.id == JobRow.labels_dataset_id)
             .where(JobRow.id == job_id)
         ).one_or_none()
 
@@ -350,6 +350,7 @@ class JobLifecycle:
 
     def _take(self, session: Session, job_id: str, found: Any) -> Claim | None:
         project_id, limits, _, *dataset = found
+        dataset, labels = dataset[: len(dataset) // 2], dataset[len(dataset) // 2 :]
         if not QuotaRepository(session, project_id, limits).make_room_to_run():
             unrung = update(JobRow).where(JobRow.id == job_id, JobRow.status == "queued").values(dispatched_at=None)
             session.execute(unrung)
@@ -391,6 +392,7 @@ class JobLifecycle:
             max_seconds=row.max_seconds,
             queue_seconds=float(row.queue_seconds),
             dataset=None if dataset[0] is None else Dataset(*dataset),
+            labels=None if labels[0] is None else Dataset(*labels),
             kind=row.kind,
             project_id=project_id,
             feedback_until=row.feedback_until,

@@ -27,7 +27,7 @@ from service.access.repository import may_run
 from service.db.tables import DatasetRow, JobPartRow, JobRow, ProjectRow, WorkerRow
 from service.identifiers import new_id
 from service.jobs.doorbell import CHANNEL
-from service.jobs.lease import DATASET_COLUMNS, Claim, Dataset, Event, Signals, has_waited
+from service.jobs.lease import Claim, Dataset, Event, Signals, dataset_columns, has_waited
 
 MOST_TRIES_ELSEWHERE = 2
 """Claims after which nobody but the job's own worker takes a part."""
@@ -286,17 +286,20 @@ class PartLifecycle:
             return None
         job = session.execute(
             select(
-                JobRow.request, JobRow.max_seconds, JobRow.dataset_id, JobRow.project_id, JobRow.feedback_until
+                *(JobRow.request, JobRow.max_seconds, JobRow.dataset_id, JobRow.labels_dataset_id, JobRow.project_id),
+                JobRow.feedback_until,
             ).where(JobRow.id == part.job_id)
         ).one()
-        dataset = session.execute(select(*DATASET_COLUMNS).where(DatasetRow.id == job.dataset_id)).one_or_none()
+        wanted = DatasetRow.id.in_((job.dataset_id, job.labels_dataset_id))
+        datasets = {row[0]: Dataset(*row) for row in session.execute(select(*dataset_columns(DatasetRow)).where(wanted))}
         return PartClaim(
             job_id=part.job_id,
             attempt=part.attempt,
             request=job.request,
             max_seconds=job.max_seconds,
             queue_seconds=0.0,
-            dataset=None if dataset is None else Dataset(*dataset),
+            dataset=datasets.get(job.dataset_id),
+            labels=datasets.get(job.labels_dataset_id),
             kind="part",
             project_id=job.project_id,
             feedback_until=job.feedback_until,

@@ -66,8 +66,17 @@ class Features(Body):
 
 
 class Labels(Body):
-    """What becomes of the labels before anything is learned."""
+    """Where the labels are, and what becomes of them before anything is learned."""
 
+    dataset: str | None = Field(
+        default=None,
+        max_length=100,
+        description="Id of another data set, which has the labels in its column `target`: each row gets the label of "
+        "its `key` there, and without one is unlabelled. Default: the rows themselves have the labels.",
+    )
+    key: Name | None = Field(
+        default=None, description="The column of `dataset` with the keys. Default: called like the `key` of the rows."
+    )
     fold: bool = Field(
         default=False,
         description="Labels that differ in capitals or blanks only (`Yes`, `yes `, `YES`) are one: as the request "
@@ -105,7 +114,7 @@ class TrainRequest(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_TRAIN]})
 
     dataset: str = Field(description="Id of the data set.", max_length=100)
-    target: Name = Field(description="Column that holds the labels.")
+    target: Name = Field(description="Column that holds the labels: of the data set, or of `labels.dataset`.")
     positive: Label | None = Field(
         default=None,
         description="The class that precision, recall and costs speak of. Required unless the labels are 0/1 or -1/+1.",

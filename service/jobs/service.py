@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -66,11 +66,10 @@ class JobService:
                 if made != job_id:
                     return _as_accepted(jobs.get(made))
             # Locked, so that nobody deletes the data set between this check and the insert.
-            dataset = (
-                DatasetRepository(session, project_id).lock_for_use(body.dataset) if is_id(body.dataset, "ds") else None
-            )
+            datasets = DatasetRepository(session, project_id)
+            dataset, labels = (_found(datasets.lock_for_use, each) for each in (body.dataset, body.labels.dataset))
             until, rows = _feedback(session, project_id, body)
-            training = check_training(body, dataset, self._settings, rows)
+            training = check_training(body, dataset, self._settings, rows, labels)
             return self._enqueue(session, project_id, job_id, training, until)
 
     def _enqueue(
@@ -93,6 +92,7 @@ class JobService:
                 max_attempts=self._settings.max_attempts,
                 request=training.request,
                 dataset_id=training.request["dataset"],
+                labels_dataset_id=training.request["labels"]["dataset"],
                 max_seconds=training.request["max_seconds"],
                 estimate=training.estimate,
                 warnings=training.warnings,
@@ -132,10 +132,11 @@ class JobService:
             if found[0].finished_at is None:
                 raise JobNotFinished(f"the job is {found[0].status}; only one that has ended can be run again")
             body = TrainRequest.model_validate(found[0].request)
-            dataset = _still_there(session, project_id, body.dataset)
+            dataset, labels = _still_there(session, project_id, body)
             # The same rows: what was sent meanwhile is not for this one.
             until = found[0].feedback_until
-            training = check_training(body, dataset, self._settings, _feedback_rows(session, project_id, body, until))
+            rows = _feedback_rows(session, project_id, body, until)
+            training = check_training(body, dataset, self._settings, rows, labels)
             return self._enqueue(session, project_id, new, training, until, found[0])
 
     def retrain(self, project_id: str, alias: str, idempotency_key: str | None) -> Job:
@@ -164,16 +165,17 @@ class JobService:
             if made_by is None:
                 raise NothingToRepeat("the job that made the model of this alias was deleted; train with POST /train")
             body = TrainRequest.model_validate(made_by.request | {"alias": alias, "feedback": True})
-            dataset = _still_there(session, project_id, body.dataset)
+            dataset, labels = _still_there(session, project_id, body)
             until, rows = _feedback(session, project_id, body)
-            training = check_training(body, dataset, self._settings, rows)
+            training = check_training(body, dataset, self._settings, rows, labels)
             return self._enqueue(session, project_id, new, training, until)
 
     def dry_run(self, project_id: str, body: TrainRequest) -> DryRun:
         """Check a training without starting it. Raises what `train` raises."""
         with self._database.transaction() as session:
-            dataset = DatasetRepository(session, project_id).get(body.dataset) if is_id(body.dataset, "ds") else None
-            training = check_training(body, dataset, self._settings, _feedback(session, project_id, body)[1])
+            datasets = DatasetRepository(session, project_id)
+            dataset, labels = (_found(datasets.get, each) for each in (body.dataset, body.labels.dataset))
+            training = check_training(body, dataset, self._settings, _feedback(session, project_id, body)[1], labels)
             estimate = TrainingEstimate(**training.estimate)
             return DryRun(request=training.request, estimate=estimate, warnings=training.warnings)
 
@@ -242,12 +244,20 @@ class JobService:
         return job
 
 
-def _still_there(session: Session, project_id: str, dataset_id: str) -> DatasetRow:
-    """Return the data set of an earlier training, locked as for a new one."""
-    dataset = DatasetRepository(session, project_id).lock_for_use(dataset_id)
+def _found(look: Callable[[str], DatasetRow | None], dataset_id: str | None) -> DatasetRow | None:
+    return look(dataset_id) if dataset_id is not None and is_id(dataset_id, "ds") else None
+
+
+def _still_there(session: Session, project_id: str, body: TrainRequest) -> tuple[DatasetRow, DatasetRow | None]:
+    """Return the data set of an earlier training, and that of its labels, if any, locked as for a new one."""
+    datasets = DatasetRepository(session, project_id)
+    dataset, labels = (_found(datasets.lock_for_use, each) for each in (body.dataset, body.labels.dataset))
     if dataset is None:
-        raise InvalidRequest.of("body.dataset", f"{dataset_id}, the data set of that training, was deleted")
-    return dataset
+        raise InvalidRequest.of("body.dataset", f"{body.dataset}, the data set of that training, was deleted")
+    if labels is None and body.labels.dataset is not None:
+        said = f"{body.labels.dataset}, the data set of the labels of that training, was deleted"
+        raise InvalidRequest.of("body.labels.dataset", said)
+    return dataset, labels
 
 
 def _feedback(session: Session, project_id: str, body: TrainRequest) -> tuple[int | None, int]:

@@ -69,6 +69,17 @@ class FeedbackReport(Answer):
     refused: list[RefusedFeedback]
 
 
+class JoinedLabelsReport(Answer):
+    """How the labels of another data set found their rows."""
+
+    labelled: int = Field(description="Rows that have a label from there.")
+    unmatched: int = Field(description="Keys with a label that no row has.")
+    repeated: int = Field(description="Rows there that say again what an earlier one of the same key says.")
+    without_key: int = Field(description="Rows there that have a label and no key.")
+    rows_without_key: int = Field(description="Rows of the data set without a key; they count as unlabelled.")
+    shared: int = Field(description="Rows that have their label together with an earlier row of the same key.")
+
+
 class ExcludedColumn(Answer):
     """A column that was left out, and why."""
 
@@ -110,6 +121,9 @@ class Report(Answer):
     )
     rounds: list[dict[str, Any]] = Field(default_factory=list)
     feedback: FeedbackReport | None = Field(default=None, description="Null for a training without feedback.")
+    labels: JoinedLabelsReport | None = Field(
+        default=None, description="Null where the rows themselves had the labels."
+    )
     solver: dict[str, Any] = Field(default_factory=dict)
     timings: dict[str, float] = Field(default={}, description="Seconds of each phase.")
     peak_memory_bytes: int | None = None
