@@ -74,6 +74,9 @@ class Column(Answer):
         description="Why the column is taken for an index, a counter, an id or a key. A training leaves it out, unless "
         "its `features` name it in `include` or `kinds`.",
     )
+    identifiers: dict[str, str] | None = Field(
+        default=None, description="Columns of a sparse matrix, by their numbers, that have an `identifier`."
+    )
 
 
 class LineCounts(Answer):

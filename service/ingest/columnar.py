@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from service.ingest.identifiers import identifier
 from service.ingest.keys import key_texts
 from service.ingest.labels import composed, fault
 from service.ingest.matrix import FORMAT
+from service.ingest.matrix_identifiers import MatrixIdentifiers
 from service.ingest.options import Kind
 from service.ingest.statistics import number_text
 from service.ingest.table import IDENTIFIERS_KEY, KINDS_KEY, READINGS_KEY, WRITTEN_KEY
@@ -195,7 +196,12 @@ def read_kinds(path: Path, layout: Layout) -> dict[str, Kind]:
 def read_identifiers(path: Path, layout: Layout) -> dict[str, str]:
     """Return the columns that number or name the rows, each with what shows it, see `service.ingest.identifiers`."""
     if layout == "matrix":
-        return {}
+        with safe_open(path, framework="numpy") as file:
+            known_of_matrix = _matrix_metadata(file).get("identifiers")
+        if known_of_matrix is None:  # as below
+            return _identifiers_of(_read_matrix(path))
+        of_matrix: dict[str, str] = json.loads(known_of_matrix)
+        return of_matrix
     with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
         stored = (file.metadata.metadata or {}).get(IDENTIFIERS_KEY.encode())
         if stored is None:  # read before such columns were looked for
@@ -208,6 +214,14 @@ def read_identifiers(path: Path, layout: Layout) -> dict[str, str]:
             return {name: reason for name, reason in found.items() if reason is not None}
     identifiers: dict[str, str] = json.loads(stored)
     return identifiers
+
+
+def _identifiers_of(matrix: MatrixData) -> dict[str, str]:
+    X = cast("sparse.csr_array", matrix.X)
+    entries = np.diff(X.indptr).astype(np.int64), X.indices, X.data
+    looked = MatrixIdentifiers()
+    looked.add(*entries)
+    return {str(column + matrix.first_index): reason for column, reason in looked.reasons([entries]).items()}
 
 
 def _readings(file: pq.ParquetFile) -> dict[str, Reading]:

@@ -2,7 +2,8 @@
 
 Tensors: ``indptr`` int64 (rows + 1), ``indices`` int32, ``data`` float32 or float64; labels as ``labels`` float64 with
 NaN for missing, or as UTF-8 texts ``label_bytes`` uint8 cut by ``label_offsets`` int64 (rows + 1), empty for missing.
-Metadata: ``format``, ``columns``, ``first_index`` (what the user calls column 0), ``label`` (name of the label column).
+Metadata: ``format``, ``columns``, ``first_index`` (what the user calls column 0), ``label`` (name of the label column),
+``identifiers`` (JSON: columns, as the user calls them, that number or name the rows, each with the reason).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -20,12 +22,14 @@ from numpy.typing import NDArray
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
+from service.ingest.matrix_identifiers import Entries, MatrixIdentifiers
 from service.ingest.profile import Columnar, ColumnProfile
 from service.ingest.statistics import ColumnStatistics
 
 FORMAT = "prefsvm-matrix-1"
 _SAFETENSORS_NAMES = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}
 _COPY_ITEMS = 1 << 18
+_COPY_ROWS = 1 << 10
 
 
 class MatrixWriter:
@@ -58,6 +62,7 @@ class MatrixWriter:
         else:
             self._tensors["labels"] = self._spool("labels", "float64")
         self._tensors["indptr"].append(np.zeros(1, np.int64))
+        self._identifiers = MatrixIdentifiers()
         self._label = ColumnStatistics(label)
         self._text_labels = text_labels
         self._min = np.inf
@@ -109,11 +114,22 @@ class MatrixWriter:
         if len(values):
             self._min = min(self._min, float(values.min()))
             self._max = max(self._max, float(values.max()))
+        self._identifiers.add(counts, indices, values)
         self._label.add(labels)
         if self._text_labels:
             self._append_texts(labels)
         else:
             self._tensors["labels"].append(labels.to_numpy(zero_copy_only=False))
+
+    def __iter__(self) -> Iterator[Entries]:
+        """Yield the rows that were written, block by block, with the indices as they were written."""
+        indptr, indices, data = (self._tensors[name] for name in ("indptr", "indices", "data"))
+        with indptr.path.open("rb") as ends_file, indices.path.open("rb") as where, data.path.open("rb") as what:
+            end = int(np.fromfile(ends_file, indptr.dtype, 1)[0])
+            while len(ends := np.fromfile(ends_file, indptr.dtype, _COPY_ROWS)):
+                counts = np.diff(ends, prepend=end)
+                n, end = int(ends[-1]) - end, int(ends[-1])
+                yield counts, np.fromfile(where, indices.dtype, n), np.fromfile(what, data.dtype, n)
 
     def _append_texts(self, labels: pa.StringArray) -> None:
         packed = [b"" if text is None else text.encode() for text in labels.to_pylist()]
@@ -121,13 +137,15 @@ class MatrixWriter:
         self._tensors["label_offsets"].append(np.cumsum(lengths) + self._tensors["label_bytes"].items)
         self._tensors["label_bytes"].append(np.frombuffer(b"".join(packed), np.uint8))
 
-    def close(self, columns: int, *, first_index: int, index_shift: int = 0) -> Columnar:
+    def close(self, columns: int, warnings: list[str], *, first_index: int, index_shift: int = 0) -> Columnar:
         """Write the file.
 
         Parameters
         ----------
         columns : int
             Width of the matrix.
+        warnings : list of str
+            Gets one for each column that numbers or names the rows.
         first_index : int
             What the user calls column 0.
         index_shift : int
@@ -138,12 +156,21 @@ class MatrixWriter:
         if columns == 0 or self.nonzeros == 0:
             raise IngestError("empty", "no row has a feature")
         label = self._label.profile("category")
+        for tensor in self._tensors.values():
+            tensor.file.flush()
+        # Indices as they were written are what the user calls the columns.
+        identifiers = {str(column): reason for column, reason in self._identifiers.reasons(self).items()}
+        warnings += [
+            f"column {name!r} {reason}: a training leaves it out, unless its `features` name it in include or kinds"
+            for name, reason in identifiers.items()
+        ]
         header: dict[str, Any] = {
             "__metadata__": {
                 "format": FORMAT,
                 "columns": str(columns),
                 "first_index": str(first_index),
                 "label": label.name,
+                "identifiers": json.dumps(identifiers),
             }
         }
         # Wider items first, so that every tensor is aligned.
@@ -162,7 +189,6 @@ class MatrixWriter:
         with self._output.open("wb") as out:
             out.write(len(text).to_bytes(8, "little") + text)
             for name, tensor in ordered:
-                tensor.file.flush()
                 with tensor.path.open("rb") as file:
                     if name == "indices" and index_shift:
                         while len(block := np.fromfile(file, tensor.dtype, _COPY_ITEMS)):
@@ -170,7 +196,13 @@ class MatrixWriter:
                     else:
                         shutil.copyfileobj(file, out, 1 << 20)
         features = ColumnProfile(
-            "features", "features", count=columns, nonzeros=self.nonzeros, min=self._min, max=self._max
+            "features",
+            "features",
+            count=columns,
+            nonzeros=self.nonzeros,
+            min=self._min,
+            max=self._max,
+            identifiers=identifiers or None,
         )
         return Columnar("matrix", self.rows, [features, label])
 

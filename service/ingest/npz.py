@@ -66,7 +66,7 @@ def read_npz(path: Path, options: TableOptions, limits: Limits, output: Path, wa
                 return _store_dense(arrays["X"], arrays.get(LABEL), options, limits, output, warnings)
             if options.columns:
                 raise IngestError("bad_option", "option columns: a sparse matrix has no columns whose kind can be set")
-            return _store_sparse(arrays, limits, output)
+            return _store_sparse(arrays, limits, output, warnings)
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a seek to before the start
             raise  # the disk, not the file
@@ -235,7 +235,7 @@ def _store_dense(
     return store_arrays(output, names, storage, batches, limits, warnings, kinds, reading=options.reading)
 
 
-def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path) -> Columnar:
+def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path, warnings: list[str]) -> Columnar:
     data, indices, indptr, y = arrays["data"], arrays["indices"], arrays["indptr"], arrays.get(LABEL)
     _check_numeric(data)
     for array in (indices, indptr, arrays["shape"]):
@@ -265,7 +265,7 @@ def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path) -> Co
             values = data.items(int(ends[0]), int(ends[-1])).astype(dtype)
             labels = pa.nulls(stop - start, pa.float64()) if y is None else _labels(y, start, stop)
             _write_sparse_block(writer, start, np.diff(ends), block_indices, values, d, labels)
-        return writer.close(d, first_index=0)
+        return writer.close(d, warnings, first_index=0)
 
 
 def _row_blocks(indptr: _Array, n: int, nonzeros: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:

@@ -56,6 +56,8 @@ class ColumnProfile:
         True for text of which each value is ``-1`` or ``+1``: labels that need no word on what is positive.
     count, nonzeros : int, optional
         Of a feature matrix: its width and its stored entries.
+    identifiers : dict of str to str, optional
+        Columns of a feature matrix, by their numbers, that have an `identifier`.
     """
 
     name: str
@@ -76,6 +78,7 @@ class ColumnProfile:
     plus_minus_one: bool | None = None
     count: int | None = None
     nonzeros: int | None = None
+    identifiers: dict[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return what is known as a JSON object."""

@@ -62,6 +62,7 @@ class _Column(_Strict):
     plus_minus_one: bool | None = None
     count: Count | None = None
     nonzeros: Count | None = None
+    identifiers: Annotated[dict[Name, Listed], Field(max_length=100)] | None = None
 
 
 class LineCounts(_Strict):

@@ -76,7 +76,7 @@ def read_svmlight(path: Path, options: SvmlightOptions, limits: Limits, output: 
         if queries:
             warnings.append("query ids (qid:…) are ignored")
         first_index = 0 if zero_based else 1
-        return writer.close(largest + 1 - first_index, first_index=first_index, index_shift=first_index)
+        return writer.close(largest + 1 - first_index, warnings, first_index=first_index, index_shift=first_index)
 
 
 def _blocks(path: Path, limits: Limits) -> Iterator[tuple[int, bytes]]:

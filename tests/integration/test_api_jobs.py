@@ -181,6 +181,24 @@ def test_a_sparse_data_set_can_be_trained_on(client):
     assert fields(client.post("/train", json=body | {"features": {"exclude": ["x"]}})) == ["body.features.exclude.0"]
 
 
+def test_a_sparse_column_that_counts_the_rows_is_left_out_and_can_be_taken_in(client):
+    lines = b"".join(b"%d 1:0.5 3:%d\n" % ((1, -1)[i > 10], i) for i in range(30))
+    dataset = upload(client, lines, name="a.svm")
+    assert dataset["columns"][0]["identifiers"] == {"3": "counts the rows"}
+    body = {"dataset": dataset["id"], "target": "label", "objective": {"kind": "f1"}, "algorithm": "svm"}
+
+    def warned(**features):
+        answer = client.post("/train?dry_run=true", json=body | {"features": features})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["warnings"]
+
+    (said,) = warned()
+    assert said.startswith("column '3' is left out: it counts the rows; if it measures something, name it in")
+    assert warned(include=["1", "3"]) == warned(kinds={"3": "number"}) == warned(exclude=["3"]) == []
+    refused = client.post("/train", json=body | {"features": {"kinds": {"3": "text", "x": "number"}}})
+    assert fields(refused) == ["body.features.kinds.3", "body.features.kinds.x"]
+
+
 def test_idempotency_key(client, database):
     dataset = store_dataset(database)
     key = {"Idempotency-Key": "job-1"}
