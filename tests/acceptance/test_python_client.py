@@ -74,6 +74,24 @@ def test_a_frame_goes_in_and_a_frame_comes_out(client: prefsvm.Client) -> None:
     assert client.predict(model, rows.iloc[:0]).empty
 
 
+def test_labels_come_from_another_frame(client: prefsvm.Client) -> None:
+    rows = frame().assign(row=[f"r{number}" for number in range(80)])
+    answers = rows[["row", "label"]].sample(60, random_state=1).rename(columns={"row": "who"})
+    job = client.train(
+        client.upload(rows.drop(columns="label")),
+        target="label",
+        positive="yes",
+        objective="f1",
+        algorithm="svm",
+        key="row",
+        labels_from=client.upload(answers),
+        labels={"key": "who"},
+    )
+    report = client.wait(job).report
+    assert (report["rows"]["labelled"], report["rows"]["unlabelled"]) == (60, 20)
+    assert report["labels"]["unmatched"] == 0
+
+
 def test_what_goes_wrong_is_a_tree(client: prefsvm.Client) -> None:
     with pytest.raises(prefsvm.NotFoundError) as missing:
         client.model("nobody")

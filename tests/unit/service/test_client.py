@@ -496,6 +496,24 @@ def test_train_says_what_columns_are_and_what_becomes_of_missing_values(prefsvm,
     assert prefsvm("train", "ds_1", "--target", "y", "--objective", "f1", "--kind", "zip").exit_code == 2
 
 
+def test_train_takes_labels_from_another_file(prefsvm, stand_in, table):
+    stand_in.answers["POST /train"] = {"id": "job_1", "warnings": []}
+    stand_in.answers["GET /datasets?limit=200"] = {"items": [], "next_cursor": None}
+    stand_in.answers["POST /datasets"] = {"id": "ds_2", "columns": [], "rows": 2, "warnings": []}
+    asked = ("--target", "y", "--objective", "f1", "--key", "id", "--keep-labels", "9")
+    said = prefsvm("train", "ds_1", *asked, "--labels-from", "ds_3", "--labels-key", "patient")
+    assert (said.exit_code, said.stdout) == (0, "job_1\n"), said.output
+    body = json.loads(stand_in.bodies[-1])
+    assert (body["dataset"], body["key"]) == ("ds_1", "id")
+    assert body["labels"] == {"dataset": "ds_3", "key": "patient", "keep": 9}
+    said = prefsvm("train", "ds_1", *asked, "--labels-from", table, "--delimiter", ";")
+    assert said.exit_code == 2, "how a file is read is said with the data"
+    said = prefsvm("train", "ds_1", *asked, "--labels-from", table)
+    assert said.exit_code == 0, said.output
+    assert json.loads(stand_in.bodies[-1])["labels"] == {"dataset": "ds_2", "keep": 9}
+    assert "no file nothing.csv" in prefsvm("train", "ds_1", *asked, "--labels-from", "nothing.csv").output
+
+
 def test_a_mail_is_predicted_as_it_came_in(prefsvm, stand_in, tmp_path):
     mail = tmp_path / "one.EML"
     mail.write_bytes(b"Subject: \xe9\r\n\r\nhello\r\n")
