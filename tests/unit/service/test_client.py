@@ -498,7 +498,7 @@ def test_train_says_what_columns_are_and_what_becomes_of_missing_values(prefsvm,
 
 def test_train_takes_labels_from_another_file(prefsvm, stand_in, table):
     stand_in.answers["POST /train"] = {"id": "job_1", "warnings": []}
-    stand_in.answers["GET /datasets?limit=200"] = {"items": [], "next_cursor": None}
+    stand_in.answers["GET /datasets?limit=100"] = {"items": [], "next_cursor": None}
     stand_in.answers["POST /datasets"] = {"id": "ds_2", "columns": [], "rows": 2, "warnings": []}
     asked = ("--target", "y", "--objective", "f1", "--key", "id", "--keep-labels", "9")
     said = prefsvm("train", "ds_1", *asked, "--labels-from", "ds_3", "--labels-key", "patient")
