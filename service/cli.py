@@ -310,7 +310,9 @@ def train(
         body["dataset"] = _dataset_of(client, dataset, format, options, kind)
         if labels_from is not None:
             a_file = Path(labels_from).is_file()
-            labels["dataset"] = _dataset_of(client, labels_from, format if a_file else None, options if a_file else {}, [])
+            labels["dataset"] = _dataset_of(
+                client, labels_from, format if a_file else None, options if a_file else {}, []
+            )
         body |= {"labels": labels} if labels else {}
         job = client.post("/train?dry_run=true" if dry_run else "/train", body)
         print_notes(job["warnings"])

@@ -291,7 +291,9 @@ class PartLifecycle:
             ).where(JobRow.id == part.job_id)
         ).one()
         wanted = DatasetRow.id.in_((job.dataset_id, job.labels_dataset_id))
-        datasets = {row[0]: Dataset(*row) for row in session.execute(select(*dataset_columns(DatasetRow)).where(wanted))}
+        datasets = {
+            row[0]: Dataset(*row) for row in session.execute(select(*dataset_columns(DatasetRow)).where(wanted))
+        }
         return PartClaim(
             job_id=part.job_id,
             attempt=part.attempt,
