@@ -77,14 +77,16 @@ def test_a_frame_goes_in_and_a_frame_comes_out(client: prefsvm.Client) -> None:
 def test_labels_come_from_another_frame(client: prefsvm.Client) -> None:
     rows = frame().assign(row=[f"r{number}" for number in range(80)])
     answers = rows[["row", "label"]].sample(60, random_state=1).rename(columns={"row": "who"})
+    with pytest.warns(prefsvm.ServiceWarning, match="as keys do"):
+        unlabelled, labels = client.upload(rows.drop(columns="label")), client.upload(answers)
     job = client.train(
-        client.upload(rows.drop(columns="label")),
+        unlabelled,
         target="label",
         positive="yes",
         objective="f1",
         algorithm="svm",
         key="row",
-        labels_from=client.upload(answers),
+        labels_from=labels,
         labels={"key": "who"},
     )
     report = client.wait(job).report
