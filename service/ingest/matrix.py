@@ -161,7 +161,7 @@ class MatrixWriter:
         # Indices as they were written are what the user calls the columns.
         identifiers = {str(column): reason for column, reason in self._identifiers.reasons(self).items()}
         warnings += [
-            f"column {name!r} {reason}: a training leaves it out, unless its `features` name it in include or kinds"
+            f"column {name!r} {reason}: a training leaves it out, unless `include` or `kinds` of `features` names it"
             for name, reason in identifiers.items()
         ]
         header: dict[str, Any] = {

@@ -75,8 +75,8 @@ def test_a_frame_goes_in_and_a_frame_comes_out(client: prefsvm.Client) -> None:
 
 
 def test_labels_come_from_another_frame(client: prefsvm.Client) -> None:
-    rows = frame().assign(row=[f"r{number}" for number in range(80)])
-    answers = rows[["row", "label"]].sample(60, random_state=1).rename(columns={"row": "who"})
+    rows = frame().assign(ticket=[f"r{number}" for number in range(80)])
+    answers = rows[["ticket", "label"]].sample(60, random_state=1).rename(columns={"ticket": "who"})
     with pytest.warns(prefsvm.ServiceWarning, match="as keys do"):
         unlabelled, labels = client.upload(rows.drop(columns="label")), client.upload(answers)
     job = client.train(
@@ -85,7 +85,7 @@ def test_labels_come_from_another_frame(client: prefsvm.Client) -> None:
         positive="yes",
         objective="f1",
         algorithm="svm",
-        key="row",
+        key="ticket",
         labels_from=labels,
         labels={"key": "who"},
     )
