@@ -71,8 +71,8 @@ class AlgorithmSpec:
 C: Final = number("C", 1.0, 1e-6, 1e9, POSITIVE, "Cost of a margin error.")
 TUNE: Final = choice("tune", choices.Tune, "none",
     "Choose C (and gamma) by cross-validation on the labelled rows for the objective. Rows that measure have no say: a "
-    "fold has the C and gamma that the other folds' scores choose, up to 2,000 labelled rows by models that have not seen "
-    "it.")
+    "fold has the C and gamma that the other folds' scores choose, up to 2,000 labelled rows by models that have "
+    "not seen it.")
 SOLVER: Final = choice("solver", choices.EngineName, "auto",
     "lowrank approximates the kernel, for very many rows; auto takes it where exact does not fit into memory or time.")
 MODE: Final = choice("mode", choices.Mode, "safe",
