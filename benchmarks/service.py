@@ -619,7 +619,7 @@ def start(folder: Path, quick: bool) -> list[Row]:
         for name, taken in seconds.items():
             with socket.create_server(("127.0.0.1", 0)) as free:
                 port = free.getsockname()[1]
-            command = [sys.executable, "-P", "-m", "service.cli", "serve", "--port", str(port)]
+            command = [sys.executable, "-P", "-m", "service.cli.main", "serve", "--port", str(port)]
             begun = time.perf_counter()
             with (folder / f"start-{name}.log").open("ab") as log:
                 process = subprocess.Popen(
@@ -674,7 +674,7 @@ def _name_of(process: psutil.Process) -> str:
     command = " ".join(process.cmdline())
     names = {
         "service.app": "API", "worker.main": "worker", "worker.forkserver": "processes for jobs",
-        "service.dispatcher": "dispatcher", "service.cli": "supervisor", "postgres": "Postgres",
+        "service.dispatcher": "dispatcher", "service.cli.main": "supervisor", "postgres": "Postgres",
     }  # fmt: skip
     return next((name for word, name in names.items() if word in command), process.name())
 

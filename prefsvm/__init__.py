@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prefsvm.client import Client, Dataset, Job, JobFailedError, Model, Prediction, ServiceWarning
-    from service.client import (
+    from service.cli.client import (
         AccessError,
         BusyError,
         ClientError,
@@ -52,7 +52,7 @@ _ERRORS = (
 _MODULES = (
     dict.fromkeys(_ESTIMATORS, "solver.estimators")
     | dict.fromkeys(_CLIENT, "prefsvm.client")
-    | dict.fromkeys(_ERRORS, "service.client")
+    | dict.fromkeys(_ERRORS, "service.cli.client")
 )
 """Where each name comes from."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.cli import main
+from service.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 from urllib.parse import quote
 
-from service.client import Client as Connection
-from service.client import ClientError, UnreachableError, parse_objective
+from service.cli.client import Client as Connection
+from service.cli.client import ClientError, UnreachableError, parse_objective
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,7 +163,7 @@ class Client:
         RefusedError
             The service cannot read it; the message names the line.
         """
-        from service.client_uploads import RESUMABLE_BYTES, upload_in_parts
+        from service.cli.client_uploads import RESUMABLE_BYTES, upload_in_parts
 
         with _as_file(data) as (file, is_ours):
             name, format = (name or "rows", "jsonl") if is_ours else (name, format)

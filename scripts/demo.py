@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from service.cli_support import phase_words
+from service.cli.support import phase_words
 from service.local.processes import descendants, process_table
 from service.local.stack import local_stack
 from solver.evaluation import confusion, measures

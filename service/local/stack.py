@@ -54,7 +54,7 @@ def local_stack(
     """
     with tempfile.TemporaryFile() as said:
         process = spawn(
-            [sys.executable, "-P", "-m", "service.cli", "serve", "--data-dir", data_dir, "--port", "0"],
+            [sys.executable, "-P", "-m", "service.cli.main", "serve", "--data-dir", data_dir, "--port", "0"],
             cwd=Path.cwd(),
             env={**os.environ, **(environment or {})},
             log=said,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from service.cli import app
+from service.cli.main import app
 from service.local.stack import local_stack
 
 pytestmark = pytest.mark.slow

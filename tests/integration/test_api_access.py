@@ -31,12 +31,12 @@ from sqlalchemy import event, text
 from sqlalchemy.engine import Connection, Engine
 from typer.testing import CliRunner
 
-from service import cli
 from service.access import authenticator
 from service.access.caller import LOCAL
 from service.access.keys import ApiKey
 from service.access.schemas import CreateProject, LimitsBody
 from service.access.service import ProjectService
+from service.cli import main as cli
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, JobRow
 from service.identifiers import new_id

@@ -14,9 +14,9 @@ from api_support import CSV, api_client, store_dataset, store_model, tiny_model,
 from sqlalchemy import select
 from typer.testing import CliRunner
 
-from service import client_uploads
-from service.cli import app
-from service.client import Client
+from service.cli import client_uploads
+from service.cli.client import Client
+from service.cli.main import app
 from service.db.tables import FeedbackRow, JobEventRow, JobRow
 from solver.model_file import read_model
 

@@ -26,7 +26,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner, Result
 
-from service.cli import app
+from service.cli.main import app
 from service.db.session import Database
 from service.local import supervisor
 from service.local.folder import DataFolder, read_holder
@@ -420,7 +420,7 @@ def test_an_ordinary_user_runs_it_on_the_binaries_of_the_wheels(ordinary):
 def serve(*arguments: object, code: str = "") -> subprocess.Popen[str]:
     """Start ``prefsvm serve`` in a Python that runs `code` first."""
     return subprocess.Popen(
-        [sys.executable, "-c", f"{code}\nfrom service.cli import main\nmain()", "serve", *map(str, arguments)],
+        [sys.executable, "-c", f"{code}\nfrom service.cli.main import main\nmain()", "serve", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

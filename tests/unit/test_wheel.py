@@ -82,7 +82,7 @@ def test_the_wheel_claims_one_name(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"prefsvm"}
     versions = {path.name for path in (ROOT / "migrations" / "versions").glob("*.py")}
     assert {name.rpartition("/")[2] for name in names if "/migrations/versions/" in name} == versions
-    for needed in ("py.typed", "service/cli.py", "worker/forkserver.py", "migrations/script.py.mako"):
+    for needed in ("py.typed", "service/cli/main.py", "worker/forkserver.py", "migrations/script.py.mako"):
         assert f"prefsvm/{needed}" in names
     assert not [name for name in names if "__pycache__" in name or name.endswith((".nbi", ".nbc"))]
 
@@ -136,7 +136,7 @@ for name in prefsvm.__all__:
     getattr(prefsvm, name)
 model = prefsvm.GaussianMixtureClassifier().fit(X, np.repeat([0, 1], 30))
 assert type(model).__module__.startswith("prefsvm.solver.estimators.")
-import prefsvm.service.cli
+import prefsvm.service.cli.main
 """
     run(installed, "-c", code, folder=tmp_path)
 

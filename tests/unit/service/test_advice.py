@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from service.cli import app
-from service.cli_advice import RUNNING, in_flags
+from service.cli.advice import RUNNING, in_flags
+from service.cli.main import app
 from service.ingest.options import correction, kind_option
 
 ROOT = Path(__file__).resolve().parents[3]

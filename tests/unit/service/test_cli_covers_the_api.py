@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from service.cli import app
+from service.cli.main import app
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
 COMMANDS = {

@@ -16,10 +16,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from service import client
-from service.cli import app
-from service.client import parse_objective, parse_params
-from service.client_csv import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, cell, lone_quote
+from service.cli import client
+from service.cli.client import parse_objective, parse_params
+from service.cli.csv_rows import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, cell, lone_quote
+from service.cli.main import app
 from service.ingest import numbers
 from service.ingest.options import FORMATS
 from solver.training import ALGORITHMS

@@ -186,7 +186,7 @@ def test_jobs_of_a_worker_cannot_write_where_compiled_code_is_kept(
 def test_whoever_starts_everything_hides_the_key_of_the_first_admin(tmp_path: Path) -> None:
     code = (
         "import ctypes, sys\n"
-        "from service.cli import app\n"
+        "from service.cli.main import app\n"
         "from service.local.supervisor import Supervisor\n"
         "Supervisor.run = lambda self: print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
         f"app(['serve', '--data-dir', {str(tmp_path)!r}])\n"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from service.client import BusyError, Client, ClientError, NotFoundError, UnreachableError, file_name
+from service.cli.client import BusyError, Client, ClientError, NotFoundError, UnreachableError, file_name
 
 TUS = {"Tus-Resumable": "1.0.0"}
 RESUMABLE_BYTES = 32 << 20

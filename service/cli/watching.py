@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli_advice import in_flags, print_notes
-from service.cli_names import path_of
-from service.cli_support import DEFAULT_URL, Url, download, fail, open_client, print_table, short_time
+from service.cli.advice import in_flags, print_notes
+from service.cli.names import path_of
+from service.cli.support import DEFAULT_URL, Url, download, fail, open_client, print_table, short_time
 
 BatchId = Annotated[str, typer.Argument(help="Id of the batch (job_…).")]
 batches_app = typer.Typer(help="Predictions of whole data sets (prefsvm batch).")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from service.client import ClientError
+    from service.cli.client import ClientError
 
 FLAGS = {
     **{name: f"--{name}" for name in ("target", "positive", "unlabeled", "negative", "key", "include", "exclude")},

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from service.cli_advice import RUNNING
-from service.cli_support import fail
+from service.cli.advice import RUNNING
+from service.cli.support import fail
 
 if TYPE_CHECKING:
-    from service.client import Client
+    from service.cli.client import Client
 
 LAST = "@last"
 PREFIXES = {"/datasets": "ds", "/jobs": "job", "/models": "mdl", "/batches": "job", "/uploads": "up", "/feedback": "fb"}

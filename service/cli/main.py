@@ -12,25 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli_administration import keys_app, projects_app, webhooks_app
-from service.cli_advice import RUNNING, in_flags, print_notes
-from service.cli_groups import Commands, Listing, WithShow
-from service.cli_improving import feedback_app, retrain
-from service.cli_models import jobs, models, print_outcome
-from service.cli_names import full_id
-from service.cli_resources import (
-    aliases_app,
-    curve,
-    datasets_app,
-    download_card,
-    download_model,
-    drift,
-    follow,
-    retry,
-    threshold,
-)
-from service.cli_support import (
-    DEFAULT_URL,
+from service.cli.administration import keys_app, projects_app, webhooks_app
+from service.cli.advice import RUNNING, in_flags, print_notes
+from service.cli.groups import Commands, Listing, WithShow
+from service.cli.improving import feedback_app, retrain
+from service.cli.models import jobs, models, print_outcome
+from service.cli.names import full_id
+from service.cli.reading import (
     Decimal,
     Delimiter,
     Encoding,
@@ -42,23 +30,37 @@ from service.cli_support import (
     Quote,
     Thousands,
     Trim,
+    open_csv,
+    reading_options,
+)
+from service.cli.resources import (
+    aliases_app,
+    curve,
+    datasets_app,
+    download_card,
+    download_model,
+    drift,
+    follow,
+    retry,
+    threshold,
+)
+from service.cli.support import (
+    DEFAULT_URL,
     Url,
     by_suffix,
     fail,
     open_client,
-    open_csv,
     print_table,
     published,
     read_settings,
-    reading_options,
     wait_for,
 )
-from service.cli_uploads import send_file, uploads_app
-from service.cli_watching import batches_app, metrics, status
+from service.cli.uploads import send_file, uploads_app
+from service.cli.watching import batches_app, metrics, status
 from solver.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
-    from service.client import Client
+    from service.cli.client import Client
 
 FIRST, LOOK, RUN = "Training and predicting", "What is there", "Running the service"
 """Parts of the list of commands."""
@@ -267,7 +269,7 @@ def train(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Train a model on a file or data set and print the id of the job, and with --wait what came out."""
-    from service.client import parse_objective, parse_params
+    from service.cli.client import parse_objective, parse_params
 
     if objective is None:
         raise typer.BadParameter(f"--objective is needed: {OBJECTIVES}")
@@ -329,7 +331,7 @@ def train(
 
 def _columns(kind: list[str]) -> dict[str, Any]:
     """Return what columns are, as an option of uploads."""
-    from service.client import parse_params
+    from service.cli.client import parse_params
 
     try:
         return {"columns": parse_params(kind)} if kind else {}
@@ -339,7 +341,7 @@ def _columns(kind: list[str]) -> dict[str, Any]:
 
 def _dataset_of(client: Client, named: str, format: str | None, options: dict[str, Any], kind: list[str]) -> str:
     """Return the id of a data set; a file is uploaded, unless the service has the same one, read by these options."""
-    from service.client_uploads import sha256_of
+    from service.cli.client_uploads import sha256_of
 
     file = Path(named)
     if not file.is_file():
@@ -394,7 +396,7 @@ def predict(
     Writes the rows with columns more: prefsvm_label, prefsvm_score and, if there is one, prefsvm_probability. Of a mail
     it writes the label, the score and, if there is one, the probability.
     """
-    from service.client_csv import predict_csv
+    from service.cli.csv_rows import predict_csv
 
     if file.suffix.lower() in NO_ROWS_OF_TEXT:
         raise typer.BadParameter(

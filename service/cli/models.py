@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli_advice import in_flags, print_notes
-from service.cli_names import full_id, model_path, path_of
-from service.cli_support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
-from service.cli_words import called_positive, objective_words, status_words
+from service.cli.advice import in_flags, print_notes
+from service.cli.names import full_id, model_path, path_of
+from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
+from service.cli.words import called_positive, objective_words, status_words
 
 if TYPE_CHECKING:
-    from service.client import Client
+    from service.cli.client import Client
 
 DELETED = "a data set that is deleted"
 
@@ -91,7 +91,7 @@ def models(
 
 def _dataset_names(client: Client, ids: Iterable[str | None]) -> dict[str, str]:
     """Return the names of data sets; those that are gone have none."""
-    from service.client import NotFoundError
+    from service.cli.client import NotFoundError
 
     names = {}
     for each in dict.fromkeys(filter(None, ids)):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli_advice import in_flags
-from service.cli_names import full_id, path_of
-from service.cli_support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, short_time
+from service.cli.advice import in_flags
+from service.cli.names import full_id, path_of
+from service.cli.support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, short_time
 
 if TYPE_CHECKING:
-    from service.client import Client
+    from service.cli.client import Client
 
 uploads_app = typer.Typer(help="Big files that arrive in parts, and are data sets once they are complete.")
 
@@ -71,7 +71,7 @@ def _print_uploads(found: list[dict[str, Any]]) -> None:
 @uploads_app.command("delete")
 def uploads_delete(upload: UploadId, url: Url = DEFAULT_URL) -> None:
     """Throw away what has arrived of a file; a data set that was made of it stays."""
-    from service.client_uploads import TUS
+    from service.cli.client_uploads import TUS
 
     with open_client(url) as client:
         client.delete(path_of(client, "/uploads", upload := full_id(client, "/uploads", upload)), headers=TUS)
@@ -80,7 +80,7 @@ def uploads_delete(upload: UploadId, url: Url = DEFAULT_URL) -> None:
 
 def send_file(client: Client, file: Path, name: str | None, format: str | None, options: Mapping[str, Any]) -> Any:
     """Send a file and return the data set that it became; a big one in parts, behind a progress bar."""
-    from service.client_uploads import RESUMABLE_BYTES, upload_in_parts
+    from service.cli.client_uploads import RESUMABLE_BYTES, upload_in_parts
 
     if not file.is_file():
         fail(f"{file} is a pipe or a device, of which nobody knows how much will come: write it into a file first")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from service.client import Client, ClientError
+from service.cli.client import Client, ClientError
 from service.ingest.delimiter import START_LENGTH, find_delimiter
 from service.ingest.errors import IngestError
 from service.ingest.escaping import Escapes

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli_advice import RUNNING, print_notes
-from service.cli_improving import alias_shadow
-from service.cli_names import full_id, model_path, path_of
-from service.cli_support import (
+from service.cli.advice import RUNNING, print_notes
+from service.cli.improving import alias_shadow
+from service.cli.names import full_id, model_path, path_of
+from service.cli.support import (
     DEFAULT_URL,
     Url,
     by_suffix,
@@ -24,7 +24,7 @@ from service.cli_support import (
     short_time,
     short_value,
 )
-from service.cli_words import called_positive, objective_words, status_words
+from service.cli.words import called_positive, objective_words, status_words
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
@@ -152,7 +152,7 @@ def threshold(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Choose the threshold for another objective, without training, or list those that were applied."""
-    from service.client import parse_objective
+    from service.cli.client import parse_objective
 
     if objective is None:
         if apply or confidence is not None:

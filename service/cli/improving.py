@@ -8,27 +8,11 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli_advice import print_notes
-from service.cli_models import print_outcome
-from service.cli_names import full_id, path_of
-from service.cli_support import (
-    DEFAULT_URL,
-    Decimal,
-    Delimiter,
-    Encoding,
-    Escape,
-    Header,
-    Missing,
-    Quote,
-    Url,
-    fail,
-    open_client,
-    open_csv,
-    print_table,
-    reading_options,
-    short_time,
-    wait_for,
-)
+from service.cli.advice import print_notes
+from service.cli.models import print_outcome
+from service.cli.names import full_id, path_of
+from service.cli.reading import Decimal, Delimiter, Encoding, Escape, Header, Missing, Quote, open_csv, reading_options
+from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
 
 feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
 AliasName = Annotated[str, typer.Argument(help="The alias.")]

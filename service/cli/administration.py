@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli_support import DEFAULT_URL, Url, open_client, print_table, short_time
+from service.cli.support import DEFAULT_URL, Url, open_client, print_table, short_time
 
 keys_app = typer.Typer(help="API keys of a project; the commands but `new` need one with the scope admin.")
 projects_app = typer.Typer(help="Projects and their limits, for admins of the default project.")
@@ -138,7 +138,7 @@ def projects_usage(url: Url = DEFAULT_URL) -> None:
 
 
 def _limits(given: Sequence[str]) -> dict[str, float | int | None]:
-    from service.client import parse_params
+    from service.cli.client import parse_params
 
     limits = {}
     try:

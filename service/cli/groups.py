@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from service.cli_advice import RUNNING
+from service.cli.advice import RUNNING
 
 _ID = re.compile(r"@last|[a-z]+_[0-9a-f]+")
 
