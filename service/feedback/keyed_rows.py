@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.datasets.errors import DamagedDataset
 from service.db.tables import DatasetRow
 from service.feedback.errors import FeedbackDoesNotFit
-from service.ingest.columnar import find_rows
 from service.ingest.keys import InexactKeyError
 from service.models.repository import ModelShape
 from solver.features import FeatureError, meant_table
@@ -30,6 +27,11 @@ def keyed_rows(
     DamagedDataset
         If its rows cannot be read.
     """
+    # Loaded where it is used: it takes a tenth of a second and 30 MB.
+    import pyarrow as pa
+
+    from service.ingest.columnar import find_rows
+
     if model.key is None or dataset.layout != "table":
         message = "needs a model that was trained with a `key`, the column that names the rows; send rows instead"
         raise FeedbackDoesNotFit.of("body.keys", message)

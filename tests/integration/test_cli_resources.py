@@ -346,7 +346,7 @@ def test_feedback_and_shadows(prefsvm, database, tmp_path):
     assert "note: read with ';'" in prefsvm("feedback", "add", "spam-filter", str(file), *options)
     with database.transaction() as session:
         content = session.scalars(select(FeedbackRow.content).order_by(FeedbackRow.seq.desc())).first()
-    assert json.loads(content) == {"rows": [{"age": 39.5, "job": None}], "labels": ["ham"]}
+    assert json.loads(content) == {"rows": [{"age": 39.5, "job": None}], "labels": ["ham"], "meant": {}}
     assert "no column 'label'" in prefsvm("feedback", "add", "spam-filter", str(file), code=1)
     assert "no alias" in prefsvm("feedback", "add", "nobodys", str(file), "--label", "right", code=1)
     assert "deleted; train with" in prefsvm("retrain", "spam-filter", code=1)
