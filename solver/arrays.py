@@ -3,12 +3,12 @@
 This is the only module that may import CuPy, and it does so only when somebody asks for the GPU.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 from pathlib import Path
 from typing import Any
-
-__all__ = ["BackendUnavailableError", "available_memory", "cuda_available", "cupy", "require_memory", "resolve_backend"]
 
 
 class BackendUnavailableError(RuntimeError):
@@ -49,7 +49,7 @@ def resolve_backend(backend: str, *, large: bool = False) -> str:
     Parameters
     ----------
     backend : {"auto", "cpu", "cuda"}
-        ``auto`` takes the GPU for large problems where there is one.
+        `auto` takes the GPU for large problems where there is one.
     large : bool, default False
         Whether the problem is large enough for the GPU to pay.
 
@@ -60,7 +60,7 @@ def resolve_backend(backend: str, *, large: bool = False) -> str:
     Raises
     ------
     BackendUnavailableError
-        If ``cuda`` was asked for and cannot be had; tells why.
+        If `cuda` was asked for and cannot be had; tells why.
     ValueError
         If the name is unknown.
     """
@@ -84,7 +84,7 @@ def available_memory() -> int:
     """Estimate how many bytes of main memory this process may still take.
 
     The smallest of what the system calls available, what the control group leaves and what is left under
-    ``RLIMIT_AS``; so a training child with a memory limit sizes its caches by that limit.
+    `RLIMIT_AS`; so a training child with a memory limit sizes its caches by that limit.
 
     Returns
     -------
@@ -121,8 +121,8 @@ def require_memory(needed: int, method: str, what: str, remedy: str) -> None:
     needed : int
         Bytes.
     method, what, remedy : str
-        Who keeps what, and what would need less, as in ``RampTSVM``, ``a kernel matrix of all 90000 rows`` and
-        ``fewer unlabelled rows``.
+        Who keeps what, and what would need less, as in `RampTSVM`, `a kernel matrix of all 90000 rows` and
+        `fewer unlabelled rows`.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class Corrections:
         As for predicting: a value for each column by name.
     labels : sequence of str
     meant : sequence of mappings, optional
-        Of each row, what its columns were to whoever it was given to: ``number``, ``text``, or how their dates were
+        Of each row, what its columns were to whoever it was given to: `number`, `text`, or how their dates were
         written (`solver.features.dates.FORMATS`). Its values then are what was meant: numbers are numbers, however they
         were written. Default: nothing is known of them.
     """
@@ -62,9 +62,9 @@ class Corrected:
     changed : bool array of shape (rows,)
         Every row whose label comes from a correction.
     report : dict
-        JSON-ready: ``rows`` (corrections), ``added``, ``relabelled`` (rows of the data set with another label now),
-        ``confirmed`` (those that had this label already), ``superseded`` (corrections that a later one replaced) and
-        ``refused``, a list of ``{"reason", "rows"}``.
+        JSON-ready: `rows` (corrections), `added`, `relabelled` (rows of the data set with another label now),
+        `confirmed` (those that had this label already), `superseded` (corrections that a later one replaced) and
+        `refused`, a list of `{"reason", "rows"}`.
     """
 
     data: Table | MatrixData

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from solver.kernels.values import KernelColumns
 from solver.typing import Matrix
 
 # elements of one block of kernel values: 4 MB of float64 stays in cache
-_BLOCK_ELEMENTS = 1 << 19
+_BLOCK_ELEMENTS: Final = 1 << 19
 
 
 @dataclass(frozen=True)

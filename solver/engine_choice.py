@@ -3,6 +3,8 @@
 Outside of both, because the service asks without training: it starts without Numba.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -10,22 +12,11 @@ from typing import Final
 from solver.choices import EngineName
 from solver.typing import Matrix
 
-__all__ = [
-    "DEFAULT_RANK",
-    "LEAST_IN_MEMORY",
-    "Choice",
-    "EngineName",
-    "choose_engine",
-    "exact_limit",
-    "exact_seconds",
-    "values_a_row",
-]
-
+# landmarks where memory and time allow them
 DEFAULT_RANK: Final = 1024
-"""Landmarks where memory and time allow them."""
 
+# rather than with fewer landmarks than this, the factor goes into a file
 LEAST_IN_MEMORY: Final = 256
-"""Rather than with fewer landmarks than this, the factor goes into a file."""
 
 # noisy data make about this share of the rows support vectors, whose kernel rows the exact solver computes
 _SUPPORT_SHARE: Final = 1 / 3

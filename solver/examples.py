@@ -6,15 +6,16 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 
-TARGET = "diagnosis"
-POSITIVE = "malignant"
-NEGATIVE = "benign"
+TARGET: Final = "diagnosis"
+POSITIVE: Final = "malignant"
+NEGATIVE: Final = "benign"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Example:
 def breast_tumours(seed: int = 0, *, test_share: float = 0.3, labelled: float | int = 0.1) -> Example:
     """Split the Wisconsin breast cancer data and remove most of the training labels.
 
-    569 breast tumours, 30 measurements each. The target is ``diagnosis``: ``malignant`` or ``benign``.
+    569 breast tumours, 30 measurements each. The target is `diagnosis`: `malignant` or `benign`.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def breast_tumours(seed: int = 0, *, test_share: float = 0.3, labelled: float | 
 def handwritten_digits(seed: int = 0, *, test_share: float = 0.3, labelled: float | int = 0.1) -> Example:
     """Split the 357 pictures of a handwritten 3 or 8, 8 x 8 pixels each, and remove most of the training labels.
 
-    The target is ``digit``: ``3`` or ``8``. Parameters as of `breast_tumours`.
+    The target is `digit`: `3` or `8`. Parameters as of `breast_tumours`.
 
     Returns
     -------

@@ -53,15 +53,15 @@ def with_threshold(pieces: Iterable[bytes], threshold: float) -> Iterator[bytes]
 
 
 def libsvm_text(decision: DecisionState) -> Iterator[str]:
-    """Write a decision function as a model for LIBSVM's ``svm-predict``, line by line.
+    """Write a decision function as a model for LIBSVM's `svm-predict`, line by line.
 
     Its decision value is score - threshold, its label 1 for the positive class and -1 for the negative one. It takes
-    the features of the model, not raw columns. Probabilities are left out: with them ``svm-predict -b 1`` would decide
+    the features of the model, not raw columns. Probabilities are left out: with them `svm-predict -b 1` would decide
     by probability.
 
     References
     ----------
-    Chang and Lin, "LIBSVM: a library for support vector machines", ACM TIST 2, 2011; ``svm_save_model`` in svm.cpp.
+    Chang and Lin, "LIBSVM: a library for support vector machines", ACM TIST 2, 2011; `svm_save_model` in svm.cpp.
     """
     coefficients = decision.dual_coef
     # LIBSVM keeps the support vectors of the first label together, before those of the second

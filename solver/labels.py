@@ -1,7 +1,7 @@
 """What labels mean: which spellings are one label, which ones mean 'not known', and which are kept for an experiment.
 
 A label that nobody has spoken of is never a negative one in silence, if it is a word for a missing value: whoever
-writes ``NA`` for "not looked at yet" would get a model of what was looked at.
+writes `NA` for "not looked at yet" would get a model of what was looked at.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+# words for a missing value, in lower case, as pandas, R, SQL, Weka and people write them
 MISSING_WORDS: Final = frozenset(
     ("na", "n/a", "#n/a", "n.a.", "<na>", "nan", "nat", "null", "none", "-", "--", "?", "unknown", "\\n")
 )
-"""Words for a missing value, in lower case, as pandas, R, SQL, Weka and people write them."""
+# where the labels are these, -1 often means unlabelled, as in scikit-learn
 SCIKIT_LEARN: Final = frozenset(("-1", "0", "1"))
-"""Where the labels are these, -1 often means unlabelled, as in scikit-learn."""
 MOST_NAMED: Final = 10
+# labels of each class that are kept, at least; a training needs as many
 FEWEST_KEPT: Final = 2
-"""Labels of each class that are kept, at least; a training needs as many."""
 
 
 def is_missing_word(label: str) -> bool:
@@ -117,7 +117,7 @@ def keep_labels(positive: NDArray[np.bool_], labelled: NDArray[np.bool_], keep: 
     """Return which rows keep their label where only so many shall be known, for experiments.
 
     Of each class a share as large as that among all labelled rows, rounded to the nearest number, but at least two. The
-    rows are drawn with ``numpy.random.default_rng(seed)``: the first ones of a permutation of the negative rows in the
+    rows are drawn with `numpy.random.default_rng(seed)`: the first ones of a permutation of the negative rows in the
     order of the file, then of one of the positive rows.
 
     Parameters

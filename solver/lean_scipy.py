@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 
-UNWANTED = {"f2py", "testing"}
+UNWANTED: Final = {"f2py", "testing"}
 
 
 @contextmanager

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+# centres of clusters are found on as many rows; all others are placed among them
 CLUSTERED_ROWS: Final = 10_000
-"""Centres of clusters are found on as many rows; all others are placed among them."""
+# the same for kernel principal components
 PROJECTED_ROWS: Final = 1_000
-"""The same for kernel principal components."""
 MOST_CLUSTERS: Final = 200
+# of all centres together: with many features fewer clusters are looked for
 MOST_CENTRE_VALUES: Final = 1 << 21
-"""Of all centres together: with many features fewer clusters are looked for."""
+# a covariance has a value for each pair of them
 MOST_GAUSSIAN_FEATURES: Final = 2048
-"""A covariance has a value for each pair of them."""
+# sparse rows of fewer are made dense where a covariance is sought, as features of fewer columns are dense anyway
 SPARSE_FEATURES: Final = 512
-"""Sparse rows of fewer are made dense where a covariance is sought, as features of fewer columns are dense anyway."""
 
 
 def numbers_of_clusters(labelled: int, rows: int, features: int) -> list[int]:

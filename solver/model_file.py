@@ -36,8 +36,8 @@ from solver.reading import Reading
 from solver.tensor_file import TensorFileError, parse_json, read_tensors, write_tensors
 
 FORMAT: Final = "prefsvm-model"
+# raised when a reader of the older version would misunderstand the file
 FORMAT_VERSION: Final = 1
-"""Raised when a reader of the older version would misunderstand the file."""
 
 Label = str | int | float | bool
 Features = TableFeatures | MatrixFeatures
@@ -45,10 +45,10 @@ Features = TableFeatures | MatrixFeatures
 _KERNELS: Final = ("rbf", "linear", "poly", "sigmoid")
 _MAX_FEATURES: Final = 1 << 24
 _MAX_DEGREE: Final = 100
+# characters of a class label in a file: what training allows, with room for a word before it
 _MAX_LABEL: Final = 512
-"""Characters of a class label in a file: what training allows, with room for a word before it."""
+# characters of the name of a column, what a request may hold
 _MAX_KEY: Final = 1000
-"""Characters of the name of a column, what a request may hold."""
 _FEATURE_PREFIX: Final = "features."
 _FEATURE_KINDS: Final[dict[str, type[TableFeatures] | type[MatrixFeatures]]] = {
     "table": TableFeatures,
@@ -129,7 +129,7 @@ class Model:
 
     @property
     def columns(self) -> list[dict[str, str]]:
-        """``{"name", "kind"}`` of the raw columns that `predict` needs; empty for matrices, whose gaps are zeros."""
+        """`{"name", "kind"}` of the raw columns that `predict` needs; empty for matrices, whose gaps are zeros."""
         return [] if self.features is None else list(self.features.columns)
 
     @property
@@ -561,7 +561,7 @@ class LoadedClassifier:
         return self.model.decision.decision_function(X)
 
     def predict(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[Any]:
-        """The positive class where the score is strictly above ``threshold_``, else the negative one."""
+        """The positive class where the score is strictly above `threshold_`, else the negative one."""
         labels: NDArray[Any] = self.classes_[(self.decision_function(X) > self.threshold_).astype(np.intp)]
         return labels
 

@@ -19,15 +19,15 @@ from solver.features.columns import LARGEST_SCORE
 from solver.features.strings import unpack_strings
 from solver.model_file import Model
 
+# a file of ONNX ends at 2 GiB, and its runtime holds it twice
 MAX_BYTES: Final = 1 << 30
-"""A file of ONNX ends at 2 GiB, and its runtime holds it twice."""
 OPSET: Final = 17
+# where categories are numbers: it has the operator that tells whether a text is one
 OPSET_OF_NUMBERS: Final = 20
-"""Where categories are numbers: it has the operator that tells whether a text is one."""
 ML_OPSET: Final = 3
 IR_VERSION: Final = 9
+# texts that are numbers, as far as a level can be one: a longer one would be beyond float64
 _NUMBER: Final = r"[ \t]*[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,2})?[ \t]*"
-"""Texts that are numbers, as far as a level can be one: a longer one would be beyond float64."""
 
 
 class OnnxExportError(ValueError):
@@ -41,12 +41,12 @@ def onnx_model(model: Model) -> bytes:
     name: numbers as double, NaN where one is missing; categories as string, empty where one is missing, or a word that
     the upload took for that; é may be one character or two; where all levels are numbers, any text that is the same
     number. Numbers are imputed where they are missing, also by a model whose own policy is to refuse them. A model of a
-    matrix has one input ``features`` of shape (rows, columns). Outputs: ``label`` (string), ``score`` (double), and
-    ``probability`` (double) where the model gives one; each of shape (rows,), in that order. The metadata have the
-    ``positive`` and the ``negative`` class, the ``threshold`` and the ``columns``, as JSON, and under ``readings`` what
-    of reading categories is left to the caller, by column (`Reading.to_json`): to cut blanks around them (``trim``), to
-    write them in small letters (``lower``), or numbers with a point and nothing else (``decimal``, ``thousands``,
-    ``unit``).
+    matrix has one input `features` of shape (rows, columns). Outputs: `label` (string), `score` (double), and
+    `probability` (double) where the model gives one; each of shape (rows,), in that order. The metadata have the
+    `positive` and the `negative` class, the `threshold` and the `columns`, as JSON, and under `readings` what
+    of reading categories is left to the caller, by column (`Reading.to_json`): to cut blanks around them (`trim`), to
+    write them in small letters (`lower`), or numbers with a point and nothing else (`decimal`, `thousands`,
+    `unit`).
 
     Parameters
     ----------

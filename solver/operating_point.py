@@ -24,8 +24,8 @@ PointStatus = Literal["met", "preference_unmet", "cannot_certify"]
 OBJECTIVE_KINDS: Final[tuple[ObjectiveKind, ...]] = get_args(ObjectiveKind)
 THRESHOLD_RULES: Final[tuple[ThresholdRule, ...]] = get_args(ThresholdRule)
 
+# level of the lower bounds when a bounding rule is asked for and the objective names no confidence
 DEFAULT_CONFIDENCE: Final = 0.9
-"""Level of the lower bounds when a bounding rule is asked for and the objective names no confidence."""
 
 _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "precision": ("target",),
@@ -35,9 +35,9 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "f_beta": ("beta",),
     "cost": ("false_negative", "false_positive"),
 }
+# negative calibration rows without which no precision is called reached: of four, even if none is called positive, a
+# rate of false positives of 44 % would leave that to chance one time in ten
 FEWEST_NEGATIVES: Final = 5
-"""Negative calibration rows without which no precision is called reached: of four, even if none is called positive, a
-rate of false positives of 44 % would leave that to chance one time in ten."""
 
 # comparing k/n with a target that was typed as a decimal: 0.9 must be met by 9 of 10
 _SLACK: Final = 1e-12

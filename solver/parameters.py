@@ -13,7 +13,7 @@ AUTO: Final = "auto"
 
 
 class ParamError(ValueError):
-    """A parameter (or the algorithm itself, then `name` is ``"algorithm"``) that cannot be used.
+    """A parameter (or the algorithm itself, then `name` is `"algorithm"`) that cannot be used.
 
     Attributes
     ----------

@@ -23,10 +23,10 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from solver.arrays import cuda_available
 
+# named arrays of the types that `solver.tensor_file` takes
 PartResult = Mapping[str, NDArray[Any]]
-"""Named arrays of the types that `solver.tensor_file` takes."""
+# computes the parts with these numbers; None for one that was given up because training was told to stop
 Compute = Callable[[Sequence[int]], Sequence[PartResult | None]]
-"""Computes the parts with these numbers; None for one that was given up because training was told to stop."""
 
 _LIBRARIES: Final = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "pyarrow")
 _BLAS: Final = ("internal_api", "version", "architecture")

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 BLANKS: Final = " \t"
 DECIMALS: Final = (".", ",")
+# what may separate thousands, and the characters that are taken for it
 THOUSANDS: Final[dict[str, str]] = {
     "": "",
     ",": ",",
@@ -23,14 +24,13 @@ THOUSANDS: Final[dict[str, str]] = {
     " ": " \u00a0\u2009\u202f",
     "'": "'\u2019",
 }
-"""What may separate thousands, and the characters that are taken for it."""
 CURRENCY_SIGNS: Final = ("$", "€", "£", "¥", "₹")
 CURRENCY_CODES: Final = (
     *("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "NZD", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF"),
     *("BRL", "MXN", "ZAR", "KRW", "SGD", "HKD", "TRY", "ILS"),
 )
+# what may stand before or behind a number; it stays what it is: `12 %` is 12
 UNITS: Final = ("%", *CURRENCY_SIGNS, *CURRENCY_CODES)
-"""What may stand before or behind a number; it stays what it is: ``12 %`` is 12."""
 
 MAX_MISSING: Final = 1000
 MAX_CHARACTERS: Final = 256
@@ -65,7 +65,7 @@ class Reading:
     composed : bool, default True
         Unicode is normalised (NFC): é is one character, however it was written.
     lower : bool, default False
-        Capitals of texts do not count: a column of ``TRUE`` and ``true``.
+        Capitals of texts do not count: a column of `TRUE` and `true`.
     typed : bool, default False
         Numbers were numbers by the format of the file, such as Parquet, and no texts. Of a column of texts: some were.
     """
@@ -206,15 +206,15 @@ class Reading:
         return made
 
 
+# by kind: of columns that no upload has read, and of those that one did which kept no reading yet
 AS_IS: Final[dict[str, Reading]] = {
     "number": Reading(kind="number", composed=False, typed=True),
     "text": Reading(composed=False),
 }
-"""By kind: of columns that no upload has read, and of those that one did which kept no reading yet."""
 
 
 def number_text(value: float) -> str:
-    """Return a number as text in its shortest form: ``1`` for 1.0, ``0.5``."""
+    """Return a number as text in its shortest form: `1` for 1.0, `0.5`."""
     return str(int(value)) if value.is_integer() and abs(value) < LARGEST_EXACT else repr(value)
 
 

@@ -18,14 +18,14 @@ from scipy.special import gammaln, logsumexp
 
 from solver.features import Column, MatrixData, Table
 
+# rows told wrong, as a share of the smaller class
 MOST_ERRORS: Final = 0.02
-"""Rows told wrong, as a share of the smaller class."""
 CHANCE: Final = 1e-3
+# labelled rows that are looked at, half of each class where there are so many
 MOST_ROWS: Final = 2000
-"""Labelled rows that are looked at, half of each class where there are so many."""
 MOST_NAMED: Final = 10
+# entries of a matrix that are unpacked at once
 _LONGEST_RUN: Final = 1 << 22
-"""Entries of a matrix that are unpacked at once."""
 _TWO: Final = float(np.log(2))
 
 
@@ -40,7 +40,7 @@ def telling_columns(
     ----------
     data : Table or MatrixData
     columns : sequence of mappings
-        ``{"name", "kind"}`` of the columns of a table that are features.
+        `{"name", "kind"}` of the columns of a table that are features.
     codes : int8 array of shape (rows,)
         1 for positive, 0 for negative; other rows are not looked at.
     seed : int

@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+# longest header. Long lists belong into arrays, so that hostile JSON cannot become much memory.
 MAX_HEADER_BYTES: Final = 1 << 20
-"""Longest header. Long lists belong into arrays, so that hostile JSON cannot become much memory."""
 MAX_TENSORS: Final = 256
 MAX_DIMENSIONS: Final = 2
 _ALIGNMENT: Final = 64

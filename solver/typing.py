@@ -1,5 +1,7 @@
 """Names for the array types that the solver's signatures use."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

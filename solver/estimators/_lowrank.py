@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.engine_choice import Choice, EngineName, choose_engine, exact_limit, values_a_row
+from solver.choices import EngineName
+from solver.engine_choice import Choice, choose_engine, exact_limit, values_a_row
 from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, Interrupted, LowRankSolution
 from solver.lowrank import solve_lowrank as solve_on_factor

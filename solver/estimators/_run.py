@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from solver.choices import EngineName
 from solver.decision import DecisionState
-from solver.engine_choice import EngineName
 from solver.estimators._lowrank import LowRank
 from solver.estimators._quadratic import Quadratic
 from solver.kernels.kernel import FEW, FeatureKernel, Kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from solver.evaluation.counts import ConfusionCounts
 
 # relative step to the outermost thresholds, which have a score on one side only
-_MARGIN = 1e-6
+_MARGIN: Final = 1e-6
 # parts of the resolution within which scores are looked at for ties
-_FINER = 10.0 ** -np.arange(5)
+_FINER: Final = 10.0 ** -np.arange(5)
 
 
 @dataclass(frozen=True)

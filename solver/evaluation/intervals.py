@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtri
 
 from solver.evaluation.counts import ConfusionCounts
 
-BOOTSTRAP_DRAWS = 2000
+BOOTSTRAP_DRAWS: Final = 2000
 
 
 def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:

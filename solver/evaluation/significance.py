@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +12,7 @@ from scipy.special import bdtr, ndtr
 
 from solver.evaluation.counts import ConfusionTables
 
-BOOTSTRAP_DRAWS = 2000
+BOOTSTRAP_DRAWS: Final = 2000
 
 
 @dataclass(frozen=True)

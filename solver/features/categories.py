@@ -27,10 +27,10 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 class CategoryColumns:
     """The fitted category columns, and how to apply them.
 
-    An unseen category sets no level. A level ``TRUE`` is also met by ``true`` and ``True`` (and so for false): JSON and
+    An unseen category sets no level. A level `TRUE` is also met by `true` and `True` (and so for false): JSON and
     CSV files write booleans differently. Where a column has no other levels than one for yes and one for no, in
-    whatever spelling, each is met by all spellings: ``true``, ``1``, ``yes``. Where all levels are numbers, each is met
-    by whatever is the same number: ``1.0`` for ``1``.
+    whatever spelling, each is met by all spellings: `true`, `1`, `yes`. Where all levels are numbers, each is met
+    by whatever is the same number: `1.0` for `1`.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class CategoryColumns:
     width : int
         Number of features.
     unclear : dict of str to frozenset of str
-        By column, the numbers in their shortest form that are several of its levels, such as ``1`` and ``1.0``.
+        By column, the numbers in their shortest form that are several of its levels, such as `1` and `1.0`.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class CategoryColumns:
 
     @property
     def feature_names(self) -> list[str]:
-        """Readable names, such as ``job=clerk`` and ``job is missing``."""
+        """Readable names, such as `job=clerk` and `job is missing`."""
         made = []
         for name, own, has_missing in zip(self.names, self._levels, self._missing_level, strict=True):
             made += [f"{name}={level}" for level in own] + ([f"{name} is missing"] if has_missing else [])
@@ -155,7 +155,7 @@ class CategoryColumns:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild from `state`, believing nothing; without ``level_fill`` no level stands for missing values.
+        """Rebuild from `state`, believing nothing; without `level_fill` no level stands for missing values.
 
         Raises
         ------

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from solver.reading import AS_IS, Reading
 
+# how the values of a raw column are held
 ColumnKind = Literal["number", "text"]
-"""How the values of a raw column are held."""
+# what a column is to a model. Free text alone is `"text"` here.
 FeatureKind = Literal["number", "category", "date", "text"]
-"""What a column is to a model. Free text alone is ``"text"`` here."""
 FEATURE_KINDS: Final[tuple[FeatureKind, ...]] = get_args(FeatureKind)
 
+# standardised numbers are cut here (in standard deviations), so that no kernel overflows on a wild value
 LARGEST_SCORE: Final = 1e6
-"""Standardised numbers are cut here (in standard deviations), so that no kernel overflows on a wild value."""
 
 
 @dataclass(frozen=True, slots=True)

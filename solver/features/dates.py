@@ -21,6 +21,8 @@ ISO: Final = "ISO 8601"
 EPOCH_SECONDS: Final = "seconds since 1970"
 EPOCH_MILLISECONDS: Final = "milliseconds since 1970"
 _EPOCHS: Final = {EPOCH_SECONDS: (1, re.compile("[0-9]{9,10}")), EPOCH_MILLISECONDS: (1000, re.compile("[0-9]{12,13}"))}
+# how dates may be written, months in English, short or whole. A model file holds the position in this list, so new ones
+# go to its end.
 FORMATS: Final = (
     ISO,
     "%d.%m.%Y",
@@ -57,10 +59,8 @@ FORMATS: Final = (
     EPOCH_SECONDS,
     EPOCH_MILLISECONDS,
 )
-"""How dates may be written, months in English, short or whole. A model file holds the position in this list, so new
-ones go to its end."""
+# what `strptime` makes of `%y`, as POSIX says
 SHORT_YEARS: Final = "the last two digits are then the year, 1969 to 1999 or 2000 to 2068"
-"""What `strptime` makes of ``%y``, as POSIX says."""
 
 MOST_UNREADABLE: Final = 100
 
@@ -72,16 +72,16 @@ _LIKE_ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86400.0
 
+# flags of the parts that a column has as features
 _DAYS, _WEEKDAY, _MONTH, _HOUR = 1, 2, 4, 8
-"""Flags of the parts that a column has as features."""
+# each becomes a point on a circle, so that December lies beside January
 _CYCLES: Final = ((_WEEKDAY, "weekday", 7.0), (_MONTH, "month", 12.0), (_HOUR, "hour", 24.0))
-"""Each becomes a point on a circle, so that December lies beside January."""
 
 
 def guess_format(values: Sequence[str]) -> str | None:
     """The one format in which all texts are dates; None if there is none, or if the day may as well be the month.
 
-    Years of two digits are never guessed: ``1.2.10`` may be the number of a version; nor are counts of seconds.
+    Years of two digits are never guessed: `1.2.10` may be the number of a version; nor are counts of seconds.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _reader(date_format: str) -> Callable[[str], datetime | None]:
 
 
 def _parsed(text: str, date_format: str) -> datetime:
-    """What `strptime` gives; a month may be short (``Nov``) or whole where the format has it as a word."""
+    """What `strptime` gives; a month may be short (`Nov`) or whole where the format has it as a word."""
     if "%b" not in date_format:
         return datetime.strptime(text, date_format)
     try:
@@ -192,7 +192,7 @@ class DateColumns:
     width : int
         Number of features.
     feature_names : list of str
-        Such as ``ordered day``, ``ordered hour (sine)``.
+        Such as `ordered day`, `ordered hour (sine)`.
     unreadable : dict of str to list of str
         Texts that `fit` met, which are no dates and counted as missing, by column; at most a hundred each.
     """

@@ -33,7 +33,7 @@ class BadValue(FeatureError):  # noqa: N818 (named in the HTTP contract's words)
     column : str
         Which column.
     expected : str
-        What would have been right, e.g. ``"a number or null"``.
+        What would have been right, e.g. `"a number or null"`.
     """
 
     def __init__(self, row: int, column: str, expected: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from scipy import sparse
 from solver.features.columns import LARGEST_SCORE, FeatureCounts
 from solver.features.errors import BadValue, FeatureError, StateError
 
-MAX_INDEX_DIGITS = 10
-"""Longer feature numbers in a row are not looked at: no matrix is that wide."""
+# longer feature numbers in a row are not looked at: no matrix is that wide
+MAX_INDEX_DIGITS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class MatrixFeatures:
 def matrix_from_rows(
     rows: Sequence[Mapping[str, Any]], first_index: int, n_features: int
 ) -> tuple[MatrixData, list[str]]:
-    """Make a sparse matrix of JSON rows such as ``{"3": 0.5, "17": 1}``.
+    """Make a sparse matrix of JSON rows such as `{"3": 0.5, "17": 1}`.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def matrix_from_rows(
 
 
 def _position(name: str, first_index: int, n_features: int) -> int | None:
-    """Place of a column that is named by its number, None if there is none; ``"07"`` names no column."""
+    """Place of a column that is named by its number, None if there is none; `"07"` names no column."""
     if not (name.isascii() and name.isdigit() and len(name) <= MAX_INDEX_DIGITS) or (name[0] == "0" and name != "0"):
         return None
     position = int(name) - first_index

@@ -11,19 +11,12 @@ from numpy.typing import NDArray
 from solver.features.columns import Column, Table, chosen_names
 from solver.features.matrix import MatrixData
 
+# indicate: the median (of numbers) or mean (of dates) stands in, and a 0/1 feature says where; "missing" is a category
+# impute: the same without saying where; a missing category counts as the most frequent one
+# drop: rows with a missing value take no part in training; predicting cannot drop rows: it imputes, with a warning
+# error: neither training nor predicting takes a missing value
+# A missing text is one without words, unless its row is dropped or refused. The gaps of a matrix are zeros.
 MissingPolicy = Literal["indicate", "impute", "drop", "error"]
-"""
-``indicate``
-    The median (of numbers) or mean (of dates) stands in, and a 0/1 feature says where; "missing" is a category.
-``impute``
-    The same without saying where; a missing category counts as the most frequent one.
-``drop``
-    Rows with a missing value take no part in training. Predicting cannot drop rows: it imputes, with a warning.
-``error``
-    Neither training nor predicting takes a missing value.
-
-A missing text is one without words, unless its row is dropped or refused. The gaps of a matrix are zeros.
-"""
 MISSING_POLICIES: Final[tuple[MissingPolicy, ...]] = get_args(MissingPolicy)
 
 
@@ -45,7 +38,7 @@ def missing_values(
     -------
     rows : bool array of shape (rows,)
     counts : dict of str to int
-        Missing values by column of a table; of a matrix, those of all columns under ``"matrix"``.
+        Missing values by column of a table; of a matrix, those of all columns under `"matrix"`.
     """
     incomplete = np.zeros(data.n_rows, dtype=bool)
     if isinstance(data, MatrixData):

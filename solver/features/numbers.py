@@ -88,7 +88,7 @@ class NumberColumns:
 
     @property
     def feature_names(self) -> list[str]:
-        """Readable names, such as ``age`` and ``age is missing``."""
+        """Readable names, such as `age` and `age is missing`."""
         return [self.names[j] for j in self._valued] + [f"{self.names[j]} is missing" for j in self._indicated]
 
     def transform(self, numbers: NDArray[np.float64], counts: FeatureCounts) -> NDArray[np.float64]:

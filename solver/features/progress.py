@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
-EVERY = 512
-"""After how many values somebody is told."""
+# after how many values somebody is told
+EVERY: Final = 512
 
 
 class Passes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from solver.features.errors import BadValue, FeatureError, MissingColumns
 from solver.labels import is_missing_word
 from solver.reading import AS_IS, Reading, number_text
 
-_NUMBER_TYPES = frozenset({int, float, bool, type(None)})
-_TEXT_EXPECTED = "text, a number, true, false or null"
+_NUMBER_TYPES: Final = frozenset({int, float, bool, type(None)})
+_TEXT_EXPECTED: Final = "text, a number, true, false or null"
 
 
 def table_from_rows(
@@ -33,12 +33,12 @@ def table_from_rows(
     Parameters
     ----------
     rows : sequence of mappings
-        Column name to value; blanks around a name and the form of its Unicode do not matter. ``None`` and the empty
+        Column name to value; blanks around a name and the form of its Unicode do not matter. `None` and the empty
         text are missing values, as are the words that the column's reading names. A number column takes finite numbers,
-        booleans, and texts that its reading takes for numbers; the others take text, booleans (``"true"``,
-        ``"false"``) and finite numbers (`number_text`).
+        booleans, and texts that its reading takes for numbers; the others take text, booleans (`"true"`,
+        `"false"`) and finite numbers (`number_text`).
     columns : sequence of mappings
-        ``{"name", "kind"}`` each, as ``TableFeatures.columns`` or ``Model.columns``.
+        `{"name", "kind"}` each, as `TableFeatures.columns` or `Model.columns`.
     readings : mapping of str to Reading, optional
         How the values of a column are written. Default: of each column, `AS_IS`.
 
@@ -137,12 +137,12 @@ class RowReader:
     Parameters
     ----------
     columns : sequence of mappings
-        ``{"name", "kind"}`` each.
+        `{"name", "kind"}` each.
     readings : mapping of str to Reading, optional
         See `table_from_rows`.
     unclear : mapping of str to collection of str, optional
-        Numbers, in their shortest form, that mean several levels of a column, such as ``1`` where there are ``1`` and
-        ``1.0``: only as text are they told apart.
+        Numbers, in their shortest form, that mean several levels of a column, such as `1` where there are `1` and
+        `1.0`: only as text are they told apart.
     """
 
     def __init__(

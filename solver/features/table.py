@@ -22,11 +22,12 @@ from solver.features.rows import RowReader
 from solver.features.texts import TextColumns, TextOptions, consists_of_words, looks_like_prose
 from solver.reading import Reading, ReadingError, number_text
 
+# a text column with more different values than this is no category unless the caller says so
 MAX_LEVELS: Final = 1000
-"""A text column with more different values than this is no category unless the caller says so."""
 
 # share of the fitting that is done when all columns have been looked at
 _SEEN: Final = 0.1
+# arrays of the state and their types, by the kind of column that they belong to
 _PARTS: Final[dict[str, dict[str, str]]] = {
     "number": {
         "number_text": "uint8",
@@ -68,13 +69,12 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
         "idf": "float64",
     },
 }
-"""Arrays of the state and their types, by the kind of column that they belong to."""
 _RANGES: Final = ("number_low", "number_high")
 _NORMALIZATION: Final = "text_normalization"
+# what older files have not
 _LATER: Final = ("level_fill", *_RANGES, _NORMALIZATION)
-"""What older files have not."""
+# what the JSON part of the state calls it that each vocabulary says how texts are normalised
 _NORMALIZED: Final = "normalized"
-"""What the JSON part of the state calls it that each vocabulary says how texts are normalised."""
 
 _Part = NumberColumns | CategoryColumns | DateColumns | TextColumns
 
@@ -98,13 +98,13 @@ class TableFeatures:
     kinds : mapping of str to {"number", "category", "date", "text"}, optional
         What columns are, where the guess is not wanted.
     missing : MissingPolicy, default "indicate"
-        ``drop`` is the caller's to carry out, with `missing_values`: rows that `fit` gets are all used.
+        `drop` is the caller's to carry out, with `missing_values`: rows that `fit` gets are all used.
     text : TextOptions, optional
 
     Attributes
     ----------
     columns : list of dict
-        ``{"name", "kind"}`` of the raw columns that `transform` needs.
+        `{"name", "kind"}` of the raw columns that `transform` needs.
     n_features : int
         Width of the matrix.
     readings : dict of str to Reading
@@ -277,7 +277,7 @@ class TableFeatures:
 
     @property
     def feature_names(self) -> list[str]:
-        """Readable names in order, such as ``age is missing``, ``ordered day``, ``job=clerk``, ``note: see``."""
+        """Readable names in order, such as `age is missing`, `ordered day`, `job=clerk`, `note: see`."""
         parts = (self._numbers, self._dates, self._categories, self._texts)
         return [name for part in parts for name in part.feature_names]
 
@@ -310,7 +310,7 @@ class TableFeatures:
         MissingColumns
             If columns that were fitted are not in `table`. More columns than needed do not matter.
         FeatureError
-            If a column is of another kind, a value cannot be read, or one is missing and `missing` is ``error``.
+            If a column is of another kind, a value cannot be read, or one is missing and `missing` is `error`.
         """
         numbers, texts = self._reader.read_table(table)
         passes = Passes(table.n_rows * len(self._dates.names), progress)

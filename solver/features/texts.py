@@ -1,6 +1,6 @@
 """Free text → TF-IDF weights of its words: 1 + ln(count) times a smooth inverse row frequency, rows of length 1.
 
-The weights are those of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``. It does the fitting; what it found is
+The weights are those of scikit-learn's `TfidfVectorizer(sublinear_tf=True)`. It does the fitting; what it found is
 kept as arrays. Applying is our own, so that one text takes microseconds and the API need not load scikit-learn. Reading
 the words takes most of the time, so the texts that were fitted are not read again when they are transformed next.
 """
@@ -24,15 +24,15 @@ from solver.features.errors import FeatureError, StateError
 from solver.features.progress import Passes
 from solver.features.strings import pack_strings, unpack_strings
 
+# longer texts are cut here
 MAX_TEXT_CHARACTERS: Final = 1 << 18
-"""Longer texts are cut here."""
+# longest run of words that may be a term
 MOST_WORDS: Final = 3
-"""Longest run of words that may be a term."""
 SHORTEST_CHARACTERS: Final = 3
 MOST_CHARACTERS: Final = 6
 MOST_TERMS: Final = 500_000
+# about what a term takes in the look-up table, as measured
 _BYTES_OF_A_TERM: Final = 200
-"""About what a term takes in the look-up table, as measured."""
 
 # Chinese, Japanese and Korean characters are a word each: nothing separates the words of those languages.
 _IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -40,10 +40,10 @@ _WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]{{2,}}")
 _LETTERS: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W\d_{_IDEOGRAPHS}]{{2,}}")
 _BLANKS: Final = re.compile(r"\s\s+")
 
+# how texts are normalised that are fitted now; 0, not at all, is that of older models, which decide as they did
 NORMALIZATION: Final = 1
-"""How texts are normalised that are fitted now; 0, not at all, is that of older models, which decide as they did."""
+# counts the places where invisible characters stand between letters or digits. No word has parentheses.
 HIDDEN_TERM: Final = "(invisible characters)"
-"""Counts the places where invisible characters stand between letters or digits. No word has parentheses."""
 # Those of Unicode's property Default_Ignorable_Code_Point: nothing is seen of them, wherever they stand.
 _INVISIBLE: Final = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
@@ -55,8 +55,8 @@ _HIDDEN_IN_A_WORD: Final = re.compile(rf"(?<=[^\W{_INVISIBLE}])[{_INVISIBLE}]+(?
 _BEYOND_ASCII: Final = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]{1,1000}")
 
 TermKind = Literal["words", "characters"]
+# by number as in a model file
 _KINDS: Final[tuple[TermKind, ...]] = get_args(TermKind)
-"""By number as in a model file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class TextColumns:
 
     @property
     def feature_names(self) -> list[str]:
-        """Readable names, such as ``subject: prize``."""
+        """Readable names, such as `subject: prize`."""
         return [f"{each.column}: {term}" for each in self._vocabularies for term in each.terms]
 
     def transform(self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts) -> sparse.csr_array:
@@ -211,7 +211,7 @@ class TextColumns:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild from `state`, believing nothing; without ``text_normalization``, texts are taken as they are.
+        """Rebuild from `state`, believing nothing; without `text_normalization`, texts are taken as they are.
 
         Raises
         ------
@@ -360,7 +360,7 @@ def _word_runs(text: str, hidden: int, longest: int) -> list[str]:
 
 
 def _character_runs(text: str, longest: int) -> Iterator[str]:
-    """Runs within words that a blank begins and ends, as ``analyzer="char_wb"`` of scikit-learn has them."""
+    """Runs within words that a blank begins and ends, as `analyzer="char_wb"` of scikit-learn has them."""
     for word in _BLANKS.sub(" ", text).split():
         padded = f" {word} "
         for length in range(SHORTEST_CHARACTERS, longest + 1):

@@ -13,11 +13,6 @@ from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = [
-    "LANES", "ROWS_AT_ONCE", "dense_dots", "exp2_nonpositive", "exp2_nonpositive_double", "fast_max", "fast_min",
-    "popcount", "sparse_dots",
-]  # fmt: skip
-
 CONTRACT: Final = {"contract", "nnan", "ninf", "nsz"}
 
 

@@ -23,13 +23,6 @@ from solver.kernels.simd import (
     sparse_dots,
 )
 
-__all__ = [
-    "EXP2", "PLAIN", "POLYNOMIAL", "TANH", "accumulate_cached", "add_sparse_rows", "add_sparse_scores", "binary_block",
-    "binary_rows", "centred_squares", "count_not_below", "dense_block", "dense_rows", "exact_sums", "gather_rows",
-    "lay_out", "list_by_feature", "look_at_features", "mostly_zero_block", "mostly_zero_rows", "nonzeros_of",
-    "sparse_block", "sparse_rows", "spread", "take_out",
-]  # fmt: skip
-
 # what turns the tile's matrix product into kernel values
 PLAIN, EXP2, POLYNOMIAL, TANH = 0, 1, 2, 3
 

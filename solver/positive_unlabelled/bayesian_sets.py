@@ -18,8 +18,8 @@ from solver.planes import Plane, indicator, look_at_columns, products, row_lengt
 from solver.positive_unlabelled.spies import Cut, SpyRanks, retained_share, spy_ranks
 from solver.typing import Matrix
 
+# what spies choose from
 STRENGTHS: Final = (2.0, 10.0, 50.0, 200.0)
-"""What spies choose from."""
 EXPONENTS: Final = (0.0, 2.0)
 
 
