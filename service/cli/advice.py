@@ -1,8 +1,8 @@
 """Advice of the API in the words of the command line: JSON and calls become the options and commands of ``prefsvm``.
 
 The API advises whoever calls it: ``"unlabeled": ["NA"]``, ``option quote null``, ``PATCH /datasets/{id} with {…}``.
-All of it is translated here, by its form and not message by message. ``tests/acceptance/test_advice.py`` looks at every
-text of the sources that has such a form, and runs what comes out.
+All of it is translated here, by its form and not message by message. ``tests/acceptance/test_advice_runs.py`` looks at
+every text of the sources that has such a form, and runs what comes out.
 """
 
 from __future__ import annotations

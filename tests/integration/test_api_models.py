@@ -25,7 +25,14 @@ def test_show_list_delete(client, database, tmp_path):
     assert "curve" not in shown["report"]
     assert shown["columns"] == [{"name": "age", "kind": "number"}, {"name": "job", "kind": "category"}]
     stored = {name: part for name, part in report().items() if name != "curve"}
-    assert shown["report"] == {**stored, "feedback": None, "parts": {}, "excluded": [], "unlabelled": None}
+    assert shown["report"] == {
+        **stored,
+        "feedback": None,
+        "parts": {},
+        "excluded": [],
+        "unlabelled": None,
+        "labels": None,
+    }
     page = client.get("/models", params={"limit": 2}).json()
     rest = client.get("/models", params={"cursor": page["next_cursor"]}).json()
     assert [model["id"] for model in page["items"] + rest["items"]] == made[::-1]

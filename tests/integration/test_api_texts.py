@@ -118,8 +118,8 @@ def test_feedback_in_texts_and_mails_is_kept_as_the_rows_that_trainings_read(cli
         of_texts = b"".join(FeedbackRepository(session, DEFAULT_PROJECT).contents("of-texts", 1 << 62))
     # All fields, whichever the model of today uses.
     fields = [{name: text or None for name, text in parse_mail(m.encode()).items()} for m in messages]
-    assert orjson.loads(of_mails) == {"rows": fields, "labels": ["ham", "spam"]}
+    assert orjson.loads(of_mails) == {"rows": fields, "labels": ["ham", "spam"], "meant": {}}
     assert set(fields[0]) == set(FIELDS)
-    assert orjson.loads(of_texts) == {"rows": [{"body": SPAM}, {"body": None}], "labels": ["ham", "ham"]}
+    assert orjson.loads(of_texts) == {"rows": [{"body": SPAM}, {"body": None}], "labels": ["ham", "ham"], "meant": {}}
     wrong = client.post("/feedback", json={"alias": "of-mails", "texts": ["x"], "labels": ["ham"]})
     problem(wrong, 422, "feedback-does-not-fit")

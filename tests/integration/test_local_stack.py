@@ -175,12 +175,13 @@ def test_the_main_job_from_the_command_line(prefsvm, tmp_path):
     job, model, *report = trained.stdout.split("\n")
     assert re.fullmatch("job_[0-9a-f]{32}", job)
     assert re.fullmatch("mdl_[0-9a-f]{32}", model)
-    assert re.fullmatch(r"svm, objective recall 0\.95: met on the [0-9]+ calibration rows", report[0])
+    assert re.fullmatch(rf"trained on tumours \({dataset}\) → tumours", report[0])
+    assert re.fullmatch(r"svm, objective recall 0\.95: met on the [0-9]+ calibration rows", report[1])
     promise = r"recall 0\.95: met on the calibration rows"
     assert re.search(rf"{job} +succeeded .*tumours → tumours: {promise}", prefsvm("jobs").stdout)
     assert re.search(rf"{model} +svm .*tumours.*{promise}", prefsvm("models").stdout), prefsvm("models").stdout
-    assert prefsvm("models", model).stdout == "\n".join(report)
-    assert prefsvm("models", "tumours").stdout == "\n".join(report)
+    assert prefsvm("models", model).stdout == "\n".join([model, *report])
+    assert prefsvm("models", "tumours").stdout == "\n".join([model, *report])
 
     predicted = prefsvm("predict", "tumours", training, "--out", out)
     assert predicted.exit_code == 0, predicted.output
@@ -233,7 +234,7 @@ def test_refusals_are_said_in_the_words_of_the_service(prefsvm, tmp_path):
     assert unknown.stderr.startswith("prefsvm: No such model: ")
     wrong = prefsvm("train", "ds_" + 32 * "0", "--target", "y", "--objective", "recall=1.5")
     assert wrong.exit_code == 1
-    assert re.fullmatch("prefsvm: Invalid request: objective\\.[^\n]+\n", wrong.stderr)
+    assert re.fullmatch("prefsvm: Invalid request: --objective: [^\n]+\n", wrong.stderr)
     (tmp_path / "semicolons.csv").write_text("a;b\n1;NA\n")
     uploaded = prefsvm("upload", tmp_path / "semicolons.csv", "--delimiter", ";", "--missing", "NA")
     assert re.search(r"b +\w+ +1 +0", uploaded.stdout), uploaded.output

@@ -1,6 +1,6 @@
 """Every command that the product advises exists, and no advice for callers of the API is left in what a command prints.
 
-``tests/acceptance/test_advice.py`` follows what is advised, on a real stack.
+``tests/acceptance/test_advice_runs.py`` follows what is advised, on a real stack.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def test_a_column_that_numbers_the_rows_is_found_in_every_format(values: NDArray
         assert found[name].startswith(reason)
         assert read_identifiers(read.path, "matrix") == found
         assert read.warnings == [
-            f"column {name!r} {found[name]}: a training leaves it out, unless its `features` name it in "
-            "include or kinds"
+            f"column {name!r} {found[name]}: a training leaves it out, unless `include` or `kinds` of "
+            "`features` names it"
         ]
     read = Read(npz(X), "npz")
     assert {name for name, column in read.columns.items() if column.get("identifier")} == {"f2"}
