@@ -158,7 +158,7 @@ def create_app(settings: Settings) -> FastAPI:
         aliases_router(AliasService(database, predictions.forget)),
         inference_router(predictions, readiness),
         health_router(readiness, metrics),
-        *([docs_router(lambda: app.openapi())] if settings.docs else []),
+        *([docs_router()] if settings.docs else []),
     ):
         app.include_router(router)
     add_handlers(app)

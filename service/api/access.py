@@ -12,9 +12,10 @@ from fastapi.routing import iter_route_contexts
 
 from service.access.caller import Caller, Scope
 from service.access.errors import Forbidden
+from service.api.docs import DOCS_PATHS
 from service.api.gate import CALLER
 
-OPEN_PATHS = ("/", "/docs", "/openapi.json", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
+OPEN_PATHS = (*DOCS_PATHS, "/openapi.json", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 """What anybody may ask: whether the service is there, and how it is called. Every other route has a scope."""
 
 

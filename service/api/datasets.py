@@ -16,12 +16,12 @@ from service.datasets.service import ClientGone, DatasetService
 from service.ingest.options import FORMATS
 from service.schemas import Page
 
-_FORMAT = {"type": "string", "enum": list(FORMATS)}
 _OPTIONS = [
     '{"delimiter": ";", "decimal": ",", "missing": ["NA", "?"], "encoding": "cp1252"}',
     '{"columns": {"zip": "category", "note": "text", "ordered": "date"}}',
     '{"zero_based": true}',
 ]
+_BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _UPLOAD: dict[str, Any] = {
     "parameters": [
         {
@@ -33,11 +33,17 @@ _UPLOAD: dict[str, Any] = {
         }
         for name, schema, text in (
             ("name", {"type": "string", "maxLength": 255}, "What to call the data set."),
-            ("format", _FORMAT, "The format, where the Content-Type does not say it."),
+            (
+                "format",
+                {"type": "string", "enum": list(FORMATS)},
+                "The format, where the Content-Type or the name of the file does not say it.",
+            ),
             (
                 "options",
                 {"type": "string", "examples": _OPTIONS},
-                "Options of the format as a JSON object.",
+                "Options of the format as a JSON object. Tables: `columns` (kinds by name), `decimal`, `thousands`. "
+                "csv and tsv also: `delimiter`, `quote`, `escape`, `header`, `encoding`, `missing`, `trim`. svmlight: "
+                "`zero_based`.",
             ),
         )
     ],
@@ -48,27 +54,12 @@ _UPLOAD: dict[str, Any] = {
                 "schema": {
                     "type": "object",
                     "required": ["file"],
-                    "properties": {
-                        "file": {"type": "string", "format": "binary"},
-                        "name": {"type": "string", "maxLength": 255},
-                        "format": _FORMAT,
-                        "options": {
-                            "type": "string",
-                            "contentMediaType": "application/json",
-                            "description": "Options of the format as a JSON object. Tables: `columns` (kinds by "
-                            "name), `decimal`, `thousands`. "
-                            "csv and tsv also: `delimiter`, `quote`, `escape`, `header`, "
-                            "`encoding`, `missing`, `trim`. "
-                            "svmlight: `zero_based`.",
-                            "examples": _OPTIONS,
-                        },
-                    },
+                    "properties": {"file": {"type": "string", "format": "binary"}},
                 }
             },
-            **{
-                kind: {"schema": {"type": "string", "format": "binary"}}
-                for kind in ("text/csv", "text/tab-separated-values", "application/octet-stream")
-            },
+            "text/csv": {**_BINARY, "example": "age,job,label\n39,clerk,stays\n25,cook,\n"},
+            "text/tab-separated-values": {**_BINARY, "example": "age\tjob\tlabel\n39\tclerk\tstays\n25\tcook\t\n"},
+            "application/octet-stream": _BINARY,
         },
     },
 }

@@ -30,7 +30,14 @@ RAW_MAIL = {
             "schema": {"type": "string", "minLength": 1, "maxLength": MAX_NAME},
         }
     ],
-    "requestBody": {"content": {"message/rfc822": {"schema": {"type": "string", "format": "binary"}}}},
+    "requestBody": {
+        "content": {
+            "message/rfc822": {
+                "schema": {"type": "string", "format": "binary"},
+                "example": "From: shop@example.com\r\nSubject: Last chance\r\n\r\nOnly today!\r\n",
+            }
+        }
+    },
 }
 """What the OpenAPI document says of a mail as the body."""
 

@@ -8,7 +8,9 @@ import logging
 import re
 import socket
 import time
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha256
 
 import pytest
 from api_support import CSV, api_client, blob_files, counts, store_dataset, store_model, train_body
@@ -107,6 +109,25 @@ def test_content_types(client):
         assert client.post("/predict", content=b"{}", headers={"content-type": kind}).status_code == 422
 
 
+def check_the_page_for_people(client):
+    """Everything that `/docs` loads comes from the service; the one script in it is the one that its policy names."""
+    page = client.get("/docs")
+    policy = page.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(loaded) == 3
+    for name in loaded:
+        answer = client.get(f"/{name}")
+        assert answer.status_code == 200, name
+        assert answer.headers["content-type"].partition(";")[0] in ("text/javascript", "text/css", "image/png")
+    (script,) = re.findall(r"<script>(.+?)</script>", page.text)
+    assert f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" in policy
+    assert client.get("/" + re.findall("url:'([^']+)'", script)[0]).json()["info"]["title"] == "prefsvm"
+    assert client.get("/docs/../settings.py").status_code == 404
+    assert client.get("/docs/main.py").status_code == 404
+
+
 def test_paths_methods_and_headers(client):
     for method, path, status in (
         ("GET", "/nope", 404),
@@ -126,6 +147,7 @@ def test_paths_methods_and_headers(client):
             assert response.headers["allow"]
     start = client.get("/")
     assert (start.status_code, start.headers["location"]) == (307, "/docs")
+    check_the_page_for_people(client)
     response = client.get("/healthz", headers={"x-request-id": "mine-1"})
     assert response.headers["x-request-id"] == "mine-1"
     for bad in ("x" * 129, "a b", "a\tb", "{}"):
