@@ -78,6 +78,8 @@ class CreateProject(Body):
 class ChangeProject(Body):
     """New limits of a project, in place of all the old ones."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"queued_jobs": 50, "running_jobs": 4}}]})
+
     limits: LimitsBody
 
 
