@@ -157,9 +157,9 @@ def test_tuned_parameters_know_nothing_of_the_rows_that_a_fold_leaves_out(cls: t
     for seed in range(draws):
         tuned, plain = (fitted(cls, {"tune": tune}, seed, dense_rows) for tune in ("C-gamma", "none"))
         gains.append(roc_auc_score(*tuned.left_out) - roc_auc_score(*plain.left_out))
-    # Models that leave other folds out have seen this one's labels, and their scores choose its settings: in 500 draws
-    # that gained .020, with a standard error of .003.
-    assert is_chance(gains, chance=0.02), f"mean gain {np.mean(gains):.3f}"
+    # When the models that leave other folds out, whose scores choose this one's settings, had seen its labels, it
+    # gained .020. Now it is .003 in 400 draws (standard error .003; PSVM .007 in 200, .005).
+    assert is_chance(gains, chance=0.01), f"mean gain {np.mean(gains):.3f}"
 
 
 def test_the_half_that_calibrates_has_no_say_in_tuned_parameters() -> None:
