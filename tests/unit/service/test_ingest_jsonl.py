@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -112,7 +113,7 @@ def test_round_trip(rows: list[dict[str, object]]) -> None:
             elif isinstance(value, bool):
                 assert kept == str(value).lower()
             elif isinstance(value, str):
-                assert kept == value
+                assert kept == unicodedata.normalize("NFC", value)
             else:
                 assert math.isclose(float(kept), value)
 
