@@ -79,7 +79,7 @@ def test_labels_in_several_spellings(prefsvm: Run) -> None:
         ("label,text", lambda i: f'{label(i)},"{text(i)}', r"\((--quote none)\)"),
         (
             "label,n",
-            lambda i: f'{label(i)},"{i % 4 + 1},5"',
+            lambda i: f'{label(i)},"{i % 4 + 1},5"' if i else "ham,about two",
             r"decimal commas; if they are, upload again with (--decimal \S+)",
         ),
         ("label,n", lambda i: f'{label(i)},"{i + 1},234"', r"if these are decimal, upload again with (--decimal \S+);"),
