@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import io
 import shutil
 import tempfile
 import weakref
@@ -11,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import xlsxwriter
 
 from service.ingest.columnar import read_columnar, read_labels
 from service.ingest.errors import IngestError
@@ -58,3 +61,36 @@ def refusal(data: bytes, format: str, options: dict[str, Any] | None = None, **l
     with pytest.raises(IngestError) as caught:
         Read(data, format, options, **limits)
     return caught.value
+
+
+def book(rows: list[list[Any]], *, sheets: int = 1, **options: Any) -> bytes:
+    """A workbook of XlsxWriter; a text that begins with ``=`` is a formula, whose value stands behind a bar."""
+    out = io.BytesIO()
+    with xlsxwriter.Workbook(out, {"in_memory": True, **options}) as written:
+        day = written.add_format({"num_format": "yyyy-mm-dd"})
+        time = written.add_format({"num_format": "dd/mm/yyyy hh:mm:ss"})
+        hours = written.add_format({"num_format": "[h]:mm"})
+        sheet = written.add_worksheet("first")
+        for _ in range(sheets - 1):
+            written.add_worksheet().write(0, 0, "other")
+        for i, row in enumerate(rows):
+            for j, value in enumerate(row):
+                match value:
+                    case None:
+                        pass
+                    case bool():
+                        sheet.write_boolean(i, j, value)
+                    case datetime.datetime():
+                        sheet.write_datetime(i, j, value, time)
+                    case datetime.date():
+                        sheet.write_datetime(i, j, value, day)
+                    case datetime.timedelta():
+                        sheet.write_datetime(i, j, value, hours)
+                    case str() if value.startswith("="):
+                        formula, _, result = value.partition("|")
+                        sheet.write_formula(i, j, formula, None, result if result.startswith("#") else float(result))
+                    case str():
+                        sheet.write_string(i, j, value)
+                    case _:
+                        sheet.write_number(i, j, value)
+    return out.getvalue()

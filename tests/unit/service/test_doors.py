@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from ingest_helpers import LIMITS, Read
-from test_ingest_xlsx import book
+from ingest_helpers import LIMITS, Read, book
 
 from service.ingest.columnar import read_blocks
 from service.predictions.tensors import InputTensor, rows_of

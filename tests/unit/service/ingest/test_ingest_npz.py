@@ -13,7 +13,7 @@ from scipy import sparse
 
 X = np.array([[1, 2.5], [np.nan, -3], [0, 0]])
 Y = np.array([1, -1, 1])
-SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
+SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[5] / "shared" / "data"))
 
 
 def packed(save: Any = np.savez_compressed, /, **arrays: Any) -> bytes:

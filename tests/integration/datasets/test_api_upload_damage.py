@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
+from api_support import api_process
 from damage_runner import WHOLE, damaged
-from test_api_process import api_process
 
 MIB = 1 << 20
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from api_support import CSV, blob_files, problem, store_dataset, train_body
 from sqlalchemy import text
-from test_api_uploads import begin, send
+from upload_support import begin, send
 
 from service.blobs import store
 from service.datasets.errors import UnreadableDataset

@@ -36,7 +36,7 @@ from service.local.supervisor import Supervisor
 from service.settings import Settings
 
 ROOT = os.geteuid() == 0
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 def mode(path: Path) -> int:

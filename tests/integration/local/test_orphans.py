@@ -4,7 +4,7 @@ import time
 from uuid import uuid4
 
 from api_support import api_client, blob_files, upload
-from test_api_uploads import begin, send
+from upload_support import begin, send
 
 from service.blobs.store import BlobStore
 from service.orphans import OrphanSweeper

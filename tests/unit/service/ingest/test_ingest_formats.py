@@ -9,7 +9,7 @@ from ingest_helpers import Read, refusal
 from service.ingest.delimited import read_delimited
 from service.ingest.options import FORMATS, DelimitedOptions, Format, TableOptions, guess_format
 
-PAGE = (Path(__file__).parents[3] / "docs/datasets.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs/datasets.md").read_text()
 
 
 def read_lines(path, options, limits, output, warnings):

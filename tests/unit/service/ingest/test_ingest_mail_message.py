@@ -15,7 +15,7 @@ import pytest
 
 from service.ingest.mail import FIELDS, MAX_BODY_BYTES, parse_mail, read_mail
 
-SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
+SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[5] / "shared" / "data"))
 
 
 def message(**how: str) -> EmailMessage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import io
 import json
@@ -13,38 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from api_support import CSV, api_client, blob_files, counts
+from api_support import CSV, api_client, api_process, blob_files, counts
 from sqlalchemy import text
-from test_api_process import api_process
 from tusclient.client import TusClient
+from upload_support import BYTES, TUS, begin, encoded, send
 
 from service.access.repository import ProjectRepository
 from service.datasets import resumable
 from service.datasets import service as datasets_service
 from service.db.tables import DEFAULT_PROJECT
 from service.ingest import run
-
-TUS = {"Tus-Resumable": "1.0.0"}
-BYTES = TUS | {"Content-Type": "application/offset+octet-stream"}
-
-
-def encoded(**values: str) -> str:
-    return ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in values.items())
-
-
-def begin(client: httpx.Client, size: int = len(CSV), **metadata: str) -> str:
-    metadata = metadata or {"filename": "mails.csv"}
-    response = client.post(
-        "/uploads", headers=TUS | {"Upload-Length": str(size), "Upload-Metadata": encoded(**metadata)}
-    )
-    assert response.status_code == 201, response.text
-    assert response.headers["tus-resumable"] == "1.0.0"
-    assert response.headers["upload-expires"].endswith("GMT")
-    return response.headers["location"]
-
-
-def send(client: httpx.Client, path: str, offset: int, data: bytes) -> httpx.Response:
-    return client.patch(path, content=data, headers=BYTES | {"Upload-Offset": str(offset)})
 
 
 def ended(client: httpx.Client, path: str) -> dict:

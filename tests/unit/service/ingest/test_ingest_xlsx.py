@@ -10,8 +10,7 @@ from typing import Any
 
 import openpyxl
 import pytest
-import xlsxwriter
-from ingest_helpers import Read, refusal
+from ingest_helpers import Read, book, refusal
 from openpyxl.utils.datetime import CALENDAR_MAC_1904
 
 from service.ingest import workbook as workbook_module
@@ -19,39 +18,6 @@ from service.ingest.options import guess_format
 
 DAY = datetime.date(2026, 11, 28)
 TIME = datetime.datetime(2026, 11, 28, 13, 45, 30)
-
-
-def book(rows: list[list[Any]], *, sheets: int = 1, **options: Any) -> bytes:
-    """A workbook of XlsxWriter; a text that begins with ``=`` is a formula, whose value stands behind a bar."""
-    out = io.BytesIO()
-    with xlsxwriter.Workbook(out, {"in_memory": True, **options}) as written:
-        day = written.add_format({"num_format": "yyyy-mm-dd"})
-        time = written.add_format({"num_format": "dd/mm/yyyy hh:mm:ss"})
-        hours = written.add_format({"num_format": "[h]:mm"})
-        sheet = written.add_worksheet("first")
-        for _ in range(sheets - 1):
-            written.add_worksheet().write(0, 0, "other")
-        for i, row in enumerate(rows):
-            for j, value in enumerate(row):
-                match value:
-                    case None:
-                        pass
-                    case bool():
-                        sheet.write_boolean(i, j, value)
-                    case datetime.datetime():
-                        sheet.write_datetime(i, j, value, time)
-                    case datetime.date():
-                        sheet.write_datetime(i, j, value, day)
-                    case datetime.timedelta():
-                        sheet.write_datetime(i, j, value, hours)
-                    case str() if value.startswith("="):
-                        formula, _, result = value.partition("|")
-                        sheet.write_formula(i, j, formula, None, result if result.startswith("#") else float(result))
-                    case str():
-                        sheet.write_string(i, j, value)
-                    case _:
-                        sheet.write_number(i, j, value)
-    return out.getvalue()
 
 
 def changed(data: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
