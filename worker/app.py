@@ -10,11 +10,11 @@ from celery.worker import state
 from service.jobs.doorbell import PART_TASK, TASK, celery_settings
 from service.settings import Settings
 from worker import transport
-from worker.fairness import SlotBell
+from worker.slot_wakeup import SlotWakeup
 
 
 def create_app(
-    settings: Settings, run: Callable[[str], object], run_part: Callable[[str], object], bell: SlotBell
+    settings: Settings, run: Callable[[str], object], run_part: Callable[[str], object], wakeup: SlotWakeup
 ) -> Celery:
     """Return the Celery application of a worker.
 
@@ -27,7 +27,7 @@ def create_app(
         doorbells are lost, doubled, late and forged.
     run_part : callable
         The same for the id of a part of a job that another worker runs.
-    bell : SlotBell
+    wakeup : SlotWakeup
         Wakes the event loop of the worker.
     """
     if settings.broker_url is None:
@@ -42,7 +42,7 @@ def create_app(
         worker_pool="threads",
         worker_disable_prefetch=True,
     )
-    app.steps["consumer"].add(bell.consumer_step())
+    app.steps["consumer"].add(wakeup.consumer_step())
 
     def add_task(name: str, work: Callable[[str], object]) -> None:
         @app.task(name=name, ignore_result=True)  # type: ignore[untyped-decorator]
@@ -50,7 +50,7 @@ def create_app(
             try:
                 work(row_id)
             finally:
-                bell.ring()
+                wakeup.wake()
 
     add_task(TASK, run)
     add_task(PART_TASK, run_part)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from service.isolation import leave_network, write_only_below
-from worker import child
+from worker import child_main
 
 NICENESS = 10
 """Training must not take the processor from requests that wait for an answer."""
@@ -122,7 +122,7 @@ class ForkServer:
             time.sleep(ORPHAN_SECONDS)
         die_with_parent(self._worker)
         os.environ.update(self._threads)
-        child.main(report, self._runner, self._is_warm)
+        child_main.main(report, self._runner, self._is_warm)
 
 
 def main(control: int, worker: int, runner: str, network: str, writable: str, warmth: str) -> None:

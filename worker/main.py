@@ -20,12 +20,12 @@ from service.memory import keep_one_heap, settle
 from service.settings import Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
+from worker.broker_watchdog import BrokerWatchdog
+from worker.child_pool import ChildPool
 from worker.children import RUNNER_VARIABLE
-from worker.fairness import SlotBell
-from worker.hearing import Hearing
-from worker.presence import Presence
-from worker.scratch import Scratch
-from worker.spare import SparePool
+from worker.registration import WorkerRegistration
+from worker.scratch_folders import ScratchFolders
+from worker.slot_wakeup import SlotWakeup
 from worker.supervise import Supervisor
 
 DEFAULT_RUNNER = "worker.fit"
@@ -43,11 +43,11 @@ def main() -> int:
         raise SystemExit("PREFSVM_DATABASE_URL and PREFSVM_BROKER_URL must be set")
     stopping = threading.Event()
 
-    bell = SlotBell()
+    wakeup = SlotWakeup()
 
     def shut_down(**_: Any) -> None:
         stopping.set()
-        bell.ring()  # Celery would look up to a second later.
+        wakeup.wake()  # Celery would look up to a second later.
 
     # It says at each reconnect that Celery 6 will change a default that is set here.
     warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
@@ -60,19 +60,19 @@ def main() -> int:
         # A worker that is frozen while it writes must not keep its job from those who would recover it.
         idle_transaction_seconds=settings.lease_seconds / 2,
     )
-    scratch = Scratch(settings.data_dir.absolute() / "scratch")
+    scratch = ScratchFolders(settings.data_dir.absolute() / "scratch")
     runner = os.environ.get(RUNNER_VARIABLE, DEFAULT_RUNNER)
     # Runners of tests leave notes elsewhere.
     writable = scratch.folder if runner == DEFAULT_RUNNER else None
-    spares = SparePool(runner, settings.worker_slots, not is_folder(settings.blob_location), writable)
-    supervisor = Supervisor(settings, database, spares, scratch, stopping)
+    children = ChildPool(runner, settings.worker_slots, not is_folder(settings.blob_location), writable)
+    supervisor = Supervisor(settings, database, children, scratch, stopping)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-worker")
     jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
     # It is idle when that happens, so that nothing is lost by an end without ceremony; Celery's own may never come.
-    hearing = Hearing(database, jobs, on_deaf=lambda: os._exit(DEAF))
-    run = hearing.around(traced_job(spans, supervisor.run))
-    app = create_app(settings, run, hearing.around(supervisor.run_part), bell)
-    presence = Presence(database, supervisor.parts, lambda: supervisor.worker)
+    watchdog = BrokerWatchdog(database, jobs, on_deaf=lambda: os._exit(DEAF))
+    run = watchdog.around(traced_job(spans, supervisor.run))
+    app = create_app(settings, run, watchdog.around(supervisor.run_part), wakeup)
+    registration = WorkerRegistration(database, supervisor.parts, lambda: supervisor.worker)
     try:
         worker = app.Worker(
             loglevel="INFO", without_gossip=True, without_mingle=True, without_heartbeat=True, quiet=True
@@ -82,9 +82,9 @@ def main() -> int:
         return int(worker.exitcode or 0)
     finally:
         stopping.set()
-        hearing.close()
-        presence.close()
-        spares.close()
+        watchdog.close()
+        registration.close()
+        children.close()
         scratch.close()
         database.close()
         if spans is not None:

@@ -5,8 +5,8 @@ end and keep the best so far") and answers to questions, which repeat the number
 means that the supervisor is gone.
 
 Child to supervisor, on a file descriptor of its own: ``ready`` (warm), any number of ``progress``, questions about
-parts of the job that other workers might compute (`worker.sharing`), and one of ``succeeded`` and ``failed``. Bigger
-results are files in the job's scratch folder.
+parts of the job that other workers might compute (`worker.part_answers`), and one of ``succeeded`` and ``failed``.
+Bigger results are files in the job's scratch folder.
 """
 
 from __future__ import annotations

@@ -34,14 +34,14 @@ from service.jobs.parts import PartClaim, PartLifecycle, Worker
 from service.models.shadows import ShadowRepository
 from service.settings import Settings
 from worker.batch_files import fetch_models, publish, shadow_counts
+from worker.child_pool import ChildPool, NoChildError
 from worker.children import Child, ChildGoneError
 from worker.feedback_files import fetch_feedback
-from worker.heartbeat import LeaseKeeper
+from worker.lease_keeper import LeaseKeeper
 from worker.liveness import Liveness
+from worker.part_answers import PartAnswers
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
-from worker.scratch import Scratch
-from worker.sharing import Sharing
-from worker.spare import NoChildError, SparePool
+from worker.scratch_folders import ScratchFolders
 from worker.transitions import Transitions
 
 log = logging.getLogger("prefsvm.worker")
@@ -91,18 +91,23 @@ class Supervisor:
     ----------
     settings : Settings
     database : Database
-    spares : SparePool
-    scratch : Scratch
+    children : ChildPool
+    scratch : ScratchFolders
     stopping : threading.Event
         Set when the worker shuts down: nothing is claimed any more, and jobs are handed back.
     """
 
     def __init__(
-        self, settings: Settings, database: Database, spares: SparePool, scratch: Scratch, stopping: threading.Event
+        self,
+        settings: Settings,
+        database: Database,
+        children: ChildPool,
+        scratch: ScratchFolders,
+        stopping: threading.Event,
     ) -> None:
         self._settings = settings
         self._database = database
-        self._spares = spares
+        self._children = children
         self._scratch = scratch
         self._stopping = stopping
         self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
@@ -112,7 +117,7 @@ class Supervisor:
     @property
     def worker(self) -> Worker | None:
         """Who this is to other workers; None as long as no child has said what its numerics are."""
-        numerics = self._spares.numerics
+        numerics = self._children.numerics
         return Worker(self._id, self._settings.worker_slots, numerics) if numerics else None
 
     def run(self, job_id: str) -> str | None:
@@ -152,7 +157,7 @@ class Supervisor:
         keeper = LeaseKeeper(self._database, transitions, claim, claimed_at)
         try:
             ending = _Attempt(
-                self._settings, self._database, self._jobs, self.parts, self.worker, self._spares, self._stopping,
+                self._settings, self._database, self._jobs, self.parts, self.worker, self._children, self._stopping,
                 claim, transitions, keeper, scratch,
             ).run()  # fmt: skip
             keeper.stop()
@@ -222,7 +227,7 @@ class _Attempt:
         jobs: JobLifecycle,
         parts: PartLifecycle,
         worker: Worker | None,
-        spares: SparePool,
+        children: ChildPool,
         stopping: threading.Event,
         claim: Claim,
         transitions: Transitions,
@@ -234,7 +239,7 @@ class _Attempt:
         self._parts = parts
         self._worker = worker
         self._transitions = transitions
-        self._spares = spares
+        self._children = children
         self._stopping = stopping
         self._claim = claim
         self._keeper = keeper
@@ -280,13 +285,13 @@ class _Attempt:
             return refused
         part = self._lay_out_part() if isinstance(self._claim, PartClaim) else None
         try:
-            child = self._spares.take(give_up=self._has_waited_enough)
+            child = self._children.take(give_up=self._has_waited_enough)
         except NoChildError:
             message = "no process for the job could be made ready on this worker; its log says how they ended"
             return self._crashed({"code": "no_process", "message": message})
         if child is None:
             return self._interruption() or self._released()
-        sharing = Sharing(
+        sharing = PartAnswers(
             self._database, self._parts, self._claim, self._worker, self._scratch, child.answer,
             tell=lambda data: self._keeper.note("parts", data),
         )  # fmt: skip
@@ -328,7 +333,7 @@ class _Attempt:
                 return self._crashed({"code": "internal_error", "message": "the training process broke the protocol"})
         finally:
             child.end()
-            self._spares.job_ended()
+            self._children.job_ended()
             sharing.stop()
 
     def _lay_out_part(self) -> dict[str, Any]:
@@ -360,7 +365,7 @@ class _Attempt:
             return self._crashed({"code": "database_away", "message": message})
         return None
 
-    def _watch(self, child: Child, sharing: Sharing) -> _Ending:
+    def _watch(self, child: Child, sharing: PartAnswers) -> _Ending:
         liveness = Liveness(self._settings.job_hung_seconds, child.processor_seconds)
         while True:
             message = child.read(TICK_SECONDS)
@@ -415,7 +420,7 @@ class _Attempt:
             f"{self._settings.stop_grace_seconds:g} s of being asked to stop",
         )
 
-    def _heard(self, message: dict[str, Any], sharing: Sharing) -> _Ending | None:
+    def _heard(self, message: dict[str, Any], sharing: PartAnswers) -> _Ending | None:
         kind = message["type"]
         if kind == "progress":
             self._keeper.progress(str(message["phase"]), float(message["progress"]), dict(message["details"]))

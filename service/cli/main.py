@@ -104,15 +104,15 @@ def serve(
 ) -> None:
     """Run everything on this machine until Ctrl-C: Postgres, Redis, dispatcher, worker, API."""
     from service.isolation import hide_secrets
+    from service.local.serve import LocalStack
     from service.local.servers import ServerError
-    from service.local.supervisor import Supervisor
 
     # The key of the first admin is in the environment of this process, which children of its parts could read.
     hide_secrets()
     given = {"data_dir": data_dir, "host": host, "port": port}
     settings = read_settings(**{name: value for name, value in given.items() if value is not None})
     try:
-        Supervisor(settings, say=lambda line: print(line, flush=True)).run()
+        LocalStack(settings, say=lambda line: print(line, flush=True)).run()
     except (ServerError, OSError) as error:
         fail(str(error))
 

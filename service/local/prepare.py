@@ -3,7 +3,7 @@
 This is the step of the local stack before its own processes start. Given the address of a superuser, it also makes the
 roles that they work as; who brings a database of his own gives none.
 
-It is a process of its own, so that its imports run while Postgres starts, and so that the supervisor stays small.
+It is a process of its own, so that its imports run while Postgres starts, and so that who starts it stays small.
 """
 
 from __future__ import annotations

@@ -470,9 +470,9 @@ class PostgresServer:
             new.rename(self.home / name)
 
     def _clear_crash(self) -> None:
-        """End a server whose supervisor was killed, and remove a lock file that names somebody else.
+        """End a server that was left behind when its stack was killed, and remove a lock file that names somebody else.
 
-        The caller holds the lock of the data folder, so no living supervisor owns such a server. Postgres itself
+        The caller holds the lock of the data folder, so no living stack owns such a server. Postgres itself
         refuses to start when the number in ``postmaster.pid`` belongs to any process of its user.
         """
         lock = self.data / "postmaster.pid"

@@ -24,7 +24,7 @@ class Stack:
     url: str
     """Address of the API, without a slash at the end."""
     pid: int
-    """The supervisor; everything else descends from it."""
+    """The process that runs the stack; everything else descends from it."""
     data_dir: Path
 
 

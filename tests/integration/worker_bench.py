@@ -26,8 +26,8 @@ from service.identifiers import new_id
 from service.jobs.repository import JobRepository
 from service.local.processes import spawn
 from service.settings import Settings
-from worker.scratch import Scratch
-from worker.spare import SparePool
+from worker.child_pool import ChildPool
+from worker.scratch_folders import ScratchFolders
 from worker.supervise import Supervisor
 
 STANDIN = Path(__file__).parent / "standin"
@@ -107,8 +107,8 @@ class Bench(JobTable):
         defaults = {"lease_seconds": 3.0, "stop_grace_seconds": 0.5, "shutdown_grace_seconds": 0.3}
         self.settings = settings.model_copy(update={**defaults, **changes})
         self.stopping = threading.Event()
-        self.scratch = Scratch(self.settings.data_dir / "scratch")
-        self.spares = SparePool(runner, 1)
+        self.scratch = ScratchFolders(self.settings.data_dir / "scratch")
+        self.spares = ChildPool(runner, 1)
         self.supervisor = Supervisor(self.settings, database, self.spares, self.scratch, self.stopping)
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from service.db.session import AWAY, Database
 from service.db.tables import JobRow
 from service.jobs.lease import Claim, JobLifecycle, Reconciled, Signals
 from service.jobs.repository import JobRepository
-from worker.heartbeat import LeaseKeeper
+from worker.lease_keeper import LeaseKeeper
 
 FENCED = ("heartbeat", "signals", "record_progress", "finish_succeeded", "finish_failed", "attempt_crashed", "release")
 MODULES = {"worker": "worker.main", "dispatcher": "service.dispatcher", "api": "service.app"}

@@ -28,11 +28,11 @@ from typer.testing import CliRunner, Result
 
 from service.cli.main import app
 from service.db.session import Database
-from service.local import supervisor
+from service.local import serve as serve_module
 from service.local.folder import DataFolder, read_holder
+from service.local.serve import LocalStack
 from service.local.servers import ServerError
 from service.local.stack import Stack, local_stack
-from service.local.supervisor import Supervisor
 from service.settings import Settings
 
 ROOT = os.geteuid() == 0
@@ -530,14 +530,14 @@ def test_what_cannot_be_served_is_refused_with_a_reason(arguments, reason, short
 
 
 BROKEN_API = """
-from service.local import supervisor
+from service.local import serve
 
-class BrokenApi(supervisor.ApiPart):
+class BrokenApi(serve.ApiComponent):
     def __init__(self, *arguments, **names):
         super().__init__(*arguments, **names)
         self._module = "service.nothing"
 
-supervisor.ApiPart = BrokenApi
+serve.ApiComponent = BrokenApi
 """
 
 
@@ -555,7 +555,7 @@ def test_a_part_that_cannot_start_ends_it_and_shows_its_log(short_dir):
 
 def test_a_port_that_is_taken_is_refused_before_anything_starts(short_dir, taken_port):
     with pytest.raises(ServerError, match=rf"port {taken_port}: Address already in use"):
-        Supervisor(Settings(data_dir=short_dir / "data", port=taken_port), say=lambda _: None).run()
+        LocalStack(Settings(data_dir=short_dir / "data", port=taken_port), say=lambda _: None).run()
     assert not (short_dir / "data").exists()
 
 
@@ -619,14 +619,14 @@ def test_a_lock_that_nobody_holds_is_taken_over(tmp_path):
 
 
 def test_a_log_that_grows_too_large_is_moved_aside(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervisor, "LOG_BYTES", 100)
+    monkeypatch.setattr(serve_module, "LOG_BYTES", 100)
     log = tmp_path / "api.log"
     with log.open("ab") as writer:
         writer.write(b"a" * 101)
         writer.flush()
-        supervisor._rotate(log)
+        serve_module._rotate(log)
         writer.write(b"b")
     assert log.read_bytes() == b"b"
     assert (tmp_path / "api.log.1").read_bytes() == b"a" * 101
-    supervisor._rotate(log)
+    serve_module._rotate(log)
     assert log.read_bytes() == b"b"

@@ -21,7 +21,7 @@ from service.db.session import Database
 from service.db.tables import JobRow, ModelChunkRow
 from service.jobs.lease import JobLifecycle
 from service.settings import Settings
-from worker.scratch import Scratch
+from worker.scratch_folders import ScratchFolders
 from worker.supervise import _Attempt
 
 
@@ -86,7 +86,7 @@ def test_a_worker_whose_processes_are_never_ready_gives_the_job_back(
 ) -> None:
     """Another worker may have more luck; if none has, the job fails and says why, instead of running for ever."""
     monkeypatch.setenv("PREFSVM_JOB_RUNNER_NEVER_READY", "1")
-    monkeypatch.setattr("worker.spare.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("worker.child_pool.RETRY_SECONDS", 0.05)
     # Nine processes that end; on a busy machine that takes longer than a short lease can bear.
     bench = open_bench(lease_seconds=60.0)
     job_id = bench.enqueue("nothing")
@@ -450,7 +450,7 @@ def test_a_batch_waits_for_room_among_the_blobs(bench: Bench, monkeypatch: pytes
 
 
 def test_a_fork_server_that_hangs_is_replaced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.spare.STUCK_SECONDS", 1.0)
+    monkeypatch.setattr("worker.child_pool.STUCK_SECONDS", 1.0)
     job_id, again = bench.enqueue("nothing"), bench.enqueue("nothing")
     assert bench.supervisor.run(job_id) == "succeeded"
     wait_for(lambda: bench.spares.is_warm)
@@ -475,7 +475,7 @@ def test_a_spare_that_died_in_its_sleep_is_replaced(bench: Bench) -> None:
 
 
 def test_a_job_is_left_in_peace_until_it_ends_or_somebody_waits(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.spare.UNDISTURBED_SECONDS", 3600.0)
+    monkeypatch.setattr("worker.child_pool.UNDISTURBED_SECONDS", 3600.0)
     wait_for(lambda: bench.spares.is_warm)
     first = bench.spares.take(lambda: False)
     assert first is not None
@@ -494,9 +494,9 @@ def test_a_job_is_left_in_peace_until_it_ends_or_somebody_waits(bench: Bench, mo
 
 def test_the_scratch_folders_of_dead_workers_are_removed(tmp_path: Path) -> None:
     root = tmp_path / "scratch"
-    alive = Scratch(root)
+    alive = ScratchFolders(root)
     (root / "worker-dead" / "job-1").mkdir(parents=True)
-    second = Scratch(root)
+    second = ScratchFolders(root)
     assert not (root / "worker-dead").exists()
     assert alive.new().is_dir()
     assert second.new().is_dir()

@@ -37,6 +37,6 @@ def test_numpy_has_all_its_parts_for_others():
 
 def test_the_supervisor_starts_the_others_at_once():
     heavy = ("sqlalchemy", "psycopg", "alembic", "httpx", "numpy")
-    script = f"import sys, service.local.supervisor; print([name for name in {heavy} if name in sys.modules])"
+    script = f"import sys, service.local.serve; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

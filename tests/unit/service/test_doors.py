@@ -31,7 +31,7 @@ from solver.model_file import Model
 from solver.onnx_export import OnnxExportError, onnx_model
 from solver.reading import AS_IS
 from solver.training import TrainingRequest, train
-from worker.batch import rows_for
+from worker.predict import rows_for
 from worker.protocol import Job
 
 MISSING = ("NA", "n/a")

@@ -187,8 +187,8 @@ def test_whoever_starts_everything_hides_the_key_of_the_first_admin(tmp_path: Pa
     code = (
         "import ctypes, sys\n"
         "from service.cli.main import app\n"
-        "from service.local.supervisor import Supervisor\n"
-        "Supervisor.run = lambda self: print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
+        "from service.local.serve import LocalStack\n"
+        "LocalStack.run = lambda self: print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
         f"app(['serve', '--data-dir', {str(tmp_path)!r}])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,6 +1,6 @@
 """Run the whole product on one machine: Postgres, Redis, migrations, dispatcher, worker, API.
 
-The supervisor has one thread, so that the kernel's death signal to its children means what it should
+The process has one thread, so that the kernel's death signal to its children means what it should
 (`service.local.processes.spawn`).
 """
 
@@ -40,9 +40,9 @@ LISTENING_SECONDS = 0.1
 LOG_BYTES = 16 * MIB
 """A log file that is larger is moved aside, over the one moved before."""
 BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Pauses before a part that died again and again is started again."""
+"""Pauses before a component that died again and again is started again."""
 SETTLED_SECONDS = 30.0
-"""A part that ran for this long begins at the shortest pause again."""
+"""A component that ran for this long begins at the shortest pause again."""
 PR_SET_CHILD_SUBREAPER = 36
 OF_THE_API = (
     "PREFSVM_BOOTSTRAP_KEY",
@@ -53,7 +53,7 @@ OF_THE_API = (
 """Variables that whoever runs jobs has no business with."""
 
 
-class Part(Protocol):
+class Component(Protocol):
     """Something that runs and is started again when it dies."""
 
     name: str
@@ -70,7 +70,7 @@ class Part(Protocol):
         """Stop it in order."""
 
 
-class PythonPart:
+class PythonComponent:
     """One of the product's own processes, ``python -m module``.
 
     Parameters
@@ -134,7 +134,7 @@ class PythonPart:
             self.process.wait()
 
 
-class ApiPart(PythonPart):
+class ApiComponent(PythonComponent):
     """The API: ready when ``GET /readyz`` is 200."""
 
     def __init__(self, host: str, port: int, *, log: Path, environment: Mapping[str, str]) -> None:
@@ -163,10 +163,10 @@ class ApiPart(PythonPart):
             connection.close()
 
 
-class WorkerPart(PythonPart):
+class WorkerComponent(PythonComponent):
     """The worker: ready when it listens for jobs, as the API says."""
 
-    def __init__(self, api: ApiPart, *, log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, api: ApiComponent, *, log: Path, environment: Mapping[str, str]) -> None:
         # It hands its running job back to the queue before it ends, which takes it a moment.
         super().__init__("worker", "worker.main", log=log, environment=environment, patience=20.0)
         self._api = api
@@ -212,7 +212,7 @@ class StopRequested(Exception):  # noqa: N818 (nothing went wrong)
     """SIGINT, SIGTERM or SIGHUP came."""
 
 
-class Supervisor:
+class LocalStack:
     """Start everything, keep it running, stop it. The process must have no other children: they would be ended, too.
 
     Parameters
@@ -226,7 +226,7 @@ class Supervisor:
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self._settings = settings
         self._say = say
-        self._parts: list[Part] = []
+        self._components: list[Component] = []
         """In the order of starting."""
         self._stop_asked = False
         self._stopping = False
@@ -303,7 +303,7 @@ class Supervisor:
 
         # Before the servers, because importing takes these two longer than the servers take to start. The API may well
         # come up before its database: GET /readyz is not 200 before the database is there and up to date.
-        prepare = PythonPart(
+        prepare = PythonComponent(
             "prepare",
             "service.local.prepare",
             addresses.superuser,
@@ -311,9 +311,9 @@ class Supervisor:
             environment=environment | addresses.owner,
             patience=10.0,
         )
-        api = ApiPart(host, port, log=folder.logs / "api.log", environment=environment | addresses.api)
+        api = ApiComponent(host, port, log=folder.logs / "api.log", environment=environment | addresses.api)
         for first in (prepare, api, *servers):
-            self._parts.append(first)
+            self._components.append(first)
             first.start()
         for server in servers:
             self._say(f"{server.name}: {server.description}, log in {server.log}")
@@ -322,20 +322,20 @@ class Supervisor:
         if prepare.process is None or prepare.process.returncode != 0:
             end = tail(prepare.log)
             raise ServerError(f"the database could not be prepared; the end of {prepare.log}:\n{end}")
-        self._parts.remove(prepare)
+        self._components.remove(prepare)
 
-        own: list[Part] = [
-            PythonPart(
+        own: list[Component] = [
+            PythonComponent(
                 "dispatcher",
                 "service.dispatcher",
                 log=folder.logs / "dispatcher.log",
                 environment=beside_the_api | addresses.dispatcher,
                 patience=10.0,
             ),
-            WorkerPart(api, log=folder.logs / "worker.log", environment=beside_the_api | addresses.worker),
+            WorkerComponent(api, log=folder.logs / "worker.log", environment=beside_the_api | addresses.worker),
         ]
         for each in own:
-            self._parts.append(each)
+            self._components.append(each)
             each.start()
         self._wait_for(lambda: self._all_run([api, *own]) and api.is_ready())
 
@@ -356,18 +356,18 @@ class Supervisor:
             return False
         return True
 
-    def _all_run(self, parts: list[Part]) -> bool:
-        for part in parts:
-            if part.process is None or part.process.poll() is not None:
-                raise ServerError(f"{part.name} did not start; the end of {part.log}:\n{tail(part.log)}")
+    def _all_run(self, components: list[Component]) -> bool:
+        for component in components:
+            if component.process is None or component.process.poll() is not None:
+                raise ServerError(f"{component.name} did not start; the end of {component.log}:\n{tail(component.log)}")
         return True
 
     def _wait_for(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + READY_SECONDS
         while not condition():
             if time.monotonic() > deadline:
-                waiting = [part for part in self._parts if not part.is_ready()]
-                ends = "".join(f"\nthe end of {part.log}:\n{tail(part.log)}" for part in waiting)
+                waiting = [component for component in self._components if not component.is_ready()]
+                ends = "".join(f"\nthe end of {component.log}:\n{tail(component.log)}" for component in waiting)
                 raise ServerError(f"not ready after {READY_SECONDS:.0f} s: {', '.join(p.name for p in waiting)}{ends}")
             self._pause(0.02)
 
@@ -376,36 +376,37 @@ class Supervisor:
     def _watch(self, where: str) -> None:
         """Say when the worker listens, and start again what dies, until a signal comes."""
         waits = True
-        began = {part.name: time.monotonic() for part in self._parts}
+        began = {component.name: time.monotonic() for component in self._components}
         failures = dict.fromkeys(began, 0)
         due: dict[str, float] = {}
         while True:
             now = time.monotonic()
-            _reap_orphans({part.process.pid for part in self._parts if part.process})
-            for part in self._parts:
-                if part.process is not None and part.process.poll() is None:
+            _reap_orphans({component.process.pid for component in self._components if component.process})
+            for component in self._components:
+                if component.process is not None and component.process.poll() is None:
                     continue
-                if part.name not in due:
-                    if now - began[part.name] > SETTLED_SECONDS:
-                        failures[part.name] = 0
-                    pause = BACK_OFF_SECONDS[min(failures[part.name], len(BACK_OFF_SECONDS) - 1)]
-                    failures[part.name] += 1
-                    due[part.name] = now + pause
-                    status = part.process.returncode if part.process else None
-                    self._say(f"{part.name} ended ({_cause(status)}); starting it again (log: {part.log})")
-                if now >= due[part.name]:
-                    del due[part.name]
-                    began[part.name] = now
+                if component.name not in due:
+                    if now - began[component.name] > SETTLED_SECONDS:
+                        failures[component.name] = 0
+                    pause = BACK_OFF_SECONDS[min(failures[component.name], len(BACK_OFF_SECONDS) - 1)]
+                    failures[component.name] += 1
+                    due[component.name] = now + pause
+                    status = component.process.returncode if component.process else None
+                    self._say(f"{component.name} ended ({_cause(status)}); starting it again (log: {component.log})")
+                if now >= due[component.name]:
+                    del due[component.name]
+                    began[component.name] = now
                     try:
-                        part.start()
+                        component.start()
                     except (ServerError, OSError) as error:
-                        self._say(f"{part.name} could not be started: {error}")
-            for part in self._parts:
-                _rotate(part.log)
-            if waits and all(part.is_ready() for part in self._parts if isinstance(part, WorkerPart)):
+                        self._say(f"{component.name} could not be started: {error}")
+            for component in self._components:
+                _rotate(component.log)
+            workers = (each for each in self._components if isinstance(each, WorkerComponent))
+            if waits and all(worker.is_ready() for worker in workers):
                 self._say(f"ready after {self._seconds():.1f} s {where}")
                 waits = False
-            # A dying child wakes the supervisor through SIGCHLD.
+            # A dying child wakes this process through SIGCHLD.
             longest = LISTENING_SECONDS if waits else 5.0
             self._pause(max(0.01, min([longest, *(at - time.monotonic() for at in due.values())])))
 
@@ -415,22 +416,22 @@ class Supervisor:
         self._stopping = True
         # Ours beside each other, as each may take a second or two: what they have to say to each other is in Postgres.
         # What they stand on ends after them.
-        for part in self._parts:
-            if isinstance(part, PythonPart):
-                part.ask_to_stop()
+        for component in self._components:
+            if isinstance(component, PythonComponent):
+                component.ask_to_stop()
         order = ("prepare", "api", "worker", "dispatcher", "redis", "postgres")
-        for part in sorted(self._parts, key=lambda part: order.index(part.name)):
-            part.stop()
+        for component in sorted(self._components, key=lambda component: order.index(component.name)):
+            component.stop()
         _kill_orphans()
 
     def _force(self) -> None:
         """End everything now: a second signal came while stopping."""
-        for part in self._parts:
-            if part.process is not None and part.process.returncode is None:
+        for component in self._components:
+            if component.process is not None and component.process.returncode is None:
                 # Postgres ends its own children on SIGQUIT.
-                number = signal.SIGQUIT if isinstance(part, PostgresServer) else signal.SIGKILL
+                number = signal.SIGQUIT if isinstance(component, PostgresServer) else signal.SIGKILL
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(part.process.pid, number)
+                    os.killpg(component.process.pid, number)
 
     # --- signals ---
 
@@ -499,7 +500,7 @@ def _rotate(log: Path) -> None:
 
 
 def _reap_orphans(own: set[int]) -> None:
-    """Collect the exit status of ended grandchildren that became our children, but not of our parts."""
+    """Collect the exit status of ended grandchildren that became our children, but not of our components."""
     with contextlib.suppress(ChildProcessError):
         while True:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

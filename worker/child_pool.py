@@ -35,7 +35,7 @@ class NoChildError(Exception):
     """Raised when children end, again and again, before they are ready for a job."""
 
 
-class SparePool:
+class ChildPool:
     """Keeps one child warm, and for a while two of them after somebody had to wait for one.
 
     The next one is made ready when the job of the last one has ended or has run for `UNDISTURBED_SECONDS`, or as soon

@@ -15,18 +15,18 @@ LET_GO_SECONDS = (0.003, 0.03)
 """Celery frees the slot of a task about a millisecond after its function has returned; a busy machine takes longer."""
 
 
-class SlotBell:
+class SlotWakeup:
     """A pipe that wakes the event loop of the worker when a job has ended, or when the worker shall end."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Say that a slot becomes free; can be called from any thread."""
         try:
             os.write(self._writing, b"\0")
         except BlockingIOError:
-            return  # It is full of rings that nobody has heard.
+            return  # It is full: the loop is to wake anyway.
 
     def consumer_step(self) -> type[Any]:
         """Return the step of Celery's consumer that listens, again after each reconnect."""

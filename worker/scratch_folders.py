@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 
-class Scratch:
+class ScratchFolders:
     """The folder of one worker process below `root`, with one folder a job in it.
 
     The worker holds a lock on it as long as it lives. The next worker that starts on the same `root` removes the

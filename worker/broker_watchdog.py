@@ -23,7 +23,7 @@ DEAF_AFTER_RINGS = 3
 """So often a job must have been rung for in vain while the worker was idle."""
 
 
-class Hearing:
+class BrokerWatchdog:
     """Notes each doorbell, and looks now and then whether there should have been one.
 
     Parameters
@@ -43,7 +43,7 @@ class Hearing:
         self._missed: dict[str, int] = {}
         """Jobs that were rung for and not heard of, and how many looks in a row found them so."""
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="hearing", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="broker-watchdog", daemon=True)
         self._thread.start()
 
     def around(self, run: Callable[[str], object]) -> Callable[[str], object]:

@@ -35,7 +35,7 @@ AWAY_SECONDS = 5.0
 """After so long without the database the child computes by itself what is missing."""
 
 
-class Sharing:
+class PartAnswers:
     """Answers the questions of one child about parts, in a thread of its own.
 
     Parameters

@@ -55,9 +55,9 @@ def _run(runner: ModuleType, job: Job, reporter: Reporter) -> dict[str, Any]:
         size, digest = _sha256(scratch / PART_FILE)
         return {"bytes": size, "sha256": digest}
     if job.kind == "batch":
-        from worker import batch  # computes, as the runner does, and is wanted seldom
+        from worker import predict  # computes, as the runner does, and is wanted seldom
 
-        result: Result = batch.run(job, reporter)
+        result: Result = predict.run(job, reporter)
         made = PREDICTIONS_FILE
     else:
         result, made = runner.run(job, reporter), MODEL_FILE

@@ -9,7 +9,7 @@ from service.db.session import AWAY, Database
 from service.jobs.parts import PartLifecycle, Worker
 
 
-class Presence:
+class WorkerRegistration:
     """Writes the worker's row every third of a lease, from the moment that it is known what it computes.
 
     Parameters
@@ -25,7 +25,7 @@ class Presence:
         self._parts = parts
         self._worker = worker
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._say, name="presence", daemon=True)
+        self._thread = threading.Thread(target=self._say, name="registration", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
