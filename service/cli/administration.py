@@ -17,7 +17,7 @@ LimitOption = Annotated[
     list[str],
     typer.Option(
         help="name=number or name=none, of requests_per_second, queued_jobs, running_jobs, stored_bytes; may be "
-        "repeated. What is not named is as usual."
+        "repeated. What is not named is as in new projects."
     ),
 ]
 
@@ -65,7 +65,7 @@ def keys_rotate(
     grace: Annotated[float, typer.Option(help="Seconds that the old key goes on working.")] = 86400,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make a key like another one and print it; the other one ends after the grace."""
+    """Replace a key: print a new one like it; the old one works until the grace is over."""
     with open_client(url) as client:
         print(client.post(f"/keys/{quote(key, safe='')}/rotate?grace_seconds={grace:g}")["key"])
 
@@ -188,7 +188,7 @@ def webhooks_deliveries(
 
 @webhooks_app.command("delete")
 def webhooks_delete(webhook: Annotated[str, typer.Argument(help="Id of the webhook.")], url: Url = DEFAULT_URL) -> None:
-    """Tell an address nothing more."""
+    """Delete a webhook: its address is told nothing more."""
     with open_client(url) as client:
         client.delete(f"/webhooks/{quote(webhook, safe='')}")
     print(f"{webhook} is deleted")

@@ -31,6 +31,9 @@ class Commands(TyperGroup):
 class Listing(Commands):
     """A group with a command ``list``: alone it lists, and with an id it shows."""
 
+    def __init__(self, **described: Any) -> None:
+        super().__init__(**described | {"subcommand_metavar": "[COMMAND] [ARGS]..."})
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Add the name of the command where it was left out."""
         args = _url_behind_the_name(args)

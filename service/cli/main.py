@@ -67,7 +67,8 @@ FIRST, LOOK, RUN = "Training and predicting", "What is there", "Running the serv
 app = typer.Typer(
     cls=Commands,
     help="Train classifiers from few labelled and many unlabelled examples to a precision, recall or cost target. "
-    "PREFSVM_URL or --url says where the service is, PREFSVM_API_KEY holds the key if it asks for one.",
+    "The commands speak with a running service: prefsvm serve starts one on this machine; PREFSVM_URL or --url says "
+    "where another one is, PREFSVM_API_KEY holds the key if it asks for one.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -89,7 +90,6 @@ NO_ROWS_OF_TEXT = frozenset(
 # --- running the product -------------------------------------------------------------------------------------------
 
 
-@app.command(rich_help_panel=RUN)
 def serve(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder for all data.", show_default="$PREFSVM_DATA_DIR or prefsvm-data")
@@ -117,7 +117,6 @@ def serve(
         fail(str(error))
 
 
-@app.command(rich_help_panel=RUN)
 def migrate() -> None:
     """Bring the database at PREFSVM_DATABASE_URL to this version."""
     settings = read_settings()
@@ -129,7 +128,6 @@ def migrate() -> None:
     print(f"the database is at revision {head()}")
 
 
-@app.command(rich_help_panel=RUN)
 def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed
@@ -193,7 +191,9 @@ def _distinct(column: dict[str, Any]) -> str:
 
 @app.command(rich_help_panel=FIRST)
 def train(
-    dataset: Annotated[str, typer.Argument(help="A file, which is uploaded unless it is there; or a data set (ds_…).")],
+    dataset: Annotated[
+        str, typer.Argument(help="A file, which is uploaded unless the service has it; or a data set (ds_…).")
+    ],
     target: Annotated[str, typer.Option(help="Column with the labels.")],
     labels_from: Annotated[
         str | None,
@@ -206,14 +206,16 @@ def train(
         str | None,
         typer.Option(help="Column with the keys in --labels-from.", show_default="called as --key says"),
     ] = None,
-    objective: Annotated[str | None, typer.Option(help=OBJECTIVES, show_default="must be said")] = None,
+    objective: Annotated[str | None, typer.Option(help=f"{OBJECTIVES} Required.")] = None,
     positive: Annotated[
         str | None,
         typer.Option(
             help="The class that the objective speaks of.", show_default="1, where the labels are 0/1 or -1/+1"
         ),
     ] = None,
-    confidence: Annotated[float | None, typer.Option(help="Probability with which the target shall hold.")] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="Probability with which the target shall hold on new rows.")
+    ] = None,
     unlabeled: Annotated[list[str], typer.Option(help="Label that means 'not known'; may be repeated.")] = [],  # noqa: B006
     negative: Annotated[
         list[str],
@@ -380,7 +382,10 @@ def _same_file(
 @app.command(rich_help_panel=FIRST)
 def predict(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file, or a mail.")],
+    file: Annotated[
+        Path | None, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file, or a mail (.eml).")
+    ] = None,
+    text: Annotated[list[str], typer.Option(help="A text to decide on, instead of a file; may be repeated.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
     delimiter: Delimiter = None,
     quote: Quote = None,
@@ -391,25 +396,29 @@ def predict(
     decimal: Decimal = ".",
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Predict the rows of a CSV file, or one mail (a file that is called .eml).
+    """Predict the rows of a CSV file, one mail (a file that is called .eml), or texts.
 
-    Writes the rows with columns more: prefsvm_label, prefsvm_score and, if there is one, prefsvm_probability. Of a mail
-    it writes the label, the score and, if there is one, the probability.
+    Behind each row it writes prefsvm_label, prefsvm_score and, if there is one,
+    prefsvm_probability; of a mail or text a line with these alone.
     """
     from service.cli.csv_rows import predict_csv
 
+    if file is None or text:
+        if file is not None or not text:
+            raise typer.BadParameter("say what to decide on: either a file, or --text 'some text'")
+        with open_client(url) as client:
+            answer = client.post("/predict", {"model": full_id(client, "/models", model), "texts": text})
+        _write_decisions(answer, out)
+        return
     if file.suffix.lower() in NO_ROWS_OF_TEXT:
         raise typer.BadParameter(
-            f"predict takes a CSV file or one mail (.eml), not {file.suffix}: prefsvm upload {file} makes a data set, "
-            f"and prefsvm batch {model} ds_... --out answers.csv decides on it"
+            f"predict takes a CSV file or one mail (.eml), not {file.suffix}: "
+            f"prefsvm batch {model} {file} --out answers.csv decides on its rows"
         )
     if file.suffix.lower() == ".eml":
         with open_client(url) as client:
             answer = client.predict_mail(full_id(client, "/models", model), file.read_bytes())
-        decided = answer["predictions"][0]
-        with nullcontext(sys.stdout) if out is None else published(out) as sink:
-            print(*(value for value in decided.values() if value is not None), file=sink)
-        print_notes(answer["warnings"])
+        _write_decisions(answer, out)
         return
 
     options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
@@ -422,10 +431,20 @@ def predict(
     print_notes(warnings)
 
 
+def _write_decisions(answer: dict[str, Any], out: Path | None) -> None:
+    """Write label, score and, where there is one, probability of each mail or text in a line."""
+    with nullcontext(sys.stdout) if out is None else published(out) as sink:
+        for decided in answer["predictions"]:
+            print(*(value for value in decided.values() if value is not None), file=sink)
+    print_notes(answer["warnings"])
+
+
 @app.command(rich_help_panel=FIRST)
 def batch(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
-    dataset: Annotated[str, typer.Argument(help="Id of a data set (ds_…).")],
+    dataset: Annotated[
+        str, typer.Argument(help="A file, which is uploaded unless the service has it; or a data set (ds_…).")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -442,12 +461,12 @@ def batch(
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Predict a whole data set that was uploaded: row, key (if there is one), label, score and probability of each."""
+    """Predict a whole file or data set as a job: row, key (if there is one), label, score and probability of each."""
     if form is None:
         forms = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl"}
         form = by_suffix(out, forms, "csv", "; or say --format")
     with open_client(url) as client:
-        named = {"model": full_id(client, "/models", model), "dataset": full_id(client, "/datasets", dataset)}
+        named = {"model": full_id(client, "/models", model), "dataset": _dataset_of(client, dataset, None, {}, [])}
         made = client.post("/batches", {**named, "format": form})
         if out is None:
             print(made["id"])
@@ -461,7 +480,7 @@ def batch(
     print_notes(made["result"]["warnings"])
 
 
-# --- in files of their own -------------------------------------------------------------------------------------------
+# --- of this file and others, in the order of the help ---------------------------------------------------------------
 
 
 app.command("jobs", cls=WithShow, rich_help_panel=LOOK)(jobs)
@@ -474,8 +493,11 @@ app.command("curve", rich_help_panel=LOOK)(curve)
 app.command("drift", rich_help_panel=LOOK)(drift)
 app.command("card", rich_help_panel=LOOK)(download_card)
 app.command("export", rich_help_panel=LOOK)(download_model)
+app.command("serve", rich_help_panel=RUN)(serve)
 app.command("status", rich_help_panel=RUN)(status)
 app.command("metrics", rich_help_panel=RUN)(metrics)
+app.command("migrate", rich_help_panel=RUN)(migrate)
+app.command("version", rich_help_panel=RUN)(version)
 app.add_typer(datasets_app, name="datasets", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(batches_app, name="batches", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(uploads_app, name="uploads", cls=Listing, rich_help_panel=LOOK)

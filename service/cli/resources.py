@@ -119,7 +119,7 @@ def _shown(value: object) -> object:
 
 
 def retry(job: JobId, url: Url = DEFAULT_URL) -> None:
-    """Queue a job that has ended once more, as a new job, and print its id."""
+    """Run a job that has ended again, as a new job, and print its id."""
     with open_client(url) as client:
         print(client.post(f"{path_of(client, '/jobs', job)}/retry")["id"])
 
@@ -197,7 +197,7 @@ def curve(
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Take the curve of the calibration rows: points as JSON, or a picture with the point in use."""
+    """Print the curve of the calibration rows as JSON, or draw it, with the point in use."""
     forms = {".svg": "image/svg+xml", ".png": "image/png", ".json": "application/json"}
     form = by_suffix(out, forms, "application/json")
     with open_client(url) as client:
@@ -234,7 +234,7 @@ def _percent(share: float | None) -> str:
 
 
 def download_card(model: ModelName, out: Out = None, url: Url = DEFAULT_URL) -> None:
-    """Take the model card, in Markdown."""
+    """Print what is to be known of a model (its model card), in Markdown."""
     with open_client(url) as client:
         download(client, f"{model_path(client, model)}/card", out)
 
@@ -245,7 +245,7 @@ def download_model(
     out: Out = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Take a model away, with the threshold in use."""
+    """Write the file of a model, with the threshold in use, to decide without the service."""
     with open_client(url) as client:
         download(client, f"{model_path(client, model)}/export?format={form}", out)
 

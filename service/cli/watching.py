@@ -68,7 +68,7 @@ def batches_result(
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Take the file of a batch that has succeeded."""
+    """Write the predictions of a batch that has succeeded."""
     with open_client(url) as client:
         download(client, f"{path_of(client, '/batches', batch)}/result", out)
 

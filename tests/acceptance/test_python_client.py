@@ -1,13 +1,10 @@
-"""`prefsvm.Client` against a running service, and the blocks of docs/python.md as pasted."""
+"""`prefsvm.Client` against a running service."""
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,8 +12,6 @@ import pytest
 
 import prefsvm
 from service.local.stack import local_stack
-
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +40,6 @@ def frame(rows: int = 80) -> pd.DataFrame:
         },
         index=np.arange(rows) + 1000,
     )
-
-
-@pytest.mark.parametrize("block", re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S))
-def test_the_page_runs_as_pasted(block: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PREFSVM_URL", url)
-    assert len(block.splitlines()) < 20
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", prefsvm.ServiceWarning)
-        exec(compile(block, str(PAGE), "exec"), {})  # noqa: S102 (our own page)
 
 
 def test_a_frame_goes_in_and_a_frame_comes_out(client: prefsvm.Client) -> None:

@@ -524,6 +524,29 @@ def test_a_mail_is_predicted_as_it_came_in(prefsvm, stand_in, tmp_path):
     assert stand_in.bodies[-1] == mail.read_bytes()
 
 
+def test_texts_are_predicted_from_the_command_line(prefsvm, stand_in, table, tmp_path):
+    decided = [{"label": "no", "score": -0.5, "probability": 0.25}, {"label": "yes", "score": 2.0, "probability": 0.75}]
+    stand_in.answers["POST /predict"] = {"predictions": decided, "warnings": ["odd"]}
+    said = prefsvm("predict", "mdl_1", "--text", "one, two", "--text", "")
+    assert (said.exit_code, said.stdout, said.stderr) == (0, "no -0.5 0.25\nyes 2.0 0.75\n", "note: odd\n")
+    assert json.loads(stand_in.bodies[-1]) == {"model": "mdl_1", "texts": ["one, two", ""]}
+    assert prefsvm("predict", "mdl_1", "--text", "one", "--out", tmp_path / "out").exit_code == 0
+    assert (tmp_path / "out").read_text() == "no -0.5 0.25\nyes 2.0 0.75\n"
+    for wrong in ([], [table, "--text", "one"]):
+        said = prefsvm("predict", "mdl_1", *wrong)
+        assert (said.exit_code, "either a file, or --text" in said.stderr) == (2, True), said.output
+
+
+def test_a_batch_of_a_file_uploads_it_once(prefsvm, stand_in, table):
+    stand_in.answers["GET /datasets?limit=100"] = {"items": [], "next_cursor": None}
+    stand_in.answers["POST /datasets"] = {"id": "ds_2", "rows": 2, "warnings": []}
+    stand_in.answers["POST /batches"] = {"id": "job_1"}
+    said = prefsvm("batch", "mdl_1", table)
+    assert (said.exit_code, said.stdout) == (0, "job_1\n"), said.output
+    assert json.loads(stand_in.bodies[-1]) == {"model": "mdl_1", "dataset": "ds_2", "format": "csv"}
+    assert "there is no file nothing.csv" in prefsvm("batch", "mdl_1", "nothing.csv").stderr
+
+
 def test_predict_sends_what_the_columns_of_the_model_are(prefsvm, stand_in, tmp_path):
     stand_in.answers["GET /models/mdl_1"] = {
         "columns": [
