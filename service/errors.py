@@ -26,6 +26,9 @@ class FieldError:
 class Problem(Exception):  # noqa: N818 (named in the words of RFC 9457)
     """An error as RFC 9457 describes it: `type`, `title` and `status` belong to the class, the rest to the case.
 
+    A class says what belongs to it in the line that declares it, ``retry_after`` (seconds) where it makes sense to come
+    again; what it does not say is as in its base.
+
     Parameters
     ----------
     detail : str
@@ -41,6 +44,21 @@ class Problem(Exception):  # noqa: N818 (named in the words of RFC 9457)
     type: ClassVar[str] = "about:blank"
     title: ClassVar[str] = "Internal error"
     status: ClassVar[int] = 500
+    retry_after: ClassVar[int | None] = None
+
+    def __init_subclass__(
+        cls,
+        *,
+        type: str | None = None,
+        title: str | None = None,
+        status: int | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        """Keep what the declaration says."""
+        said = {"type": type, "title": title, "status": status, "retry_after": retry_after}
+        for name, value in said.items():
+            if value is not None:
+                setattr(cls, name, value)
 
     def __init__(
         self,
@@ -53,24 +71,17 @@ class Problem(Exception):  # noqa: N818 (named in the words of RFC 9457)
         super().__init__(detail)
         self.detail = detail
         self.errors = tuple(errors)
-        self.headers = dict(headers or {})
+        self.headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        self.headers |= headers or {}
         self.extensions = dict(extensions or {})
 
 
-class NotFound(Problem):
+class NotFound(Problem, type="not-found", title="Not found", status=404):
     """Nothing of that id exists. An id of the wrong form gets the same answer as an unknown one."""
 
-    type = "not-found"
-    title = "Not found"
-    status = 404
 
-
-class InvalidRequest(Problem):
+class InvalidRequest(Problem, type="invalid-request", title="Invalid request", status=422):
     """The request was understood, but a field has a value that cannot be used."""
-
-    type = "invalid-request"
-    title = "Invalid request"
-    status = 422
 
     @classmethod
     def of(cls, field: str, message: str) -> Self:
@@ -78,20 +89,9 @@ class InvalidRequest(Problem):
         return cls(f"{field}: {message}", errors=[FieldError(field, message)])
 
 
-class IdempotencyConflict(Problem):
+class IdempotencyConflict(Problem, type="idempotency-conflict", title="Idempotency key already used", status=409):
     """The ``Idempotency-Key`` was used before, with another request or for something since deleted."""
 
-    type = "idempotency-conflict"
-    title = "Idempotency key already used"
-    status = 409
 
-
-class StorageFull(Problem):
+class StorageFull(Problem, type="storage-full", title="Storage is full", status=503, retry_after=60):
     """The disk or quota of the blob store, or the disk of the database, is used up: somebody has to make room there."""
-
-    type = "storage-full"
-    title = "Storage is full"
-    status = 503
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail, headers={"Retry-After": "60"})

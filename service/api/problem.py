@@ -25,93 +25,52 @@ logger = logging.getLogger("prefsvm.api")
 MEDIA_TYPE = "application/problem+json"
 INFERENCE_PATH = "/v2"
 TYPE_PREFIX = "urn:prefsvm:problem:"
-SOON = {"Retry-After": "2"}
 MAX_FIELD_ERRORS = 20
 MAX_FIELD_LENGTH = 120
 
 
-class MalformedRequest(Problem):
+class MalformedRequest(Problem, type="malformed-request", title="Malformed request", status=400):
     """The request breaks the rules of HTTP or of multipart."""
 
-    type = "malformed-request"
-    title = "Malformed request"
-    status = 400
 
-
-class NoSuchRoute(NotFound):
+class NoSuchRoute(NotFound, type="no-such-route", title="No such route"):
     """No call has this path."""
 
-    type = "no-such-route"
-    title = "No such route"
 
-
-class MethodNotAllowed(Problem):
+class MethodNotAllowed(Problem, type="method-not-allowed", title="Method not allowed", status=405):
     """The path exists, but not with this method."""
 
-    type = "method-not-allowed"
-    title = "Method not allowed"
-    status = 405
 
-
-class NotAcceptable(Problem):
+class NotAcceptable(Problem, type="not-acceptable", title="Not acceptable", status=406):
     """The answer exists, but in none of the forms that the Accept header asks for."""
 
-    type = "not-acceptable"
-    title = "Not acceptable"
-    status = 406
 
-
-class ContentTooLarge(Problem):
+class ContentTooLarge(Problem, type="content-too-large", title="Content too large", status=413):
     """The body is larger than this installation takes."""
 
-    type = "content-too-large"
-    title = "Content too large"
-    status = 413
 
-
-class BodyStalled(Problem):
+class BodyStalled(Problem, type="request-timeout", title="Request timeout", status=408):
     """The client stopped sending in the middle of a body."""
 
-    type = "request-timeout"
-    title = "Request timeout"
-    status = 408
 
-
-class HeadTooLong(Problem):
+class HeadTooLong(Problem, type="head-too-long", title="Head too long", status=431):
     """The request line and the headers together are too long."""
 
-    type = "head-too-long"
-    title = "Head too long"
-    status = 431
 
-
-class UnsupportedMediaType(Problem):
+class UnsupportedMediaType(Problem, type="unsupported-media-type", title="Unsupported media type", status=415):
     """The body has a Content-Type that this call does not take."""
 
-    type = "unsupported-media-type"
-    title = "Unsupported media type"
-    status = 415
 
-
-class InvalidJson(InvalidRequest):
+class InvalidJson(InvalidRequest, type="invalid-json", title="Invalid JSON"):
     """The body is not JSON: it does not parse, is not UTF-8, is too deep, or holds NaN or an infinite number."""
 
-    type = "invalid-json"
-    title = "Invalid JSON"
 
-
-class InternalError(Problem):
+class InternalError(Problem, type="internal-error"):
     """A defect of the service. The log has the details under the request id."""
 
-    type = "internal-error"
 
-
-class Unavailable(Problem):
+class Unavailable(Problem, type="unavailable", title="Temporarily unavailable", status=503, retry_after=2):
     """A part that the call needs is away for now. The same request can be sent again, with its Idempotency-Key."""
-
-    type = "unavailable"
-    title = "Temporarily unavailable"
-    status = 503
 
 
 class FieldErrorBody(BaseModel):
@@ -221,7 +180,7 @@ def database_away(error: Exception) -> Response:
     logger.warning(trouble_of(error))
     if is_disk_full(error):
         return problem_response(StorageFull("the disk of the database is full; it has to be given room"))
-    return problem_response(Unavailable("the database does not answer; try again", headers=SOON))
+    return problem_response(Unavailable("the database does not answer; try again"))
 
 
 def without_descriptors(error: BaseException | None) -> Response | None:
@@ -229,8 +188,7 @@ def without_descriptors(error: BaseException | None) -> Response | None:
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             logger.warning("no file descriptor is left")
-            problem = Unavailable("as many files and connections are open as may be; try again", headers=SOON)
-            return problem_response(problem)
+            return problem_response(Unavailable("as many files and connections are open as may be; try again"))
         error = error.__cause__ or error.__context__
     return None
 

@@ -53,12 +53,10 @@ UploadMetadata = Annotated[
 ]
 
 
-class UnsupportedTusVersion(Problem):
+class UnsupportedTusVersion(
+    Problem, type="unsupported-tus-version", title="Not this version of the protocol", status=412
+):
     """The request does not say that it follows version 1.0.0 of the protocol (``Tus-Resumable: 1.0.0``)."""
-
-    type = "unsupported-tus-version"
-    title = "Not this version of the protocol"
-    status = 412
 
 
 class _TusRoute(APIRoute):

@@ -3,32 +3,17 @@
 from service.errors import NotFound, Problem
 
 
-class BatchNotFound(NotFound):
+class BatchNotFound(NotFound, type="batch-not-found", title="No such batch"):
     """No batch has this id."""
 
-    type = "batch-not-found"
-    title = "No such batch"
 
-
-class BatchNotFinished(Problem):
+class BatchNotFinished(Problem, type="batch-not-finished", title="The batch has no result", status=409):
     """There is no result yet, or there will be none."""
 
-    type = "batch-not-finished"
-    title = "The batch has no result"
-    status = 409
 
-
-class BatchFinished(Problem):
+class BatchFinished(Problem, type="batch-finished", title="The batch has ended", status=409):
     """A batch that has ended cannot be cancelled any more."""
 
-    type = "batch-finished"
-    title = "The batch has ended"
-    status = 409
 
-
-class ResultGone(Problem):
+class ResultGone(Problem, type="result-gone", title="The result is gone", status=410):
     """The batch is on record, but the file of its result is not there any more."""
-
-    type = "result-gone"
-    title = "The result is gone"
-    status = 410

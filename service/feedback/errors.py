@@ -3,31 +3,17 @@
 from service.errors import InvalidRequest, NotFound, Problem
 
 
-class FeedbackNotFound(NotFound):
+class FeedbackNotFound(NotFound, type="feedback-not-found", title="No such feedback"):
     """No feedback has this id."""
 
-    type = "feedback-not-found"
-    title = "No such feedback"
 
-
-class FeedbackDoesNotFit(InvalidRequest):
+class FeedbackDoesNotFit(InvalidRequest, type="feedback-does-not-fit", title="The feedback does not fit the model"):
     """The rows or labels are not what the model of the alias takes."""
 
-    type = "feedback-does-not-fit"
-    title = "The feedback does not fit the model"
 
-
-class FeedbackInUse(Problem):
+class FeedbackInUse(Problem, type="feedback-in-use", title="The feedback is in use", status=409):
     """A training that waits or runs uses it: each attempt at it, and whoever helps with it, must see the same rows."""
 
-    type = "feedback-in-use"
-    title = "The feedback is in use"
-    status = 409
 
-
-class TooMuchFeedback(Problem):
+class TooMuchFeedback(Problem, type="too-much-feedback", title="Too much feedback", status=409):
     """An alias may have only so many corrected rows."""
-
-    type = "too-much-feedback"
-    title = "Too much feedback"
-    status = 409

@@ -3,40 +3,21 @@
 from service.errors import NotFound, Problem
 
 
-class JobNotFound(NotFound):
+class JobNotFound(NotFound, type="job-not-found", title="No such job"):
     """No job has this id."""
 
-    type = "job-not-found"
-    title = "No such job"
 
-
-class JobNotFinished(Problem):
+class JobNotFinished(Problem, type="job-not-finished", title="The job has not ended", status=409):
     """A job that still waits or runs cannot be run again."""
 
-    type = "job-not-finished"
-    title = "The job has not ended"
-    status = 409
 
-
-class NothingToRepeat(Problem):
+class NothingToRepeat(Problem, type="nothing-to-repeat", title="Nothing to repeat", status=409):
     """The training that made the model is not known any more."""
 
-    type = "nothing-to-repeat"
-    title = "Nothing to repeat"
-    status = 409
 
-
-class TooManyFollowers(Problem):
+class TooManyFollowers(Problem, type="too-many-followers", title="Too many event streams", status=503, retry_after=5):
     """The process serves as many event streams as it may."""
 
-    type = "too-many-followers"
-    title = "Too many event streams"
-    status = 503
 
-
-class JobFinished(Problem):
+class JobFinished(Problem, type="job-finished", title="The job has ended", status=409):
     """A job that has ended cannot be cancelled any more."""
-
-    type = "job-finished"
-    title = "The job has ended"
-    status = 409

@@ -77,8 +77,7 @@ class EventFeed:
             When it is entered, if this process has enough of them.
         """
         if len(self._followers) >= MOST_FOLLOWERS:
-            detail = f"{MOST_FOLLOWERS} clients follow jobs here already; ask for the events as JSON"
-            raise TooManyFollowers(detail, headers={"Retry-After": "5"})
+            raise TooManyFollowers(f"{MOST_FOLLOWERS} clients follow jobs here already; ask for the events as JSON")
         follower = _Follower(job_id, after)
         self._followers.add(follower)
         self._somebody.set()

@@ -5,68 +5,37 @@ from service.errors import InvalidRequest, NotFound, Problem
 NO_MODEL = "no model has this id, and no alias this name"
 
 
-class ModelNotFound(NotFound):
+class ModelNotFound(NotFound, type="model-not-found", title="No such model"):
     """No model has this id, and no alias this name."""
 
-    type = "model-not-found"
-    title = "No such model"
 
-
-class ModelInUse(Problem):
+class ModelInUse(Problem, type="model-in-use", title="The model is in use", status=409):
     """An alias points at the model."""
 
-    type = "model-in-use"
-    title = "The model is in use"
-    status = 409
 
-
-class NoCurve(NotFound):
+class NoCurve(NotFound, type="no-curve", title="No such curve"):
     """The model was stored without an operating curve."""
 
-    type = "no-curve"
-    title = "No such curve"
 
-
-class AliasNotFound(NotFound):
+class AliasNotFound(NotFound, type="alias-not-found", title="No such alias"):
     """No alias has this name."""
 
-    type = "alias-not-found"
-    title = "No such alias"
 
-
-class AliasInUse(Problem):
+class AliasInUse(Problem, type="alias-in-use", title="The alias is in use", status=409):
     """A training that waits or runs learns the feedback that was sent for it."""
 
-    type = "alias-in-use"
-    title = "The alias is in use"
-    status = 409
 
-
-class NoShadow(NotFound):
+class NoShadow(NotFound, type="no-shadow", title="No such shadow"):
     """The alias has no shadow."""
 
-    type = "no-shadow"
-    title = "No such shadow"
 
-
-class NothingToRollBack(Problem):
+class NothingToRollBack(Problem, type="nothing-to-roll-back", title="Nothing to roll back to", status=409):
     """The alias pointed at no model before this one that still exists."""
 
-    type = "nothing-to-roll-back"
-    title = "Nothing to roll back to"
-    status = 409
 
-
-class DamagedModel(Problem):
+class DamagedModel(Problem, type="damaged-model", title="The stored model is damaged", status=500):
     """The stored bytes of the model are not those that were written. Train again, or restore the database."""
 
-    type = "damaged-model"
-    title = "The stored model is damaged"
-    status = 500
 
-
-class NotExportable(InvalidRequest):
+class NotExportable(InvalidRequest, type="not-exportable", title="Not exportable"):
     """The model has no form in the format that was asked for."""
-
-    type = "not-exportable"
-    title = "Not exportable"

@@ -10,7 +10,6 @@ from service.predictions.errors import Busy
 BYTES_A_BYTE = 26
 """Memory that JSON needs per byte, its text included. Measured: 6 for wide rows of numbers, 26 for objects as small as
 they come."""
-RETRY_SECONDS = 1
 
 
 class RequestBudget:
@@ -42,8 +41,7 @@ class Room:
         others = budget.taken - self._held
         if others and budget.taken + more > budget.capacity:
             raise Busy(
-                "the requests that are being served take all the memory that there is for their bodies; try again",
-                headers={"Retry-After": str(RETRY_SECONDS)},
+                "the requests that are being served take all the memory that there is for their bodies; try again"
             )
         budget.taken += more
         self._held += more

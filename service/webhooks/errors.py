@@ -3,19 +3,12 @@
 from service.errors import NotFound, Problem
 
 
-class WebhookNotFound(NotFound):
+class WebhookNotFound(NotFound, type="webhook-not-found", title="No such webhook"):
     """No webhook has this id."""
 
-    type = "webhook-not-found"
-    title = "No such webhook"
 
-
-class TooManyWebhooks(Problem):
+class TooManyWebhooks(Problem, type="too-many-webhooks", title="Too many webhooks", status=409):
     """The project has as many webhooks as it may have."""
-
-    type = "too-many-webhooks"
-    title = "Too many webhooks"
-    status = 409
 
 
 class AddressRefusedError(Exception):
