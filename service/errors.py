@@ -27,12 +27,12 @@ class Problem(Exception):  # noqa: N818 (named in the words of RFC 9457)
     """An error as RFC 9457 describes it: `type`, `title` and `status` belong to the class, the rest to the case.
 
     A class says what belongs to it in the line that declares it, ``retry_after`` (seconds) where it makes sense to come
-    again; what it does not say is as in its base.
+    again, and ``detail`` where that is the same in every case; what it does not say is as in its base.
 
     Parameters
     ----------
-    detail : str
-        What was wrong here and what was expected. Never a value that was sent.
+    detail : str, optional
+        What was wrong here and what was expected. Never a value that was sent. By default what the class says.
     errors : sequence of FieldError, optional
         The fields at fault.
     headers : mapping of str to str, optional
@@ -45,6 +45,7 @@ class Problem(Exception):  # noqa: N818 (named in the words of RFC 9457)
     title: ClassVar[str] = "Internal error"
     status: ClassVar[int] = 500
     retry_after: ClassVar[int | None] = None
+    usual_detail: ClassVar[str | None] = None
 
     def __init_subclass__(
         cls,
@@ -53,23 +54,24 @@ class Problem(Exception):  # noqa: N818 (named in the words of RFC 9457)
         title: str | None = None,
         status: int | None = None,
         retry_after: int | None = None,
+        detail: str | None = None,
     ) -> None:
         """Keep what the declaration says."""
-        said = {"type": type, "title": title, "status": status, "retry_after": retry_after}
+        said = {"type": type, "title": title, "status": status, "retry_after": retry_after, "usual_detail": detail}
         for name, value in said.items():
             if value is not None:
                 setattr(cls, name, value)
 
     def __init__(
         self,
-        detail: str,
+        detail: str | None = None,
         *,
         errors: Sequence[FieldError] = (),
         headers: Mapping[str, str] | None = None,
         extensions: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(detail)
-        self.detail = detail
+        self.detail = detail or self.usual_detail or self.title
+        super().__init__(self.detail)
         self.errors = tuple(errors)
         self.headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
         self.headers |= headers or {}

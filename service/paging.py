@@ -8,27 +8,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Select, tuple_
-from sqlalchemy.orm import InstrumentedAttribute
 
 from service.errors import InvalidRequest
+from service.schemas import Page
 
 MAX_CURSOR_LENGTH = 256
 NOT_OURS = "was not made by this service; send `next_cursor` as it came"
-
-
-class Created(Protocol):
-    """A row that a list can be ordered by."""
-
-    @property
-    def id(self) -> Any:
-        """Its id."""
-
-    @property
-    def created_at(self) -> Any:
-        """When it was made."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +54,33 @@ class Cursor:
 
 
 Row = TypeVar("Row")
+Item = TypeVar("Item")
 
 
-def page_of(
-    statement: Select[Any],
-    created_at: InstrumentedAttribute[datetime],
-    row_id: InstrumentedAttribute[str],
-    cursor: Cursor | None,
-    limit: int,
-) -> Select[Any]:
-    """Order a query newest first and cut it to the page after `cursor`, with one row more to see whether it goes on."""
+def page_of(statement: Select[Any], table: Any, cursor: str | None, limit: int) -> Select[Any]:
+    """Order a query newest first and cut it to the page after `cursor`, with one row more to see whether it goes on.
+
+    Raises
+    ------
+    InvalidRequest
+        If the cursor was not made by this service.
+    """
     if cursor is not None:
-        statement = statement.where(tuple_(created_at, row_id) < (cursor.created_at, cursor.id))
-    return statement.order_by(created_at.desc(), row_id.desc()).limit(limit + 1)
+        after = Cursor.decode(cursor)
+        statement = statement.where(tuple_(table.created_at, table.id) < (after.created_at, after.id))
+    return statement.order_by(table.created_at.desc(), table.id.desc()).limit(limit + 1)
 
 
-def next_cursor(rows: Sequence[Row], limit: int, key: Callable[[Row], Created]) -> str | None:
-    """Return the cursor of the page after these rows, or None if `rows` (one more than `limit` asked) was the last."""
-    if len(rows) <= limit:
-        return None
-    last = key(rows[limit - 1])
-    return Cursor(last.created_at, last.id).encode()
+def as_page(
+    rows: Sequence[Row], limit: int, show: Callable[[Row], Item], key: Callable[[Row], Any] = lambda row: row
+) -> Page[Item]:
+    """Return a page of what `show` makes of rows, of which there is one more than `limit` if the list goes on.
+
+    `key` returns what a row is ordered by.
+    """
+    shown = rows[:limit]
+    last = key(shown[-1]) if len(rows) > limit else None
+    return Page(
+        items=[show(row) for row in shown],
+        next_cursor=None if last is None else Cursor(last.created_at, last.id).encode(),
+    )

@@ -39,7 +39,7 @@ class StorageQuotaExceeded(Problem, type="storage-quota-exceeded", title="The pr
     """The project stores as many bytes as its limits allow. Deleting data sets or models makes room."""
 
 
-class KeyNotFound(NotFound, type="key-not-found", title="No such key"):
+class KeyNotFound(NotFound, type="key-not-found", title="No such key", detail="the project has no key with this id"):
     """The project has no key with this id."""
 
 
@@ -47,7 +47,7 @@ class KeyNotLive(Problem, type="key-not-live", title="The key is not in use any 
     """The key was revoked or has expired."""
 
 
-class ProjectNotFound(NotFound, type="project-not-found", title="No such project"):
+class ProjectNotFound(NotFound, type="project-not-found", title="No such project", detail="no project has this id"):
     """There is no such project, or the key is not of it."""
 
 

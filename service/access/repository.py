@@ -11,9 +11,11 @@ from sqlalchemy import BigInteger, ColumnElement, and_, extract, func, or_, sele
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
-from service.access.errors import QueueFull, StorageQuotaExceeded
+from service.access.errors import KeyNotFound, QueueFull, StorageQuotaExceeded
+from service.access.keys import is_key_id
+from service.db.repository import Repository, ResourceRepository
 from service.db.tables import ApiKeyRow, DatasetRow, FeedbackRow, JobRow, ModelRow, ProjectRow, UploadRow
-from service.paging import Cursor, page_of
+from service.paging import page_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,45 +68,39 @@ class KeyDirectory:
         return self._session.scalar(statement.limit(1)) is not None
 
 
-class KeyRepository:
+class KeyRepository(ResourceRepository[ApiKeyRow]):
     """Keys of one project, in the transaction of `session`."""
 
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
+    table = ApiKeyRow
+    not_found = KeyNotFound
 
-    def add(self, row: ApiKeyRow) -> ApiKeyRow:
-        """Insert a key."""
-        self._session.add(row)
-        self._session.flush()
-        self._session.refresh(row)
-        return row
+    def lock(self, key_id: str) -> tuple[ApiKeyRow, bool]:
+        """Return a key that nobody else can change before this transaction ends, and whether it is live.
 
-    def list(self, cursor: Cursor | None, limit: int) -> Sequence[ApiKeyRow]:
-        """Return up to ``limit + 1`` keys, newest first."""
-        statement = select(ApiKeyRow).where(ApiKeyRow.project_id == self._project_id)
-        return self._session.scalars(page_of(statement, ApiKeyRow.created_at, ApiKeyRow.id, cursor, limit)).all()
-
-    def lock(self, key_id: str) -> tuple[ApiKeyRow, bool] | None:
-        """Return a key that nobody else can change before this transaction ends, and whether it is live."""
-        statement = select(ApiKeyRow, _is_live()).where(self._is(key_id)).with_for_update()
-        found = self._session.execute(statement).one_or_none()
-        return None if found is None else (found[0], found[1])
+        Raises
+        ------
+        KeyNotFound
+        """
+        statement = select(ApiKeyRow, _is_live()).where(self._mine(key_id)).with_for_update()
+        found = self._session.execute(statement).one_or_none() if self._may_be(key_id) else None
+        if found is None:
+            raise KeyNotFound
+        return found[0], found[1]
 
     def expire_within(self, key_id: str, seconds: float) -> None:
         """Let a key expire after this time, if it would not before."""
         end = func.now() + timedelta(seconds=seconds)
         values = {"expires_at": func.least(func.coalesce(ApiKeyRow.expires_at, end), end)}
-        self._session.execute(update(ApiKeyRow).where(self._is(key_id)).values(values))
+        self._session.execute(update(ApiKeyRow).where(self._mine(key_id)).values(values))
 
     def revoke(self, key_id: str) -> bool:
         """Revoke a key; the first time counts. False if there is none."""
-        revoked = update(ApiKeyRow).where(self._is(key_id))
         values = {"revoked_at": func.coalesce(ApiKeyRow.revoked_at, func.now())}
-        return self._session.scalar(revoked.values(values).returning(ApiKeyRow.id)) is not None
+        revoked = update(ApiKeyRow).where(self._mine(key_id)).values(values)
+        return self._may_be(key_id) and self._changes_one(revoked)
 
-    def _is(self, key_id: str) -> ColumnElement[bool]:
-        return and_(ApiKeyRow.project_id == self._project_id, ApiKeyRow.id == key_id)
+    def _may_be(self, row_id: str) -> bool:
+        return is_key_id(row_id)
 
 
 class ProjectRepository:
@@ -122,10 +118,9 @@ class ProjectRepository:
         """Return a project."""
         return self._session.get(ProjectRow, project_id)
 
-    def list(self, cursor: Cursor | None, limit: int) -> Sequence[ProjectRow]:
+    def list(self, cursor: str | None, limit: int) -> Sequence[ProjectRow]:
         """Return up to ``limit + 1`` projects, newest first."""
-        page = page_of(select(ProjectRow), ProjectRow.created_at, ProjectRow.id, cursor, limit)
-        return self._session.scalars(page).all()
+        return self._session.scalars(page_of(select(ProjectRow), ProjectRow, cursor, limit)).all()
 
     def set_limits(self, project_id: str, limits: dict[str, Any]) -> ProjectRow | None:
         """Replace the limits of a project; None if there is none."""
@@ -133,7 +128,7 @@ class ProjectRepository:
         return self._session.scalars(changed).one_or_none()
 
 
-class QuotaRepository:
+class QuotaRepository(Repository):
     """What one project uses of what it may, in the transaction of `session`.
 
     Where there is a limit the checks lock the row of the project: of two transactions that would both still fit, the
@@ -148,8 +143,7 @@ class QuotaRepository:
     """
 
     def __init__(self, session: Session, project_id: str, limits: Mapping[str, Any] | None = None) -> None:
-        self._session = session
-        self._project_id = project_id
+        super().__init__(session, project_id)
         self._limits = limits
         self._is_locked = False
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.access.caller import Caller
 from service.access.errors import Forbidden, KeyNotFound, KeyNotLive, ProjectExists, ProjectNotFound
-from service.access.keys import ApiKey, is_key_id
+from service.access.keys import ApiKey
 from service.access.repository import KeyRepository, ProjectRepository, QuotaRepository
 from service.access.schemas import (
     CreateKey,
@@ -28,7 +28,7 @@ from service.db.session import Database
 from service.db.tables import ApiKeyRow, ProjectRow
 from service.errors import IdempotencyConflict
 from service.identifiers import is_id, new_id
-from service.paging import Cursor, next_cursor
+from service.paging import as_page
 from service.schemas import Page
 
 
@@ -65,22 +65,17 @@ class KeyService:
         with database.transaction() as session:
             known = is_id(project_id, "prj") and ProjectRepository(session).get(project_id) is not None
             if not known or not (caller.runs_installation or project_id == caller.project_id):
-                raise ProjectNotFound("no project has this id")
+                raise ProjectNotFound
             key = ApiKey.new()
-            if idempotency_key is not None:
-                _claim(session, caller.project_id, "createKey", idempotency_key, body.model_dump(), key)
+            _claim(session, caller.project_id, "createKey", idempotency_key, body.model_dump(), key)
             scopes = sorted(set(body.scopes))
             return _add(KeyRepository(session, project_id), key, project_id, body.name, scopes, expires_at)
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[Key]:
         """Return a page of keys, newest first."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = KeyRepository(session, project_id).list(position, limit)
-        return Page(
-            items=[Key.model_validate(row, extra="ignore") for row in rows[:limit]],
-            next_cursor=next_cursor(rows, limit, key=lambda row: row),
-        )
+            rows = KeyRepository(session, project_id).list(cursor, limit)
+        return as_page(rows, limit, _key)
 
     def rotate(self, project_id: str, key_id: str, grace_seconds: float, idempotency_key: str | None = None) -> NewKey:
         """Make a key like another one, which then works for `grace_seconds` more.
@@ -97,13 +92,9 @@ class KeyService:
         key = ApiKey.new()
         with self._database.transaction() as session:
             keys = KeyRepository(session, project_id)
-            found = keys.lock(key_id) if is_key_id(key_id) else None
-            if found is None:
-                raise KeyNotFound("the project has no key with this id")
-            if idempotency_key is not None:
-                asked = {"key": key_id, "grace_seconds": grace_seconds}
-                _claim(session, project_id, "rotateKey", idempotency_key, asked, key)
-            row, live = found
+            row, live = keys.lock(key_id)
+            asked = {"key": key_id, "grace_seconds": grace_seconds}
+            _claim(session, project_id, "rotateKey", idempotency_key, asked, key)
             if not live:
                 raise KeyNotLive("the key was revoked or has expired; make a new one")
             expires_at = None
@@ -116,8 +107,8 @@ class KeyService:
     def revoke(self, project_id: str, key_id: str) -> None:
         """End a key; requests with it are refused within 5 seconds. Raises `KeyNotFound`."""
         with self._database.transaction() as session:
-            if not is_key_id(key_id) or not KeyRepository(session, project_id).revoke(key_id):
-                raise KeyNotFound("the project has no key with this id")
+            if not KeyRepository(session, project_id).revoke(key_id):
+                raise KeyNotFound
 
 
 class ProjectService:
@@ -151,15 +142,10 @@ class ProjectService:
         project_id = new_id("prj")
         with self._system.transaction() as session:
             projects = ProjectRepository(session)
-            row = None
-            if idempotency_key is not None:
-                digest = idempotency.digest(body.model_dump())
-                made = idempotency.claim(
-                    session, caller.project_id, "createProject", idempotency_key, digest, project_id
-                )
-                if made != project_id:  # nobody can delete a project
-                    row = projects.get(made)
-            row = row or projects.add(project_id, body.name, limits)
+            claimed = caller.project_id, "createProject", idempotency_key, body.model_dump()
+            made = idempotency.claim(session, *claimed, project_id)
+            # Nobody can delete a project.
+            row = projects.add(project_id, body.name, limits) if made is None else projects.get(made)
         if row is None:
             raise ProjectExists("another project has this name")
         return _project(row)
@@ -170,19 +156,16 @@ class ProjectService:
         with database.transaction() as session:
             row = ProjectRepository(session).get(project_id) if _may_see(caller, project_id) else None
         if row is None:
-            raise ProjectNotFound("no project has this id")
+            raise ProjectNotFound
         return _project(row)
 
     def list(self, caller: Caller, cursor: str | None, limit: int) -> Page[Project]:
         """Return a page of the projects that the caller may see, newest first."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         if not caller.runs_installation:
             return Page(items=[self.get(caller, caller.project_id)], next_cursor=None)
         with self._system.transaction() as session:
-            rows = ProjectRepository(session).list(position, limit)
-        return Page(
-            items=[_project(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
-        )
+            rows = ProjectRepository(session).list(cursor, limit)
+        return as_page(rows, limit, _project)
 
     def change(self, caller: Caller, project_id: str, limits: LimitsBody) -> Project:
         """Replace the limits of a project; raises `Forbidden` or `ProjectNotFound`."""
@@ -191,7 +174,7 @@ class ProjectService:
         with self._system.transaction() as session:
             row = ProjectRepository(session).set_limits(project_id, limits.model_dump()) if known else None
         if row is None:
-            raise ProjectNotFound("no project has this id")
+            raise ProjectNotFound
         return _project(row)
 
     def limits(self, project_id: str) -> LimitsAnswer:
@@ -199,7 +182,7 @@ class ProjectService:
         with self._database.transaction() as session:
             project = ProjectRepository(session).get(project_id)
             if project is None:
-                raise ProjectNotFound("no project has this id")
+                raise ProjectNotFound
             quota = QuotaRepository(session, project_id)
             usage = Usage(
                 queued_jobs=quota.queued_jobs(), running_jobs=quota.running_jobs(), stored_bytes=quota.stored_bytes()
@@ -208,12 +191,11 @@ class ProjectService:
 
 
 def _claim(
-    session: Session, project_id: str, operation: str, idempotency_key: str, request: dict[str, Any], key: ApiKey
+    session: Session, project_id: str, operation: str, idempotency_key: str | None, request: dict[str, Any], key: ApiKey
 ) -> None:
     """Tie an `Idempotency-Key` to a new key; the text of one that it has made before is nowhere to be had."""
-    digest = idempotency.digest(request)
-    made = idempotency.claim(session, project_id, operation, idempotency_key, digest, key.id)
-    if made != key.id:
+    made = idempotency.claim(session, project_id, operation, idempotency_key, request, key.id)
+    if made is not None:
         raise IdempotencyConflict(
             f"this Idempotency-Key has made the key {made}, which cannot be shown again; revoke that one if nobody has "
             "it, and use a new Idempotency-Key"
@@ -238,7 +220,11 @@ def _add(
             expires_at=expires_at,
         )
     )
-    return NewKey(**Key.model_validate(row, extra="ignore").model_dump(), key=key.text)
+    return NewKey(**_key(row).model_dump(), key=key.text)
+
+
+def _key(row: ApiKeyRow) -> Key:
+    return Key.model_validate(row, extra="ignore")
 
 
 def _may_see(caller: Caller, project_id: str) -> bool:

@@ -3,7 +3,7 @@
 from service.errors import NotFound, Problem
 
 
-class BatchNotFound(NotFound, type="batch-not-found", title="No such batch"):
+class BatchNotFound(NotFound, type="batch-not-found", title="No such batch", detail="no batch has this id"):
     """No batch has this id."""
 
 

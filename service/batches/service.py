@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from service.batches.errors import BatchFinished, BatchNotFinished, BatchNotFound, ResultGone
+from service.batches.errors import BatchFinished, BatchNotFinished, ResultGone
 from service.batches.repository import KIND, BatchRepository
 from service.batches.schemas import MEDIA_TYPES, Batch, BatchRequest
 from service.blobs.store import BlobNotFoundError, BlobStore
@@ -16,15 +16,15 @@ from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
 from service.db.tables import DatasetRow, JobRow
-from service.errors import FieldError, IdempotencyConflict, InvalidRequest
-from service.identifiers import is_id, new_id
+from service.errors import FieldError, InvalidRequest
+from service.identifiers import new_id
 from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import JobStatus
 from service.models.repository import AliasRepository, ModelFileRepository, ModelRepository
-from service.paging import Cursor, next_cursor
+from service.paging import as_page
 from service.predictions.errors import RowsDoNotFit
-from service.schemas import Page, is_alias
+from service.schemas import Page
 from service.settings import Settings
 from solver.features import MissingColumns
 
@@ -65,18 +65,15 @@ class BatchService:
         QueueFull, StorageQuotaExceeded
             If the project has used up its limits.
         """
-        digest = idempotency.digest(body.model_dump())
         with self._database.transaction() as session:
             batches = BatchRepository(session, project_id)
             batch_id = new_id("job")
-            if idempotency_key is not None:
-                made = idempotency.claim(session, project_id, OPERATION, idempotency_key, digest, batch_id)
-                if made != batch_id:
-                    return _as_accepted(batches.get(made))
+            made = idempotency.claim(session, project_id, OPERATION, idempotency_key, body.model_dump(), batch_id)
+            if made is not None:
+                return _as_accepted(idempotency.existing(batches.get(made), "batch"))
             model = ModelFileRepository(session, project_id).find(body.model)
             # Locked, so that nobody deletes the data set between this check and the insert.
-            datasets = DatasetRepository(session, project_id)
-            dataset = datasets.lock_for_use(body.dataset) if is_id(body.dataset, "ds") else None
+            dataset = DatasetRepository(session, project_id).lock_for_use(body.dataset)
             errors = []
             if model is None:
                 errors.append(FieldError("body.model", "no model has this id, and no alias this name"))
@@ -116,12 +113,9 @@ class BatchService:
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[Batch]:
         """Return a page of batches, newest first."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = BatchRepository(session, project_id).list(position, limit)
-        return Page(
-            items=[_batch(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
-        )
+            rows = BatchRepository(session, project_id).list(cursor, limit)
+        return as_page(rows, limit, _batch)
 
     def cancel(self, project_id: str, batch_id: str) -> Batch:
         """End a queued batch at once, or ask the worker of a running one to stop.
@@ -129,12 +123,8 @@ class BatchService:
         Asking twice is fine. Raises `BatchNotFound`, or `BatchFinished` if it ended in another way.
         """
         with self._database.transaction() as session:
-            if not is_id(batch_id, "job") or BatchRepository(session, project_id).get(batch_id) is None:
-                raise BatchNotFound("no batch has this id")
-            jobs = JobRepository(session, project_id)
-            # Queued is asked twice: between the two looks a lost batch may have come back into the queue.
-            done = jobs.cancel_queued(batch_id) or jobs.ask_running_to_cancel(batch_id, keep_best=False)
-            done = done or jobs.cancel_queued(batch_id)
+            BatchRepository(session, project_id).require(batch_id)
+            done = JobRepository(session, project_id).cancel(batch_id, keep_best=False)
         batch = self.get(project_id, batch_id)
         if not done and batch.status is not JobStatus.CANCELLED:
             raise BatchFinished(f"the batch has ended as {batch.status}")
@@ -175,15 +165,12 @@ class BatchService:
 
     def _row(self, project_id: str, batch_id: str) -> JobRow:
         with self._database.transaction() as session:
-            row = BatchRepository(session, project_id).get(batch_id) if is_id(batch_id, "job") else None
-        if row is None:
-            raise BatchNotFound("no batch has this id")
-        return row
+            return BatchRepository(session, project_id).require(batch_id)
 
 
 def _shadow(session: Session, project_id: str, name: str) -> dict[str, Any] | None:
     """Return which model is to decide on the same rows, without a say in them; None if `name` is no alias with one."""
-    alias = AliasRepository(session, project_id).get(name) if is_alias(name) else None
+    alias = AliasRepository(session, project_id).get(name)
     if alias is None or alias.shadow_id is None:
         return None
     file = ModelFileRepository(session, project_id).find(alias.shadow_id)
@@ -208,10 +195,8 @@ def _batch(row: JobRow) -> Batch:
     return Batch(**fields, result=result)
 
 
-def _as_accepted(row: JobRow | None) -> Batch:
+def _as_accepted(row: JobRow) -> Batch:
     """Return the answer that the first of several equal requests got, whatever became of the batch since."""
-    if row is None:
-        raise IdempotencyConflict("the batch that this Idempotency-Key made was deleted; use a new key")
     accepted = {"status": JobStatus.QUEUED, "phase": None, "progress": 0.0, "attempt": 0, "result": None}
     never = dict.fromkeys(("started_at", "finished_at", "cancel_requested_at", "error"))
     return _batch(row).model_copy(update=accepted | never)

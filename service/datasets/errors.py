@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from service.errors import NotFound, Problem, StorageFull
 
 
-class DatasetNotFound(NotFound, type="dataset-not-found", title="No such data set"):
+class DatasetNotFound(NotFound, type="dataset-not-found", title="No such data set", detail="no data set has this id"):
     """No data set has this id."""
 
 
@@ -31,7 +31,9 @@ class ReaderLost(Problem, type="reader-lost", title="The reader was ended", stat
     """What read the upload was ended from outside. The file is not to blame; send it again."""
 
 
-class UploadNotFound(NotFound, type="upload-not-found", title="No such upload"):
+class UploadNotFound(
+    NotFound, type="upload-not-found", title="No such upload", detail="no upload has this id; it may have expired"
+):
     """No upload has this id, or it has expired."""
 
 

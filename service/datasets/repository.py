@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, func, or_, select, text
-from sqlalchemy.orm import Session
+from sqlalchemy import Row, func, or_, select, text
 
+from service.datasets.errors import DatasetNotFound
+from service.db.repository import ResourceRepository
 from service.db.tables import DatasetRow, JobRow, ModelRow
-from service.paging import Cursor, page_of
+from service.paging import page_of
 
 _SUMMARY = (
     *(DatasetRow.id, DatasetRow.name, DatasetRow.format, DatasetRow.layout),
@@ -19,36 +20,25 @@ _SUMMARY = (
 )
 
 
-class DatasetRepository:
-    """Data sets of one project, in the transaction of `session`."""
+class DatasetRepository(ResourceRepository[DatasetRow]):
+    """Data sets of one project, in the transaction of `session`. Jobs and models that came from one outlive it."""
 
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
-
-    def add(self, row: DatasetRow) -> DatasetRow:
-        """Insert a data set."""
-        self._session.add(row)
-        self._session.flush()
-        self._session.refresh(row)
-        return row
-
-    def get(self, dataset_id: str) -> DatasetRow | None:
-        """Return a data set."""
-        return self._session.scalar(self._select(dataset_id))
+    table = DatasetRow
+    prefix = "ds"
+    not_found = DatasetNotFound
 
     def is_there_for_good(self, dataset_id: str) -> bool:
         """Tell whether a data set is there, after any transaction has ended that might be about to commit it."""
         self._session.execute(text("LOCK TABLE datasets IN SHARE MODE"))
-        return self._session.scalar(self._select(dataset_id)) is not None
+        return self.get(dataset_id) is not None
 
     def lock_for_use(self, dataset_id: str) -> DatasetRow | None:
         """Return a data set that nobody can delete before this transaction ends."""
-        return self._session.scalar(self._select(dataset_id).with_for_update(key_share=True, read=True))
+        return self._find(dataset_id, {"key_share": True, "read": True})
 
-    def lock_for_delete(self, dataset_id: str) -> DatasetRow | None:
-        """Return a data set that nobody can start to use before this transaction ends."""
-        return self._session.scalar(self._select(dataset_id).with_for_update())
+    def lock_for_delete(self, dataset_id: str) -> DatasetRow:
+        """Return a data set that nobody can start to use before this transaction ends; raises `DatasetNotFound`."""
+        return self.found(self._find(dataset_id, {}))
 
     def is_used(self, dataset_id: str) -> bool:
         """Tell whether a job, or a model, came from a data set."""
@@ -67,15 +57,6 @@ class DatasetRepository:
         )
         return self._session.scalar(statement.limit(1))
 
-    def list(self, cursor: Cursor | None, limit: int) -> Sequence[Row[Any]]:
+    def summaries(self, cursor: str | None, limit: int) -> Sequence[Row[Any]]:
         """Return up to ``limit + 1`` data sets as lists show them, newest first."""
-        statement = select(*_SUMMARY).where(DatasetRow.project_id == self._project_id)
-        return self._session.execute(page_of(statement, DatasetRow.created_at, DatasetRow.id, cursor, limit)).all()
-
-    def delete(self, row: DatasetRow) -> None:
-        """Delete a data set; jobs and models that came from it stay."""
-        owned = delete(DatasetRow).where(DatasetRow.project_id == self._project_id, DatasetRow.id == row.id)
-        self._session.execute(owned)
-
-    def _select(self, dataset_id: str) -> Select[DatasetRow]:
-        return select(DatasetRow).where(DatasetRow.project_id == self._project_id, DatasetRow.id == dataset_id)
+        return self._session.execute(page_of(select(*_SUMMARY).where(self._mine()), DatasetRow, cursor, limit)).all()

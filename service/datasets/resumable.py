@@ -36,8 +36,8 @@ from service.datasets.upload_repository import UploadQueue, UploadRepository
 from service.db.session import AWAY, Database, acting_for, trouble_of
 from service.db.tables import UploadRow
 from service.errors import Problem
-from service.identifiers import is_id, new_id
-from service.paging import Cursor, next_cursor
+from service.identifiers import new_id
+from service.paging import as_page
 from service.schemas import Page
 from service.settings import Settings
 
@@ -103,7 +103,7 @@ class ResumableUploads:
                 )
             kept = {**asdict(details), "metadata": metadata}
             row = UploadRow(id=new_id("up"), project_id=project_id, bytes=size, details=kept)
-            made = _upload(uploads.add(row, self._lifetime))
+            made = _upload(uploads.begin(row, self._lifetime))
             uploads.complete(row.id)  # one without bytes
         if size == 0:
             self._arrived.set()
@@ -112,21 +112,15 @@ class ResumableUploads:
     def get(self, project_id: str, upload_id: str) -> ResumableUpload:
         """Return an upload; raises `UploadNotFound`."""
         with self._database.transaction() as session:
-            row = UploadRepository(session, project_id).get(upload_id) if is_id(upload_id, "up") else None
-            if row is None:
-                raise UploadNotFound("no upload has this id; it may have expired")
-            return _upload(row)
+            return _upload(UploadRepository(session, project_id).require(upload_id))
 
     def list(
         self, project_id: str, status: UploadStatus | None, cursor: str | None, limit: int
     ) -> Page[ResumableUpload]:
         """Return a page of uploads, newest first."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = UploadRepository(session, project_id).list(status, position, limit)
-        return Page(
-            items=[_upload(row) for row in rows[:limit]], next_cursor=next_cursor(rows, limit, key=lambda row: row)
-        )
+            rows = UploadRepository(session, project_id).list(cursor, limit, status=status)
+        return as_page(rows, limit, _upload)
 
     async def append(
         self, project_id: str, upload_id: str, offset: int, chunks: AsyncIterator[bytes], declared: int | None
@@ -219,10 +213,7 @@ class ResumableUploads:
         """
         with self._database.transaction() as session:
             uploads = UploadRepository(session, project_id)
-            row = uploads.get(upload_id, lock=True) if is_id(upload_id, "up") else None
-            if row is None:
-                raise UploadNotFound("no upload has this id; it may have expired")
-            keys = uploads.delete(row.id)
+            keys = uploads.delete_with_parts(uploads.lock(upload_id).id)
         self._discard(keys)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -258,7 +249,7 @@ class ResumableUploads:
             return [
                 key
                 for row in UploadQueue(session).expired()
-                for key in UploadRepository(session, row.project_id).delete(row.id)
+                for key in UploadRepository(session, row.project_id).delete_with_parts(row.id)
             ]
 
     def _claim(self) -> UploadRow | None:

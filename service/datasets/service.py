@@ -18,7 +18,6 @@ from service.blobs.streams import BlobStreams
 from service.datasets.errors import (
     DamagedDataset,
     DatasetInUse,
-    DatasetNotFound,
     DatasetUsed,
     ReaderLost,
     UnreadableDataset,
@@ -31,13 +30,13 @@ from service.datasets.schemas import Dataset, DatasetSummary
 from service.db import idempotency
 from service.db.session import AWAY, Database
 from service.db.tables import DatasetRow
-from service.errors import IdempotencyConflict, InvalidRequest, Problem, StorageFull
+from service.errors import InvalidRequest, Problem, StorageFull
 from service.faults import fault
-from service.identifiers import is_id, new_id
+from service.identifiers import new_id
 from service.ingest.errors import IngestError
 from service.ingest.options import FORMATS, Kind, guess_format, parse_options
 from service.ingest.run import IngestResult, ReaderKilledError, ingest
-from service.paging import Cursor, next_cursor
+from service.paging import as_page
 from service.schemas import Page
 from service.settings import Settings
 
@@ -138,11 +137,10 @@ class DatasetService:
             stored = await self._store(upload, upload_key)
             details = upload.details()
             name, format_ = _name(details), _format(details)
-            digest = _digest(stored.sha256, name, format_, details.options)
-            if idempotency_key is not None:
-                earlier = await self._streams.run(self._find_earlier, project_id, idempotency_key, digest)
-                if earlier is not None:
-                    return earlier
+            asked = [stored.sha256, name, format_, details.options]  # what makes two uploads the same request
+            earlier = await self._streams.run(self._find_earlier, project_id, idempotency_key, asked)
+            if earlier is not None:
+                return earlier
             reading = self._read(project_id, upload_key, format_, details.options, columnar_key, where=details.where)
             result, columnar_sha256 = await _unless_gone(reading, gone)
             row = DatasetRow(
@@ -167,7 +165,7 @@ class DatasetService:
             )
             handed_over = True
             room = 0 if upload.counts_as_stored else row.bytes
-            return await self._streams.run(self._save, row, idempotency_key, digest, room)
+            return await self._streams.run(self._save, row, idempotency_key, asked, room)
         finally:
             if not handed_over:
                 await asyncio.shield(self._streams.run(self._discard, upload_key, columnar_key))
@@ -175,20 +173,13 @@ class DatasetService:
     def get(self, project_id: str, dataset_id: str) -> Dataset:
         """Return a data set; raises `DatasetNotFound`."""
         with self._database.transaction() as session:
-            row = DatasetRepository(session, project_id).get(dataset_id) if is_id(dataset_id, "ds") else None
-        if row is None:
-            raise DatasetNotFound("no data set has this id")
-        return _dataset(row)
+            return _dataset(DatasetRepository(session, project_id).require(dataset_id))
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[DatasetSummary]:
         """Return a page of data sets, newest first."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = DatasetRepository(session, project_id).list(position, limit)
-        return Page(
-            items=[DatasetSummary.model_validate(row) for row in rows[:limit]],
-            next_cursor=next_cursor(rows, limit, key=lambda row: row),
-        )
+            rows = DatasetRepository(session, project_id).summaries(cursor, limit)
+        return as_page(rows, limit, DatasetSummary.model_validate)
 
     async def correct(self, project_id: str, dataset_id: str, kinds: dict[str, Kind]) -> Dataset:
         """Change what columns are taken for, by reading the upload once more.
@@ -232,9 +223,7 @@ class DatasetService:
     def _unused(self, project_id: str, dataset_id: str) -> DatasetRow:
         with self._database.transaction() as session:
             datasets = DatasetRepository(session, project_id)
-            row = datasets.lock_for_delete(dataset_id) if is_id(dataset_id, "ds") else None
-            if row is None:
-                raise DatasetNotFound("no data set has this id")
+            row = datasets.lock_for_delete(dataset_id)
             if datasets.is_used(dataset_id):
                 raise DatasetUsed("a job has used this data set; upload it again to read it in another way")
             return row
@@ -244,8 +233,6 @@ class DatasetService:
         with self._database.transaction() as session:
             datasets = DatasetRepository(session, read.project_id)
             row = datasets.lock_for_delete(read.id)
-            if row is None:
-                raise DatasetNotFound("no data set has this id")
             if row.columnar_key != read.columnar_key or datasets.is_used(read.id):
                 raise DatasetUsed("the data set was used or changed meanwhile; look at it again")
             for name, value in changes.items():
@@ -266,16 +253,14 @@ class DatasetService:
         """
         with self._database.transaction() as session:
             datasets = DatasetRepository(session, project_id)
-            row = datasets.lock_for_delete(dataset_id) if is_id(dataset_id, "ds") else None
-            if row is None:
-                raise DatasetNotFound("no data set has this id")
+            row = datasets.lock_for_delete(dataset_id)
             job = datasets.job_that_reads(dataset_id)
             if job is not None:
                 raise DatasetInUse(
                     f"{job} has not ended and reads it: wait, or cancel it (POST /jobs/{job}/cancel; of a batch "
                     f"POST /batches/{job}/cancel), and then delete the data set again"
                 )
-            datasets.delete(row)
+            datasets.delete(row.id)
         self._discard(row.blob_key, row.columnar_key)
 
     async def _store(self, upload: Upload, key: str) -> _Stored:
@@ -336,10 +321,10 @@ class DatasetService:
         except ReaderKilledError:
             raise ReaderLost("the process that read the upload was killed twice; the machine may lack memory") from None
 
-    def _find_earlier(self, project_id: str, key: str, digest: str) -> Dataset | None:
+    def _find_earlier(self, project_id: str, key: str | None, asked: Any) -> Dataset | None:
         """Return the data set that this key made before, so that its copy need not be read."""
         with self._database.transaction() as session:
-            made = idempotency.find(session, project_id, OPERATION, key, digest)
+            made = idempotency.find(session, project_id, OPERATION, key, asked)
             return None if made is None else _existing(DatasetRepository(session, project_id).get(made))
 
     def check_details(self, details: UploadDetails) -> None:
@@ -355,7 +340,7 @@ class DatasetService:
         with self._database.transaction() as session:
             QuotaRepository(session, project_id).make_room_for_bytes(max(size, 0))
 
-    def _save(self, row: DatasetRow, key: str | None, digest: str, room: int) -> Dataset:
+    def _save(self, row: DatasetRow, key: str | None, asked: Any, room: int) -> Dataset:
         """Insert the row, for which the project needs so much room, or return the data set of an equal request.
 
         The blobs of the row are deleted unless it is there. If the answer to the COMMIT is lost, it may be.
@@ -364,12 +349,8 @@ class DatasetService:
         try:
             with self._database.transaction() as session:
                 datasets = DatasetRepository(session, row.project_id)
-                made = (
-                    idempotency.claim(session, row.project_id, OPERATION, key, digest, row.id)
-                    if key is not None
-                    else row.id
-                )
-                if made != row.id:
+                made = idempotency.claim(session, row.project_id, OPERATION, key, asked, row.id)
+                if made is not None:
                     return _existing(datasets.get(made))
                 QuotaRepository(session, row.project_id).make_room_for_bytes(room)
                 saved = _dataset(datasets.add(row))
@@ -424,14 +405,7 @@ def _dataset(row: DatasetRow) -> Dataset:
 
 
 def _existing(row: DatasetRow | None) -> Dataset:
-    if row is None:
-        raise IdempotencyConflict("the data set that this Idempotency-Key made was deleted; use a new key")
-    return _dataset(row)
-
-
-def _digest(sha256: str, name: str, format_: str, options: dict[str, Any]) -> str:
-    """Hash what makes two uploads the same request."""
-    return idempotency.digest([sha256, name, format_, options])
+    return _dataset(idempotency.existing(row, "data set"))
 
 
 def _name(details: UploadDetails) -> str:

@@ -6,50 +6,32 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, Update, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Update, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from service.datasets.errors import UploadNotFound
+from service.db.repository import ResourceRepository
 from service.db.tables import ProjectRow, UploadPartRow, UploadRow
-from service.paging import Cursor, page_of
 
 
-class UploadRepository:
-    """Resumable uploads of one project, in the transaction of `session`."""
+class UploadRepository(ResourceRepository[UploadRow]):
+    """Resumable uploads of one project, in the transaction of `session`; those that have expired are not there."""
 
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
+    table = UploadRow
+    prefix = "up"
+    not_found = UploadNotFound
 
-    def add(self, row: UploadRow, lifetime: timedelta) -> UploadRow:
+    def begin(self, row: UploadRow, lifetime: timedelta) -> UploadRow:
         """Insert an upload that expires after `lifetime`."""
         row.expires_at = self._session.execute(select(func.now() + lifetime)).scalar_one()
-        self._session.add(row)
-        self._session.flush()
-        self._session.refresh(row)
-        return row
+        return self.add(row)
 
     def lock_and_count_unfinished(self) -> int:
         """Count the uploads that wait for more; nobody else who does can add one before this transaction ends."""
         project = select(ProjectRow.id).where(ProjectRow.id == self._project_id)
         self._session.execute(project.with_for_update(key_share=True))
-        statement = select(func.count()).where(
-            UploadRow.project_id == self._project_id, UploadRow.status == "receiving", _is_kept()
-        )
+        statement = select(func.count()).where(self._mine(), UploadRow.status == "receiving")
         return self._session.scalar(statement) or 0
-
-    def list(self, status: str | None, cursor: Cursor | None, limit: int) -> Sequence[UploadRow]:
-        """Return up to ``limit + 1`` uploads that have not expired, newest first."""
-        statement = select(UploadRow).where(UploadRow.project_id == self._project_id, _is_kept())
-        if status is not None:
-            statement = statement.where(UploadRow.status == status)
-        return self._session.scalars(page_of(statement, UploadRow.created_at, UploadRow.id, cursor, limit)).all()
-
-    def get(self, upload_id: str, *, lock: bool = False) -> UploadRow | None:
-        """Return an upload that has not expired."""
-        statement = select(UploadRow).where(
-            UploadRow.project_id == self._project_id, UploadRow.id == upload_id, _is_kept()
-        )
-        return self._session.scalar(statement.with_for_update() if lock else statement)
 
     def add_part(self, upload_id: str, position: int, size: int, blob_key: str, lifetime: timedelta) -> bool:
         """Append a part, unless the upload does not end at `position`; tell whether it was appended."""
@@ -95,20 +77,21 @@ class UploadRepository:
         end = self._update(upload_id).values(claimed_until=None, expires_at=func.now() + lifetime, **values)
         return self._delete_parts(upload_id) if self._changes_one(end) else None
 
-    def delete(self, upload_id: str) -> Sequence[str]:
-        """Delete an upload, and return the keys of its parts."""
+    def lock(self, upload_id: str) -> UploadRow:
+        """Return an upload that nobody else can change before this transaction ends; raises `UploadNotFound`."""
+        return self.found(self._find(upload_id, {}))
+
+    def delete_with_parts(self, upload_id: str) -> Sequence[str]:
+        """Delete an upload, expired or not, and return the keys of its parts."""
         keys = self._delete_parts(upload_id)
-        self._session.execute(
-            delete(UploadRow).where(UploadRow.project_id == self._project_id, UploadRow.id == upload_id)
-        )
+        self._session.execute(delete(UploadRow).where(super()._mine(upload_id)))
         return keys
 
-    def _changes_one(self, statement: Update) -> bool:
-        changed: CursorResult[Any] = self._session.execute(statement)  # type: ignore[assignment]
-        return changed.rowcount == 1
+    def _mine(self, row_id: str | None = None) -> ColumnElement[bool]:
+        return and_(super()._mine(row_id), _is_kept())
 
     def _update(self, upload_id: str) -> Update:
-        return update(UploadRow).where(UploadRow.project_id == self._project_id, UploadRow.id == upload_id)
+        return update(UploadRow).where(super()._mine(upload_id))
 
     def _delete_parts(self, upload_id: str) -> Sequence[str]:
         parts = delete(UploadPartRow).where(UploadPartRow.upload_id == upload_id)

@@ -3,7 +3,7 @@
 from service.errors import InvalidRequest, NotFound, Problem
 
 
-class FeedbackNotFound(NotFound, type="feedback-not-found", title="No such feedback"):
+class FeedbackNotFound(NotFound, type="feedback-not-found", title="No such feedback", detail="no feedback has this id"):
     """No feedback has this id."""
 
 

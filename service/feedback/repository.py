@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from sqlalchemy import delete, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import func, select
 
+from service.db.repository import ResourceRepository
 from service.db.tables import AliasRow, FeedbackRow, JobRow
-from service.paging import Cursor, page_of
+from service.feedback.errors import FeedbackNotFound
 
 
-class FeedbackRepository:
-    """Feedback of one project, in the transaction of `session`."""
+class FeedbackRepository(ResourceRepository[FeedbackRow]):
+    """Feedback of one project, in the transaction of `session`. Rows are without their content.
 
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
+    The alias of what is added must be locked: `seq` then grows in the order in which it can be seen.
+    """
 
-    def add(self, row: FeedbackRow) -> FeedbackRow:
-        """Insert feedback. The alias must be locked: `seq` then grows in the order in which it can be seen."""
-        self._session.add(row)
-        self._session.flush()
-        self._session.refresh(row)
-        return row
-
-    def get(self, feedback_id: str) -> FeedbackRow | None:
-        """Return feedback without its content."""
-        mine = select(FeedbackRow).where(FeedbackRow.project_id == self._project_id, FeedbackRow.id == feedback_id)
-        return self._session.scalars(mine).one_or_none()
-
-    def list(self, alias: str | None, cursor: Cursor | None, limit: int) -> Sequence[FeedbackRow]:
-        """Return up to ``limit + 1``, without their content, newest first."""
-        statement = select(FeedbackRow).where(FeedbackRow.project_id == self._project_id)
-        if alias is not None:
-            statement = statement.where(FeedbackRow.alias == alias)
-        return self._session.scalars(page_of(statement, FeedbackRow.created_at, FeedbackRow.id, cursor, limit)).all()
+    table = FeedbackRow
+    prefix = "fb"
+    not_found = FeedbackNotFound
 
     def open_job_with(self, row: FeedbackRow) -> str | None:
         """Return the id of a queued or running job that uses this feedback, or None."""
@@ -55,11 +39,6 @@ class FeedbackRepository:
         """
         mine = select(AliasRow.name).where(AliasRow.project_id == self._project_id, AliasRow.name == alias)
         self._session.scalar(mine.with_for_update(read=True, key_share=True))
-
-    def delete(self, feedback_id: str) -> bool:
-        """Delete feedback; False if there is none of this id."""
-        gone = delete(FeedbackRow).where(FeedbackRow.project_id == self._project_id, FeedbackRow.id == feedback_id)
-        return self._session.scalar(gone.returning(FeedbackRow.id)) is not None
 
     def count_rows(self, alias: str, until: int | None = None) -> int:
         """Add up the rows that were sent for an alias, up to a `seq` if one is given."""

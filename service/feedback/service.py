@@ -14,16 +14,16 @@ from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
 from service.db.tables import FeedbackRow
-from service.errors import IdempotencyConflict, InvalidRequest
+from service.errors import InvalidRequest
 from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackNotFound, TooMuchFeedback
 from service.feedback.keyed_rows import keyed_rows
 from service.feedback.repository import FeedbackRepository
 from service.feedback.schemas import Feedback, FeedbackRequest
-from service.identifiers import is_id, new_id
+from service.identifiers import new_id
 from service.ingest.labels import composed, number_label
 from service.ingest.mail import FIELDS
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
-from service.paging import Cursor, next_cursor
+from service.paging import as_page
 from service.predictions.errors import RowsDoNotFit
 from service.predictions.inputs import rows_of
 from service.schemas import Page
@@ -59,16 +59,14 @@ class FeedbackService:
             If the key came before with another body.
         """
         kind, items = self._given(body)
-        digest = idempotency.digest(body.model_dump())
+        asked = project_id, OPERATION, idempotency_key, body.model_dump()
         with self._database.transaction() as session:
-            if idempotency_key is not None:
-                # What was taken once stays taken, also if the alias points at another model now.
-                made = idempotency.find(session, project_id, OPERATION, idempotency_key, digest)
-                if made is not None:
-                    return _as_accepted(FeedbackRepository(session, project_id).get(made))
+            # What was taken once stays taken, also if the alias points at another model now.
+            made = idempotency.find(session, *asked)
+            if made is not None:
+                return _as_accepted(FeedbackRepository(session, project_id).get(made))
             model = ModelRepository(session, project_id).shape_behind(body.alias)
-            named = body.dataset is not None and is_id(body.dataset, "ds")
-            dataset = DatasetRepository(session, project_id).get(str(body.dataset)) if named else None
+            dataset = DatasetRepository(session, project_id).get(body.dataset or "")
         if model is None:
             raise InvalidRequest.of("body.alias", NO_ALIAS)
         labels = _checked_labels(model, body.labels)
@@ -85,10 +83,9 @@ class FeedbackService:
         with self._database.transaction() as session:
             feedback = FeedbackRepository(session, project_id)
             feedback_id = new_id("fb")
-            if idempotency_key is not None:
-                made = idempotency.claim(session, project_id, OPERATION, idempotency_key, digest, feedback_id)
-                if made != feedback_id:
-                    return _as_accepted(feedback.get(made))
+            made = idempotency.claim(session, *asked, feedback_id)
+            if made is not None:
+                return _as_accepted(feedback.get(made))
             if AliasRepository(session, project_id).lock(body.alias) is None:
                 raise InvalidRequest.of("body.alias", NO_ALIAS)
             limit = self._settings.max_feedback_rows
@@ -129,20 +126,13 @@ class FeedbackService:
     def get(self, project_id: str, feedback_id: str) -> Feedback:
         """Return feedback, without what it holds; raises `FeedbackNotFound`."""
         with self._database.transaction() as session:
-            row = FeedbackRepository(session, project_id).get(feedback_id) if is_id(feedback_id, "fb") else None
-        if row is None:
-            raise FeedbackNotFound("no feedback has this id")
-        return Feedback.model_validate(row)
+            return Feedback.model_validate(FeedbackRepository(session, project_id).require(feedback_id))
 
     def list(self, project_id: str, alias: str | None, cursor: str | None, limit: int) -> Page[Feedback]:
         """Return a page of feedback, newest first."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = FeedbackRepository(session, project_id).list(alias, position, limit)
-        return Page(
-            items=[Feedback.model_validate(row) for row in rows[:limit]],
-            next_cursor=next_cursor(rows, limit, key=lambda row: row),
-        )
+            rows = FeedbackRepository(session, project_id).list(cursor, limit, alias=alias)
+        return as_page(rows, limit, Feedback.model_validate)
 
     def delete(self, project_id: str, feedback_id: str) -> None:
         """Delete feedback: trainings that are asked for later do not see it.
@@ -155,15 +145,13 @@ class FeedbackService:
         """
         with self._database.transaction() as session:
             feedback = FeedbackRepository(session, project_id)
-            row = feedback.get(feedback_id) if is_id(feedback_id, "fb") else None
-            if row is None:
-                raise FeedbackNotFound("no feedback has this id")
+            row = feedback.require(feedback_id)
             AliasRepository(session, project_id).lock(row.alias)  # see `FeedbackRepository.keep`
             job_id = feedback.open_job_with(row)
             if job_id is not None:
                 raise FeedbackInUse(f"the job {job_id} uses this feedback; wait for it to end, or cancel it")
             if not feedback.delete(feedback_id):
-                raise FeedbackNotFound("no feedback has this id")
+                raise FeedbackNotFound
 
 
 def _checked_labels(model: ModelShape, labels: Sequence[str]) -> list[str]:
@@ -198,6 +186,4 @@ def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> tuple[Sequence[
 
 
 def _as_accepted(row: FeedbackRow | None) -> Feedback:
-    if row is None:
-        raise IdempotencyConflict("the feedback that this Idempotency-Key made was deleted; use a new key")
-    return Feedback.model_validate(row)
+    return Feedback.model_validate(idempotency.existing(row, "feedback"))

@@ -3,7 +3,7 @@
 from service.errors import NotFound, Problem
 
 
-class JobNotFound(NotFound, type="job-not-found", title="No such job"):
+class JobNotFound(NotFound, type="job-not-found", title="No such job", detail="no job has this id"):
     """No job has this id."""
 
 

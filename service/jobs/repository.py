@@ -9,18 +9,16 @@ from sqlalchemy import BigInteger, Table, Text, and_, func, insert, literal, sel
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session, defer
 
+from service.db.repository import Repository
 from service.db.tables import AliasRow, JobEventRow, JobRow, ModelRow
 from service.jobs.doorbell import CHANNEL
-from service.paging import Cursor, page_of
+from service.paging import page_of
+from service.schemas import is_alias
 from service.webhooks.outbox import announce_end
 
 
-class JobRepository:
+class JobRepository(Repository):
     """Jobs of one project, in the transaction of `session`."""
-
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
 
     def enqueue(self, job: JobRow) -> JobRow:
         """Insert a queued job with its first event, and wake the dispatcher when the transaction commits."""
@@ -46,10 +44,10 @@ class JobRepository:
             .outerjoin(JobRow, and_(JobRow.project_id == AliasRow.project_id, JobRow.id == ModelRow.job_id))
             .where(AliasRow.project_id == self._project_id, AliasRow.name == name)
         )
-        found = self._session.execute(statement).one_or_none()
+        found = self._session.execute(statement).one_or_none() if is_alias(name) else None
         return None if found is None else (found[0], found[1])
 
-    def list(self, status: str | None, cursor: Cursor | None, limit: int) -> Sequence[tuple[JobRow, str | None, Any]]:
+    def list(self, status: str | None, cursor: str | None, limit: int) -> Sequence[tuple[JobRow, str | None, Any]]:
         """Return up to ``limit + 1`` jobs with their models and requests, newest first.
 
         Features, which may name thousands of columns, are left out of the requests.
@@ -58,7 +56,7 @@ class JobRepository:
         statement = statement.add_columns(JobRow.request.op("-")("features"))
         if status is not None:
             statement = statement.where(JobRow.status == status)
-        rows = self._session.execute(page_of(statement, JobRow.created_at, JobRow.id, cursor, limit))
+        rows = self._session.execute(page_of(statement, JobRow, cursor, limit))
         return [(row[0], row[1], row[2]) for row in rows]
 
     def events(self, job_id: str, after: int, limit: int) -> Sequence[JobEventRow]:
@@ -84,6 +82,12 @@ class JobRepository:
         mine = (JobRow.project_id == self._project_id, JobRow.kind == "train")
         statement = select(JobRow.id).where(*mine, JobRow.id == job_id)
         return self._session.scalar(statement) is not None
+
+    def cancel(self, job_id: str, *, keep_best: bool) -> bool:
+        """Cancel a job or batch that waits or runs; False if it has ended."""
+        # Queued is asked twice: between the two looks a lost job may have come back into the queue.
+        done = self.cancel_queued(job_id) or self.ask_running_to_cancel(job_id, keep_best)
+        return done or self.cancel_queued(job_id)
 
     def cancel_queued(self, job_id: str) -> bool:
         """End a job that no worker has; False if it is not in the queue."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -13,7 +12,7 @@ from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
 from service.db.tables import ALIAS_REQUESTS, DatasetRow, JobRow
-from service.errors import IdempotencyConflict, InvalidRequest
+from service.errors import InvalidRequest
 from service.feedback.repository import FeedbackRepository
 from service.identifiers import is_id, new_id
 from service.jobs.checking import CheckedTraining, check_training
@@ -23,8 +22,8 @@ from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, TrainingEstimate, TrainRequest
 from service.models.errors import AliasNotFound
-from service.paging import Cursor, next_cursor
-from service.schemas import Page, is_alias
+from service.paging import as_page
+from service.schemas import Page
 from service.settings import Settings
 
 Following = AbstractContextManager[AsyncIterator[Sequence[JobEvent]]]
@@ -57,14 +56,12 @@ class JobService:
         QueueFull, StorageQuotaExceeded
             If the project has used up its limits.
         """
-        digest = idempotency.digest(body.model_dump())
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             job_id = new_id("job")
-            if idempotency_key is not None:
-                made = idempotency.claim(session, project_id, OPERATION, idempotency_key, digest, job_id)
-                if made != job_id:
-                    return _as_accepted(jobs.get(made))
+            made = idempotency.claim(session, project_id, OPERATION, idempotency_key, body.model_dump(), job_id)
+            if made is not None:
+                return _as_accepted(jobs.get(made))
             # Locked, so that nobody deletes the data set between this check and the insert.
             datasets = DatasetRepository(session, project_id)
             dataset, labels = (_found(datasets.lock_for_use, each) for each in (body.dataset, body.labels.dataset))
@@ -123,12 +120,10 @@ class JobService:
             new = new_id("job")
             found = jobs.get(job_id) if is_id(job_id, "job") else None
             if found is None:
-                raise JobNotFound("no job has this id")
-            if idempotency_key is not None:
-                digest = hashlib.sha256(job_id.encode()).hexdigest()
-                made = idempotency.claim(session, project_id, RETRY_OPERATION, idempotency_key, digest, new)
-                if made != new:
-                    return _as_accepted(jobs.get(made))
+                raise JobNotFound
+            made = idempotency.claim(session, project_id, RETRY_OPERATION, idempotency_key, job_id, new)
+            if made is not None:
+                return _as_accepted(jobs.get(made))
             if found[0].finished_at is None:
                 raise JobNotFinished(f"the job is {found[0].status}; only one that has ended can be run again")
             body = TrainRequest.model_validate(found[0].request)
@@ -153,14 +148,12 @@ class JobService:
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             new = new_id("job")
-            found = jobs.behind_alias(alias) if is_alias(alias) else None
+            found = jobs.behind_alias(alias)
             if found is None:
-                raise AliasNotFound("no alias has this name")
-            if idempotency_key is not None:
-                digest = hashlib.sha256(alias.encode()).hexdigest()
-                made = idempotency.claim(session, project_id, RETRAIN_OPERATION, idempotency_key, digest, new)
-                if made != new:
-                    return _as_accepted(jobs.get(made))
+                raise AliasNotFound
+            made = idempotency.claim(session, project_id, RETRAIN_OPERATION, idempotency_key, alias, new)
+            if made is not None:
+                return _as_accepted(jobs.get(made))
             _, made_by = found
             if made_by is None:
                 raise NothingToRepeat("the job that made the model of this alias was deleted; train with POST /train")
@@ -184,25 +177,21 @@ class JobService:
         with self._database.transaction() as session:
             found = JobRepository(session, project_id).get(job_id) if is_id(job_id, "job") else None
         if found is None:
-            raise JobNotFound("no job has this id")
+            raise JobNotFound
         return _job(*found)
 
     def list(self, project_id: str, status: JobStatus | None, cursor: str | None, limit: int) -> Page[Job]:
         """Return a page of jobs, newest first."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = JobRepository(session, project_id).list(status, position, limit)
-        return Page(
-            items=[_job(row, model_id, request) for row, model_id, request in rows[:limit]],
-            next_cursor=next_cursor(rows, limit, key=lambda row: row[0]),
-        )
+            rows = JobRepository(session, project_id).list(status, cursor, limit)
+        return as_page(rows, limit, lambda row: _job(*row), key=lambda row: row[0])
 
     def events(self, project_id: str, job_id: str, after: int, limit: int) -> JobEvents:
         """Return the events of a job that came after one of them; raises `JobNotFound`."""
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
-                raise JobNotFound("no job has this id")
+                raise JobNotFound
             rows = jobs.events(job_id, after, limit)
         return JobEvents(
             items=[JobEvent.model_validate(row, extra="ignore") for row in rows],
@@ -218,7 +207,7 @@ class JobService:
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
-                raise JobNotFound("no job has this id")
+                raise JobNotFound
             last = jobs.last_event(job_id)
         # Old events are deleted some day, those of jobs that have ended.
         if last is None or (last.kind == LAST_KIND and after >= last.id):
@@ -234,10 +223,8 @@ class JobService:
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
-                raise JobNotFound("no job has this id")
-            # Queued is asked twice: between the two looks a lost job may have come back into the queue.
-            done = jobs.cancel_queued(job_id) or jobs.ask_running_to_cancel(job_id, keep_best)
-            done = done or jobs.cancel_queued(job_id)
+                raise JobNotFound
+            done = jobs.cancel(job_id, keep_best=keep_best)
         job = self.get(project_id, job_id)
         if not done and job.status is not JobStatus.CANCELLED:
             raise JobFinished(f"the job has ended as {job.status}")
@@ -245,7 +232,7 @@ class JobService:
 
 
 def _found(look: Callable[[str], DatasetRow | None], dataset_id: str | None) -> DatasetRow | None:
-    return look(dataset_id) if dataset_id is not None and is_id(dataset_id, "ds") else None
+    return None if dataset_id is None else look(dataset_id)
 
 
 def _still_there(session: Session, project_id: str, body: TrainRequest) -> tuple[DatasetRow, DatasetRow | None]:
@@ -289,9 +276,7 @@ def _job(row: JobRow, model_id: str | None, request: dict[str, Any] | None = Non
 
 def _as_accepted(found: tuple[JobRow, str | None] | None) -> Job:
     """Return the answer that the first of several equal requests got, whatever became of the job since."""
-    if found is None:
-        raise IdempotencyConflict("the job that this Idempotency-Key made was deleted; use a new key")
-    job = _job(found[0], None)
+    job = _job(idempotency.existing(found, "job")[0], None)
     return job.model_copy(
         update={
             "status": JobStatus.QUEUED,

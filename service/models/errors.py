@@ -2,10 +2,10 @@
 
 from service.errors import InvalidRequest, NotFound, Problem
 
-NO_MODEL = "no model has this id, and no alias this name"
 
-
-class ModelNotFound(NotFound, type="model-not-found", title="No such model"):
+class ModelNotFound(
+    NotFound, type="model-not-found", title="No such model", detail="no model has this id, and no alias this name"
+):
     """No model has this id, and no alias this name."""
 
 
@@ -17,7 +17,7 @@ class NoCurve(NotFound, type="no-curve", title="No such curve"):
     """The model was stored without an operating curve."""
 
 
-class AliasNotFound(NotFound, type="alias-not-found", title="No such alias"):
+class AliasNotFound(NotFound, type="alias-not-found", title="No such alias", detail="no alias has this name"):
     """No alias has this name."""
 
 
@@ -25,7 +25,7 @@ class AliasInUse(Problem, type="alias-in-use", title="The alias is in use", stat
     """A training that waits or runs learns the feedback that was sent for it."""
 
 
-class NoShadow(NotFound, type="no-shadow", title="No such shadow"):
+class NoShadow(NotFound, type="no-shadow", title="No such shadow", detail="this alias has no shadow"):
     """The alias has no shadow."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from service.db.session import Database
 from service.models.chunks import stream_chunks
-from service.models.errors import NO_MODEL, DamagedModel, ModelNotFound
+from service.models.errors import DamagedModel, ModelNotFound
 from service.models.repository import ModelFile, ModelFileRepository
 from solver.model_file import Model, ModelFileError, read_model
 
@@ -26,7 +26,7 @@ class ModelFiles:
         with self._database.transaction() as session:
             file = ModelFileRepository(session, project_id).find(name)
         if file is None:
-            raise ModelNotFound(NO_MODEL)
+            raise ModelNotFound
         return file
 
     def read(self, file: ModelFile) -> Model:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Date, ScalarSelect, Select, and_, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
-from sqlalchemy.orm import Session
 
+from service.db.repository import Repository
 from service.db.tables import (
     ALIAS_REQUESTS,
     AliasChangeRow,
@@ -24,7 +24,8 @@ from service.db.tables import (
     OperatingPointRow,
 )
 from service.identifiers import is_id
-from service.paging import Cursor, page_of
+from service.models.errors import AliasNotFound, ModelNotFound
+from service.paging import page_of
 from service.schemas import is_alias
 
 
@@ -120,42 +121,54 @@ class DayStatistics:
     counts: ModelStatistics
 
 
-class ModelRepository:
+class ModelRepository(Repository):
     """Models of one project, in the transaction of `session`."""
 
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
+    def id_of(self, name: str) -> str:
+        """Return what an alias points at; an id is returned as it is, be there a model of it or not.
 
-    def id_of(self, name: str) -> str | None:
-        """Return what an alias points at; an id is returned as it is, be there a model of it or not."""
+        Raises
+        ------
+        ModelNotFound
+            If the name is neither an id nor an alias that there is.
+        """
         if is_id(name, "mdl"):
             return name
-        if not is_alias(name):
-            return None
         mine = and_(AliasRow.project_id == self._project_id, AliasRow.name == name)
-        return self._session.scalar(select(AliasRow.model_id).where(mine))
+        model_id = self._session.scalar(select(AliasRow.model_id).where(mine)) if is_alias(name) else None
+        if model_id is None:
+            raise ModelNotFound
+        return model_id
 
-    def get(self, model_id: str) -> StoredModel | None:
-        """Return a model."""
+    def require(self, model_id: str) -> StoredModel:
+        """Return a model; raises `ModelNotFound`."""
         report = ModelRow.report.op("-")("curve")
         found = self._session.execute(_select_model(report).where(self._is(model_id))).mappings().one_or_none()
-        return None if found is None else StoredModel(**found)
+        if found is None:
+            raise ModelNotFound
+        return StoredModel(**found)
 
-    def list(self, cursor: Cursor | None, limit: int) -> Sequence[StoredModel]:
+    def list(self, cursor: str | None, limit: int) -> Sequence[StoredModel]:
         """Return up to ``limit + 1`` models, newest first."""
         parts = [part for name in ("objective", "status", "threshold") for part in (name, ModelRow.report[name])]
         mine = ModelRow.project_id == self._project_id
         # First which ones: whatever the planner makes of it, only the reports of these are unpacked.
-        page = page_of(select(ModelRow.id).where(mine), ModelRow.created_at, ModelRow.id, cursor, limit)
+        page = page_of(select(ModelRow.id).where(mine), ModelRow, cursor, limit)
         statement = _select_model(func.jsonb_build_object(*parts)).where(mine, ModelRow.id.in_(page))
         rows = self._session.execute(statement.order_by(ModelRow.created_at.desc(), ModelRow.id.desc()))
         return [StoredModel(**row) for row in rows.mappings()]
 
-    def report(self, model_id: str) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
-        """Return the whole report of a model, and the operating point that was applied to it last, if any."""
+    def report(self, model_id: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Return the whole report of a model, and the operating point that was applied to it last, if any.
+
+        Raises
+        ------
+        ModelNotFound
+        """
         found = self._session.execute(select(ModelRow.report, _APPLIED).where(self._is(model_id))).one_or_none()
-        return None if found is None else (found[0], found[1])
+        if found is None:
+            raise ModelNotFound
+        return found[0], found[1]
 
     def columns(self, model_id: str) -> Sequence[str]:
         """Return the names of the columns that a model needs; none of one that takes a matrix, or is unknown."""
@@ -180,20 +193,17 @@ class ModelRepository:
         locked = select(ModelRow.id).where(self._is(point.model_id)).with_for_update(key_share=True)
         if self._session.scalar(locked) is None:
             return False
-        self._session.add(point)
-        self._session.flush()
-        self._session.refresh(point)
+        self._stored(point)
         return True
 
-    def applied_points(self, model_id: str, cursor: Cursor | None, limit: int) -> Sequence[OperatingPointRow]:
+    def applied_points(self, model_id: str, cursor: str | None, limit: int) -> Sequence[OperatingPointRow]:
         """Return up to ``limit + 1`` operating points that were applied to a model, newest first."""
         statement = (
             select(OperatingPointRow)
             .join(ModelRow, ModelRow.id == OperatingPointRow.model_id)
             .where(self._is(model_id))
         )
-        page = page_of(statement, OperatingPointRow.created_at, OperatingPointRow.id, cursor, limit)
-        return self._session.scalars(page).all()
+        return self._session.scalars(page_of(statement, OperatingPointRow, cursor, limit)).all()
 
     def exists(self, model_id: str) -> bool:
         """Tell whether there is such a model."""
@@ -258,12 +268,8 @@ class ModelRepository:
 _COLUMNS = select(ModelRow.report["columns"])
 
 
-class ModelFileRepository:
+class ModelFileRepository(Repository):
     """Files of the models of one project, in the transaction of `session`."""
-
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
 
     def find(self, name: str) -> ModelFile | None:
         """Return the file behind the id of a model or behind an alias."""
@@ -290,12 +296,8 @@ class ModelFileRepository:
         return self._session.scalar(statement)
 
 
-class StatisticsRepository:
+class StatisticsRepository(Repository):
     """Counts of predicted rows of the models of one project, in the transaction of `session`."""
-
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
 
     def add(self, key: UsageKey, counts: ModelStatistics) -> None:
         """Add to the counts of today, unless the model was deleted meanwhile."""
@@ -350,16 +352,12 @@ _ADD_STATISTICS = text(
 )
 
 
-class AliasRepository:
+class AliasRepository(Repository):
     """Aliases of one project and their history, in the transaction of `session`.
 
     Every move is kept in ``alias_changes``. A rollback is a move too; it says with ``restores`` which earlier move it
     went back to, so that a second rollback goes further back and not forth again.
     """
-
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
 
     def put(self, name: str, model_id: str, *, restores: int | None = None) -> AliasRow:
         """Point an alias at a model because somebody asks for it now."""
@@ -401,9 +399,8 @@ class AliasRepository:
         return self._session.scalars(changed, execution_options={"populate_existing": True}).one()
 
     def get(self, name: str) -> AliasRow | None:
-        """Return an alias."""
-        mine = and_(AliasRow.project_id == self._project_id, AliasRow.name == name)
-        return self._session.scalar(select(AliasRow).where(mine))
+        """Return an alias; None if there is none, as of a text that is no name at all."""
+        return self._session.get(AliasRow, (self._project_id, name)) if is_alias(name) else None
 
     def changes(self, name: str, limit: int) -> Sequence[AliasChangeRow]:
         """Return the last moves of an alias, newest first."""
@@ -422,7 +419,14 @@ class AliasRepository:
 
     def lock(self, name: str) -> AliasRow | None:
         """Return an alias that nobody else can move before this transaction ends."""
-        return self._session.get(AliasRow, (self._project_id, name), with_for_update=True)
+        return self._session.get(AliasRow, (self._project_id, name), with_for_update=True) if is_alias(name) else None
+
+    def require(self, name: str, *, lock: bool = False) -> AliasRow:
+        """Return an alias, locked if that is asked; raises `AliasNotFound`."""
+        alias = self.lock(name) if lock else self.get(name)
+        if alias is None:
+            raise AliasNotFound
+        return alias
 
     def open_job_with_feedback(self, name: str) -> str | None:
         """Return the id of a queued or running job that learns feedback for an alias, or None."""

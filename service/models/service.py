@@ -18,9 +18,7 @@ from service.identifiers import is_id, new_id
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of
 from service.models.drift import drift_of
 from service.models.errors import (
-    NO_MODEL,
     AliasInUse,
-    AliasNotFound,
     DamagedModel,
     ModelInUse,
     ModelNotFound,
@@ -47,8 +45,8 @@ from service.models.schemas import (
     ShadowPair,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
-from service.paging import NOT_OURS, Cursor, next_cursor
-from service.schemas import Page, is_alias
+from service.paging import NOT_OURS, as_page
+from service.schemas import Page
 from solver import operating_point
 from solver.evaluation import measures
 from solver.retuning import Calibration
@@ -82,9 +80,8 @@ class ModelService:
     def get(self, project_id: str, name: str) -> Model:
         """Return a model with its report; raises `ModelNotFound`."""
         with self._database.transaction() as session:
-            row = ModelRepository(session, project_id).get(_id_of(session, project_id, name))
-        if row is None:
-            raise ModelNotFound(NO_MODEL)
+            models = ModelRepository(session, project_id)
+            row = models.require(models.id_of(name))
         with _whole(row.id):
             return Model(
                 **_summary(row),
@@ -95,13 +92,9 @@ class ModelService:
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[ModelSummary]:
         """Return a page of models, newest first."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
-            rows = ModelRepository(session, project_id).list(position, limit)
-        return Page(
-            items=[_listed(row) for row in rows[:limit]],
-            next_cursor=next_cursor(rows, limit, key=lambda row: row),
-        )
+            rows = ModelRepository(session, project_id).list(cursor, limit)
+        return as_page(rows, limit, _listed)
 
     def delete(self, project_id: str, name: str) -> None:
         """Delete a model.
@@ -115,9 +108,9 @@ class ModelService:
         """
         with changing(self._database, self._changed) as session:
             models = ModelRepository(session, project_id)
-            model_id = _id_of(session, project_id, name)
+            model_id = models.id_of(name)
             if not models.lock(model_id, for_delete=True):
-                raise ModelNotFound(NO_MODEL)
+                raise ModelNotFound
             names = models.aliases_of(model_id)
             if names:
                 raise ModelInUse(f"the alias {names[0]} points at this model, or has it as its shadow; change it first")
@@ -163,22 +156,18 @@ class ModelService:
                 id=new_id("op"), model_id=model_id, **point.model_dump(exclude={"created_at"}, mode="json")
             )
             if not ModelRepository(session, project_id).apply(row):
-                raise ModelNotFound(NO_MODEL)
+                raise ModelNotFound
             return OperatingPoint.model_validate(row)
 
     def applied_points(self, project_id: str, name: str, cursor: str | None, limit: int) -> Page[OperatingPoint]:
         """Return a page of the operating points that were applied, newest first; raises `ModelNotFound`."""
-        position = Cursor.decode(cursor) if cursor is not None else None
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
-            model_id = _id_of(session, project_id, name)
+            model_id = models.id_of(name)
             if not models.exists(model_id):
-                raise ModelNotFound(NO_MODEL)
-            rows = models.applied_points(model_id, position, limit)
-        return Page(
-            items=[OperatingPoint.model_validate(row) for row in rows[:limit]],
-            next_cursor=next_cursor(rows, limit, key=lambda row: row),
-        )
+                raise ModelNotFound
+            rows = models.applied_points(model_id, cursor, limit)
+        return as_page(rows, limit, OperatingPoint.model_validate)
 
 
 class AliasService:
@@ -208,9 +197,7 @@ class AliasService:
         """Return an alias with its last moves; raises `AliasNotFound`."""
         with self._database.transaction() as session:
             aliases = AliasRepository(session, project_id)
-            row = aliases.get(name) if is_alias(name) else None
-            if row is None:
-                raise AliasNotFound("no alias has this name")
+            row = aliases.require(name)
             changes = aliases.changes(name, limit)
         history = [
             AliasChange(model_id=each.model_id, rollback=each.restores is not None, created_at=each.created_at)
@@ -221,11 +208,9 @@ class AliasService:
     def shadow(self, project_id: str, name: str, limit: int) -> Shadow:
         """Return how the shadow of an alias compares; raises `AliasNotFound`, `NoShadow`."""
         with self._database.transaction() as session:
-            alias = AliasRepository(session, project_id).get(name) if is_alias(name) else None
-            if alias is None:
-                raise AliasNotFound("no alias has this name")
+            alias = AliasRepository(session, project_id).require(name)
             if alias.shadow_id is None:
-                raise NoShadow("this alias has no shadow")
+                raise NoShadow
             shadows = ShadowRepository(session, project_id)
             counted = shadows.statistics(name, alias.model_id, alias.shadow_id)
             latest = shadows.latest(name, alias.model_id, alias.shadow_id, limit)
@@ -260,11 +245,8 @@ class AliasService:
         """Take the shadow of an alias away; raises `AliasNotFound`, `NoShadow`."""
         with changing(self._database, self._changed) as session:
             aliases = AliasRepository(session, project_id)
-            row = aliases.lock(name) if is_alias(name) else None
-            if row is None:
-                raise AliasNotFound("no alias has this name")
-            if row.shadow_id is None:
-                raise NoShadow("this alias has no shadow")
+            if aliases.require(name, lock=True).shadow_id is None:
+                raise NoShadow
             aliases.set_shadow(name, None)
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> AliasPage:
@@ -288,8 +270,7 @@ class AliasService:
         """
         with changing(self._database, self._changed) as session:
             aliases = AliasRepository(session, project_id)
-            if not is_alias(name) or aliases.lock(name) is None:
-                raise AliasNotFound("no alias has this name")
+            aliases.require(name, lock=True)
             job_id = aliases.open_job_with_feedback(name)
             if job_id is not None:
                 raise AliasInUse(f"the job {job_id} learns feedback for this alias; wait for it to end, or cancel it")
@@ -307,8 +288,7 @@ class AliasService:
         """
         with changing(self._database, self._changed) as session:
             aliases = AliasRepository(session, project_id)
-            if not is_alias(name) or aliases.lock(name) is None:
-                raise AliasNotFound("no alias has this name")
+            aliases.require(name, lock=True)
             target = aliases.before_last_move(name)
             if target is None or not ModelRepository(session, project_id).lock(target.model_id):
                 raise NothingToRollBack("the alias pointed at no model before this one that still exists")
@@ -352,14 +332,6 @@ def _summary(row: StoredModel) -> dict[str, Any]:
     return _stored(row) | {name: _point(row)[name] for name in ("objective", "status", "threshold")}
 
 
-def _id_of(session: Session, project_id: str, name: str) -> str:
-    """Return the id of a model that is named by it, or by an alias."""
-    model_id = ModelRepository(session, project_id).id_of(name)
-    if model_id is None:
-        raise ModelNotFound(NO_MODEL)
-    return model_id
-
-
 def _report(session: Session, project_id: str, name: str) -> tuple[str, dict[str, Any], OperatingPoint | None]:
     """Return the id of a model, its whole report, and the operating point that was applied last.
 
@@ -367,11 +339,9 @@ def _report(session: Session, project_id: str, name: str) -> tuple[str, dict[str
     ------
     ModelNotFound
     """
-    model_id = _id_of(session, project_id, name)
-    found = ModelRepository(session, project_id).report(model_id)
-    if found is None:
-        raise ModelNotFound(NO_MODEL)
-    report, applied = found
+    models = ModelRepository(session, project_id)
+    model_id = models.id_of(name)
+    report, applied = models.report(model_id)
     return model_id, report, None if applied is None else OperatingPoint.model_validate(applied)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sqlalchemy import delete, insert, select, text
-from sqlalchemy.orm import Session
 
+from service.db.repository import Repository
 from service.db.tables import AliasRow, ShadowDisagreementRow, ShadowStatisticsRow
 
 KEPT = 1000
@@ -65,12 +65,8 @@ class ShadowCounts:
         self.latest = (self.latest + other.latest)[-KEPT:]
 
 
-class ShadowRepository:
+class ShadowRepository(Repository):
     """Shadows of one project, in the transaction of `session`."""
-
-    def __init__(self, session: Session, project_id: str) -> None:
-        self._session = session
-        self._project_id = project_id
 
     def by_alias(self) -> dict[str, str]:
         """Return the aliases that have a shadow, and its id."""

@@ -3,7 +3,7 @@
 from service.errors import NotFound, Problem
 
 
-class WebhookNotFound(NotFound, type="webhook-not-found", title="No such webhook"):
+class WebhookNotFound(NotFound, type="webhook-not-found", title="No such webhook", detail="no webhook has this id"):
     """No webhook has this id."""
 
 
