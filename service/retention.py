@@ -127,11 +127,7 @@ class Keeper:
             log.warning(trouble_of(error))
             return {}
         # After the commit: bytes without a row cost space, a row without its bytes would be a lie.
-        for key in blobs:
-            try:
-                self._blobs.delete(key)
-            except Exception:
-                log.exception("a blob was left behind", extra={"fields": {"key": key}})
+        self._blobs.discard(*blobs)
         if deleted:
             log.info("deleted what was too old", extra={"fields": deleted})
         return deleted

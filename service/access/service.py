@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,8 +33,8 @@ from service.paging import as_page
 from service.schemas import Page
 
 
-class KeyService:
-    """Makes, lists, rotates and revokes keys of the caller's project.
+class _Administration:
+    """What a caller may do with a project, and with others if he runs the installation.
 
     Parameters
     ----------
@@ -46,6 +47,21 @@ class KeyService:
     def __init__(self, database: Database, system: Database) -> None:
         self._database = database
         self._system = system
+
+    @contextmanager
+    def _open_project(self, caller: Caller, project_id: str) -> Iterator[tuple[Session, ProjectRow]]:
+        """Open a transaction with a project that the caller may see; raises `ProjectNotFound`."""
+        database = self._system if caller.runs_installation else self._database
+        with database.transaction() as session:
+            may_see = is_id(project_id, "prj") and (caller.runs_installation or project_id == caller.project_id)
+            row = ProjectRepository(session).get(project_id) if may_see else None
+            if row is None:
+                raise ProjectNotFound
+            yield session, row
+
+
+class KeyService(_Administration):
+    """Makes, lists, rotates and revokes keys of the caller's project."""
 
     def create(self, caller: Caller, body: CreateKey, idempotency_key: str | None = None) -> NewKey:
         """Make a key; its text is in this answer and nowhere else.
@@ -61,11 +77,7 @@ class KeyService:
         expires_at = None
         if body.expires_in_days is not None:
             expires_at = datetime.now(UTC) + timedelta(days=body.expires_in_days)
-        database = self._system if caller.runs_installation else self._database
-        with database.transaction() as session:
-            known = is_id(project_id, "prj") and ProjectRepository(session).get(project_id) is not None
-            if not known or not (caller.runs_installation or project_id == caller.project_id):
-                raise ProjectNotFound
+        with self._open_project(caller, project_id) as (session, _):
             key = ApiKey.new()
             _claim(session, caller.project_id, "createKey", idempotency_key, body.model_dump(), key)
             scopes = sorted(set(body.scopes))
@@ -111,20 +123,8 @@ class KeyService:
                 raise KeyNotFound
 
 
-class ProjectService:
-    """Shows projects, and lets admins of the default project make and limit them.
-
-    Parameters
-    ----------
-    database : Database
-        Shows the caller's project.
-    system : Database
-        Shows all projects: for callers who run the installation.
-    """
-
-    def __init__(self, database: Database, system: Database) -> None:
-        self._database = database
-        self._system = system
+class ProjectService(_Administration):
+    """Shows projects, and lets admins of the default project make and limit them."""
 
     def create(self, caller: Caller, body: CreateProject, idempotency_key: str | None = None) -> Project:
         """Make a project.
@@ -152,12 +152,8 @@ class ProjectService:
 
     def get(self, caller: Caller, project_id: str) -> Project:
         """Return a project that the caller may see; raises `ProjectNotFound`."""
-        database = self._system if caller.runs_installation else self._database
-        with database.transaction() as session:
-            row = ProjectRepository(session).get(project_id) if _may_see(caller, project_id) else None
-        if row is None:
-            raise ProjectNotFound
-        return _project(row)
+        with self._open_project(caller, project_id) as (_, row):
+            return _project(row)
 
     def list(self, caller: Caller, cursor: str | None, limit: int) -> Page[Project]:
         """Return a page of the projects that the caller may see, newest first."""
@@ -225,10 +221,6 @@ def _add(
 
 def _key(row: ApiKeyRow) -> Key:
     return Key.model_validate(row, extra="ignore")
-
-
-def _may_see(caller: Caller, project_id: str) -> bool:
-    return is_id(project_id, "prj") and (caller.runs_installation or project_id == caller.project_id)
 
 
 def _require_operator(caller: Caller) -> None:

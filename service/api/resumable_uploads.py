@@ -16,8 +16,9 @@ from service.api.access import Reader, Writer
 from service.api.json_body import declared_length, parse_json
 from service.api.parameters import CursorText, Limit, problems
 from service.api.problem import MalformedRequest, UnsupportedMediaType
-from service.datasets.resumable import ResumableUploads, details_of
+from service.datasets.resumable import ResumableUploads
 from service.datasets.schemas import ResumableUpload, UploadStatus
+from service.datasets.service import UploadDetails
 from service.errors import InvalidRequest, Problem
 from service.schemas import Page
 
@@ -109,7 +110,9 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
         options = parse_json(metadata["options"].encode(), "metadata.options") if metadata.get("options") else {}
         if not isinstance(options, dict):
             raise InvalidRequest.of("metadata.options", "should be a JSON object")
-        upload = uploads.create(caller.project_id, upload_length, details_of(metadata, options), metadata)
+        named = metadata.get("filename"), metadata.get("filetype")
+        details = UploadDetails.of("metadata", metadata, options, *named)
+        upload = uploads.create(caller.project_id, upload_length, details, metadata)
         response.headers["Location"] = f"/uploads/{upload.id}"
         _say(response, upload)
         return upload

@@ -229,14 +229,7 @@ def _details(where: str, given: dict[str, str], *, filename: str | None, media_t
     options = _options(where, given["options"]) if given.get("options") else {}
     if not isinstance(options, dict):
         raise InvalidRequest.of(f"{where}.options", "should be a JSON object")
-    return UploadDetails(
-        where=where,
-        name=given.get("name") or None,
-        filename=filename or None,
-        format=given.get("format") or None,
-        media_type=media_type,
-        options=options,
-    )
+    return UploadDetails.of(where, given, options, filename, media_type)
 
 
 def _options(where: str, text: str) -> Any:

@@ -6,6 +6,7 @@ Keys are written once and never changed, so that a reader never sees half of a b
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import shutil
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 from uuid import uuid4
+
+log = logging.getLogger("prefsvm.blobs")
 
 KEY_PATTERN = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(/[a-z0-9_-][a-z0-9_.-]*)*")
 """Lower case, digits, ``_ - .`` and folders; no part begins with a dot, so ``..`` and hidden names can't be said."""
@@ -118,6 +121,14 @@ class BlobStore:
     def delete(self, key: str) -> None:
         """Remove a blob; one that is not there is fine."""
         self._backend.delete(_checked(key))
+
+    def discard(self, *keys: str) -> None:
+        """Remove blobs that no row names any more. One that cannot be removed now costs space until it is swept."""
+        for key in keys:
+            try:
+                self.delete(key)
+            except Exception:
+                log.exception("a blob was left behind", extra={"fields": {"key": key}})
 
     def keys(self, folder: str) -> Iterator[str]:
         """Yield the keys that lie directly in a folder, such as ``uploads``, in no order."""

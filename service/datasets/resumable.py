@@ -192,7 +192,7 @@ class ResumableUploads:
             raise
         finally:
             if not added:
-                self._discard([key])
+                self._blobs.discard(key)
 
     def _completed(self, project_id: str, upload_id: str) -> ResumableUpload:
         with self._database.transaction() as session:
@@ -214,7 +214,7 @@ class ResumableUploads:
         with self._database.transaction() as session:
             uploads = UploadRepository(session, project_id)
             keys = uploads.delete_with_parts(uploads.lock(upload_id).id)
-        self._discard(keys)
+        self._blobs.discard(*keys)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class ResumableUploads:
             while True:
                 self._arrived.clear()
                 try:
-                    self._discard(await self._streams.run(self._delete_expired))
+                    self._blobs.discard(*await self._streams.run(self._delete_expired))
                     while (row := await self._streams.run(self._claim)) is not None:
                         with acting_for(row.project_id):
                             task = asyncio.create_task(self._read_claimed(row))
@@ -312,7 +312,7 @@ class ResumableUploads:
                 ended["dataset_id"] = None  # somebody was quick to delete it
             keys = uploads.finish(row.id, self._lifetime, **ended)
         if keys is not None:
-            self._discard(keys)
+            self._blobs.discard(*keys)
         elif ended.get("dataset_id") is not None:  # deleted while it was read; a job that was quicker keeps it
             with contextlib.suppress(DatasetNotFound, DatasetInUse):
                 self._datasets.delete(row.project_id, ended["dataset_id"])
@@ -320,13 +320,6 @@ class ResumableUploads:
     def _renew(self, row: UploadRow) -> bool:
         with self._database.transaction() as session:
             return UploadRepository(session, row.project_id).renew(row.id, LEASE)
-
-    def _discard(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            try:
-                self._blobs.delete(key)
-            except Exception:
-                logger.exception("a blob was left behind", extra={"fields": {"key": key}})
 
 
 class _Parts:
@@ -365,15 +358,3 @@ def _as_error(problem: Problem) -> dict[str, Any]:
     errors = [{"field": each.field, "message": each.message} for each in problem.errors]
     shown = {"type": problem.type, "title": problem.title, "status": problem.status, "detail": problem.detail}
     return {**shown, "errors": errors, **problem.extensions}
-
-
-def details_of(metadata: dict[str, str], options: dict[str, Any]) -> UploadDetails:
-    """Return what the metadata of an upload say about the file."""
-    return UploadDetails(
-        where="metadata",
-        name=metadata.get("name") or None,
-        filename=metadata.get("filename") or None,
-        format=metadata.get("format") or None,
-        media_type=metadata.get("filetype") or None,
-        options=options,
-    )

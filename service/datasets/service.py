@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,14 @@ class UploadDetails:
     format: str | None
     media_type: str | None
     options: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, where: str, said: Mapping[str, str], options: dict[str, Any], filename: str | None, media_type: str | None
+    ) -> UploadDetails:
+        """Return details with the name and format that were `said`; an empty one was not said."""
+        name, form = said.get("name") or None, said.get("format") or None
+        return cls(where, name, filename or None, form, media_type or None, options)
 
 
 class Upload(Protocol):
@@ -168,7 +176,7 @@ class DatasetService:
             return await self._streams.run(self._save, row, idempotency_key, asked, room)
         finally:
             if not handed_over:
-                await asyncio.shield(self._streams.run(self._discard, upload_key, columnar_key))
+                await asyncio.shield(self._streams.run(self._blobs.discard, upload_key, columnar_key))
 
     def get(self, project_id: str, dataset_id: str) -> Dataset:
         """Return a data set; raises `DatasetNotFound`."""
@@ -218,7 +226,7 @@ class DatasetService:
             return dataset
         finally:
             if not kept:
-                await asyncio.shield(self._streams.run(self._discard, columnar_key))
+                await asyncio.shield(self._streams.run(self._blobs.discard, columnar_key))
 
     def _unused(self, project_id: str, dataset_id: str) -> DatasetRow:
         with self._database.transaction() as session:
@@ -238,7 +246,7 @@ class DatasetService:
             for name, value in changes.items():
                 setattr(row, name, value)
             changed = _dataset(row)
-        self._discard(read.columnar_key)
+        self._blobs.discard(read.columnar_key)
         return changed
 
     def delete(self, project_id: str, dataset_id: str) -> None:
@@ -261,7 +269,7 @@ class DatasetService:
                     f"POST /batches/{job}/cancel), and then delete the data set again"
                 )
             datasets.delete(row.id)
-        self._discard(row.blob_key, row.columnar_key)
+        self._blobs.discard(row.blob_key, row.columnar_key)
 
     async def _store(self, upload: Upload, key: str) -> _Stored:
         """Write an upload to the blob store as it arrives."""
@@ -361,7 +369,7 @@ class DatasetService:
             return saved
         finally:
             if not kept and not (inserted and self._may_be_there(row)):
-                self._discard(row.blob_key, row.columnar_key)
+                self._blobs.discard(row.blob_key, row.columnar_key)
 
     def _may_be_there(self, row: DatasetRow) -> bool:
         """Tell whether a data set was saved after all; True if the database cannot be asked."""
@@ -371,14 +379,6 @@ class DatasetService:
         except AWAY:
             logger.warning("blobs may be left behind", extra={"fields": {"dataset": row.id}})
             return True
-
-    def _discard(self, *keys: str) -> None:
-        """Delete blobs that no row names. One that cannot be deleted costs space, but must not cost an error."""
-        for key in keys:
-            try:
-                self._blobs.delete(key)
-            except Exception:
-                logger.exception("a blob was left behind", extra={"fields": {"key": key}})
 
 
 def _sha256(path: Path) -> str:

@@ -81,6 +81,16 @@ class Table:
         return Table({c.name: c.replaced(c.values[rows]) for c in self.columns.values()})
 
 
+# what is said of the rows of a column that each part of `FeatureCounts` counts
+_SAID_OF: Final = {
+    "missing": "have no value; training had none missing, its median or mean is used",
+    "unseen": "hold a category that training never saw",
+    "unreadable": "hold no date that can be read; they count as missing",
+    "wordless": "hold a text without any word that training knew",
+    "far": "hold a number far outside those of the training, where the model only guesses",
+}
+
+
 @dataclass(slots=True)
 class FeatureCounts:
     """What `transform` met that the fitted pipeline had to bridge, by raw column.
@@ -113,14 +123,9 @@ class FeatureCounts:
 
     def add(self, other: FeatureCounts) -> None:
         """Count what further rows had, too."""
-        for mine, more in (
-            (self.missing, other.missing),
-            (self.unseen, other.unseen),
-            (self.unreadable, other.unreadable),
-            (self.wordless, other.wordless),
-            (self.far, other.far),
-        ):
-            for name, n in more.items():
+        for part in _SAID_OF:
+            mine = getattr(self, part)
+            for name, n in getattr(other, part).items():
                 mine[name] = mine.get(name, 0) + n
         self.extra += other.extra
 
@@ -129,23 +134,9 @@ class FeatureCounts:
         if not (self.missing or self.unseen or self.unreadable or self.wordless or self.far or self.extra):
             return []
         said = [
-            f"column {name!r}: {n} row(s) have no value; training had none missing, its median or mean is used"
-            for name, n in self.missing.items()
-        ]
-        said += [
-            f"column {name!r}: {n} row(s) hold a category that training never saw" for name, n in self.unseen.items()
-        ]
-        said += [
-            f"column {name!r}: {n} row(s) hold no date that can be read; they count as missing"
-            for name, n in self.unreadable.items()
-        ]
-        said += [
-            f"column {name!r}: {n} row(s) hold a text without any word that training knew"
-            for name, n in self.wordless.items()
-        ]
-        said += [
-            f"column {name!r}: {n} row(s) hold a number far outside those of the training, where the model only guesses"
-            for name, n in self.far.items()
+            f"column {name!r}: {n} row(s) {what}"
+            for part, what in _SAID_OF.items()
+            for name, n in getattr(self, part).items()
         ]
         if self.extra:
             said.append(f"{self.extra} matrix entries are not finite or beyond the trained columns and were ignored")

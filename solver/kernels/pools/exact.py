@@ -81,12 +81,7 @@ class MatrixPool(Pool):
         return out
 
     def update(
-        self,
-        columns: IndexArray,
-        coefficients: FloatArray,
-        F: FloatArray,
-        keep: BoolArray,  # noqa: ARG002
-        begin: int = 0,
+        self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
     ) -> None:
         """`F[begin:] += Σ_j coefficients_j K(columns_j, begin:)`."""
         self.rows_computed += len(columns)

@@ -24,7 +24,7 @@ class LinearPool(Pool):
         self._X = X
         self._columns: Matrix = X
 
-    def _append(self, new: IndexArray) -> None:  # noqa: ARG002
+    def _append(self, new: IndexArray) -> None:
         in_order = self.samples.size == self.n_samples and np.array_equal(self.samples, np.arange(self.n_samples))
         self._columns = self._X if in_order else self._X[self.samples]
 
@@ -34,12 +34,7 @@ class LinearPool(Pool):
         return np.asarray(rows @ rows.T)
 
     def update(
-        self,
-        columns: IndexArray,
-        coefficients: FloatArray,
-        F: FloatArray,
-        keep: BoolArray,  # noqa: ARG002
-        begin: int = 0,
+        self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
     ) -> None:
         """`F[begin:] += X (Xᵀ coefficients)`."""
         part = self._columns[begin:] if begin else self._columns
@@ -54,7 +49,7 @@ class SparseLinearPool(LinearPool):
         self._blocks = SparsePool(X, np.empty(0), "linear", 1.0, 1, 0.0)
         self._change = np.zeros(X.shape[1])  # of w; kept, as fresh memory is dear
 
-    def _append(self, new: IndexArray) -> None:  # noqa: ARG002
+    def _append(self, new: IndexArray) -> None:
         self._blocks.samples = self.samples
 
     def block(self, columns: IndexArray) -> FloatArray:
@@ -62,12 +57,7 @@ class SparseLinearPool(LinearPool):
         return self._blocks.compute_block(columns)
 
     def update(
-        self,
-        columns: IndexArray,
-        coefficients: FloatArray,
-        F: FloatArray,
-        keep: BoolArray,  # noqa: ARG002
-        begin: int = 0,
+        self, columns: IndexArray, coefficients: FloatArray, F: FloatArray, keep: BoolArray, begin: int = 0
     ) -> None:
         """`F[begin:] += X (Xᵀ coefficients)`."""
         features, w, m = self._blocks.features, self._change, self.samples.size

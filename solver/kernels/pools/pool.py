@@ -75,7 +75,7 @@ class Pool(Columns):
         super().__init__(n_samples)
         self.rows_computed = 0
 
-    def prepare(self, samples: IndexArray, cache_bytes: int) -> None:  # noqa: ARG002
+    def prepare(self, samples: IndexArray, cache_bytes: int) -> None:
         """Append the samples that are not columns yet; a pool with a row cache gives it `cache_bytes`."""
         self.add(samples)
 

@@ -128,7 +128,7 @@ class DensePool(_TilePool):
             X, rows = contiguous_rows(self._X, samples[s : s + 256])
             tiles.lay_out(X, rows, self._used, self._centre, first + s, dense)
 
-    def _width(self, k: int) -> int:  # noqa: ARG002
+    def _width(self, k: int) -> int:
         # of few rows at once: it is the columns' features that have to stay in cache
         return LANES * max(1, min(8, 256 // max(1, self._n_features)))
 
