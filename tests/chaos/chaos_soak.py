@@ -7,12 +7,14 @@ import random
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import numpy as np
 import psutil
+import psycopg
 from chaos_growth import Growth, Slope
 from chaos_load import training, upload, wait_for
 from chaos_run import BROKEN
@@ -21,8 +23,13 @@ from chaos_stack import ChaosStack, Part
 TRAININGS_PER_SECOND = 2.0
 PREDICTIONS_PER_SECOND = 50.0
 SAMPLE_SECONDS = 5.0
-EXCUSED_SECONDS = 10.0
-"""After a kill, errors are to be expected for so long."""
+EXCUSED_SECONDS = 5.0
+"""Errors are to be expected from a kill until so long after what was killed answers again."""
+MOST_PROCESSOR_SECONDS = 10.0
+"""Of the API, from its start until it answers. How long that takes by the clock is up to what else the machine does, as
+it is with the recovery of Postgres."""
+SETTLE_SECONDS = 60.0
+"""After the load, some job must end in each such time until none is left: a busy machine has many left to do."""
 MOST_MEMORY_PER_HOUR = 1.0
 """MiB, of one process."""
 MOST_DESCRIPTORS_PER_HOUR = 1.0
@@ -32,6 +39,22 @@ KEEPS_FILES_OPEN = "postgres, connections"
 TRAINS_A_MODEL = 2**31 + 3
 """Seed of the one training of the run that `chaos_jobs` does not stand in for."""
 ROW = {"age": 30, "job": "a"}
+
+
+@dataclass
+class Kill:
+    """What was killed, when, and when it answered again."""
+
+    moment: float
+    part: Part
+    back: float | None = None
+    """None while it does not answer."""
+    processor_seconds: float = 0.0
+    """That the new process took until it answered."""
+
+    def excuses(self, sent: float, ended: float) -> bool:
+        """Tell whether a call may have failed for it."""
+        return self.moment <= ended and (self.back is None or sent <= self.back + EXCUSED_SECONDS)
 
 
 @dataclass
@@ -55,7 +78,7 @@ class Soak:
     seed: int = 1
     growth: Growth = field(default_factory=Growth)
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
-    kills: list[tuple[float, str]] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
     failures: list[tuple[float, float, str]] = field(default_factory=list)
     """When a call that was not answered well was sent, when it ended, and what became of it."""
     took: list[float] = field(default_factory=list)
@@ -133,7 +156,7 @@ class Soak:
         return None
 
     def _is_excused(self, sent: float, ended: float) -> bool:
-        return any(killed <= ended and sent <= killed + EXCUSED_SECONDS for killed, _ in self.kills)
+        return any(kill.excuses(sent, ended) for kill in self.kills)
 
     # ---------------------------------------------------------------------------------------------- kills and samples
 
@@ -151,13 +174,29 @@ class Soak:
                 if not deck:
                     deck = chance.sample(self.stack.parts, len(self.stack.parts))
                 part = deck.pop()
-                self.kills.append((now, part.name))
+                self.kills.append(Kill(now, part))
                 part.kill(with_children=part is self.stack.postgres)
                 part.start()
                 next_kill += self.kill_seconds
             for part in self.stack.parts:
                 part.start_if_it_ended()
+            for kill in self.kills:
+                if kill.back is None and self._answers(kill.part):
+                    kill.back = time.monotonic()
+                    with suppress(psutil.Error):
+                        kill.processor_seconds = sum(psutil.Process(kill.part.pid).cpu_times()[:2])
             time.sleep(0.1)
+
+    def _answers(self, part: Part) -> bool:
+        """Tell whether it is there again for clients, who need no other parts than these to be answered."""
+        with suppress(psycopg.Error, httpx.HTTPError):
+            if part is self.stack.postgres:
+                self.stack.query("SELECT 1")
+            elif part is self.stack.api:
+                with self.stack.client(1) as client:
+                    client.get("/healthz")
+            return True
+        return False
 
     def _sample(self, now: float) -> None:
         for part in self.stack.parts:
@@ -178,12 +217,15 @@ class Soak:
     # ------------------------------------------------------------------------------------------------ what must hold
 
     def _settle(self, trained_by: str) -> None:
-        def is_over() -> bool:
+        left, since = -1, time.monotonic()
+        while left != 0:
             for part in self.stack.parts:
                 part.start_if_it_ended()
-            return self.stack.query("SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')") == [(0,)]
-
-        wait_for(is_over, 300)  # a machine that does not keep up with the load has some left to do
+            ((now_left,),) = self.stack.query("SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')")
+            if now_left != left:
+                left, since = now_left, time.monotonic()
+            assert time.monotonic() < since + SETTLE_SECONDS, f"{left} jobs are left, and none of them ends"
+            time.sleep(0.1)
         for what, statement in BROKEN.items():
             # The stand-in's models name their job and attempt; the one real model does not.
             rows = [row for row in self.stack.query(statement) if row[0] != trained_by or "attempt, or" not in what]
@@ -199,14 +241,23 @@ class Soak:
             for sent, ended, what in self.failures
             if not self._is_excused(sent, ended)
         ]
+        for kill in self.kills:
+            if kill.back is None:
+                self.wrong.append(f"{kill.part.name} did not come back")
+            elif kill.part is self.stack.api and kill.processor_seconds > MOST_PROCESSOR_SECONDS:
+                self.wrong.append(f"the API took {kill.processor_seconds:.1f} s of a processor to start")
         for name in self.growth.processes:
             for what, found, most in self._slopes(name):
                 if found is not None and found.low > most and (name, what) != (KEEPS_FILES_OPEN, DESCRIPTORS):
                     self.wrong.append(f"{name}: {what} grows by {found.low:.1f} to {found.high:.1f} an hour")
 
     def _since_a_kill(self, moment: float) -> str:
-        before = [(killed, name) for killed, name in self.kills if killed <= moment]
-        return f"{moment - before[-1][0]:.1f} s after {before[-1][1]} was killed" if before else "before any kill"
+        before = [kill for kill in self.kills if kill.moment <= moment]
+        if not before:
+            return "before any kill"
+        kill = before[-1]
+        told = f"{moment - kill.moment:.1f} s after {kill.part.name} was killed"
+        return told if kill.back is None else f"{told}, {moment - kill.back:.1f} s after it was back"
 
     def _slopes(self, name: str) -> list[tuple[str, Slope | None, float]]:
         return [
@@ -218,13 +269,20 @@ class Soak:
 
     def table(self) -> str:
         """Return what happened, for people."""
-        killed = Counter(name for _, name in self.kills)
+        killed = Counter(kill.part.name for kill in self.kills)
+        away = {
+            part.name: max(kill.back - kill.moment for kill in self.kills if kill.part is part and kill.back)
+            for part in (self.stack.postgres, self.stack.api)
+            if any(kill.part is part and kill.back for kill in self.kills)
+        }
         excused = sum(self._is_excused(sent, ended) for sent, ended, _ in self.failures)
         p50, p99 = np.quantile(self.took, [0.5, 0.99]) * 1000 if self.took else (float("nan"),) * 2
         lines = [
             f"{self.seconds / 60:.0f} minutes, {self.accepted} trainings accepted, {dict(self.answers)}",
-            f"  killed: {dict(killed) or 'nothing'}; {len(self.failures)} calls failed, {excused} of them within "
-            f"{EXCUSED_SECONDS:g} s of a kill; other predictions: median {p50:.1f} ms, p99 {p99:.1f} ms",
+            f"  killed: {dict(killed) or 'nothing'}; away at most "
+            f"{', '.join(f'{name} {seconds:.1f} s' for name, seconds in away.items()) or '0 s'}; "
+            f"{len(self.failures)} calls failed, {excused} of them from a kill until {EXCUSED_SECONDS:g} s after the "
+            f"return; other predictions: median {p50:.1f} ms, p99 {p99:.1f} ms",
             f"  {'':24}{'processes':>10}{'hours':>7}{'MiB':>8}  {'MiB an hour (95 %)':26}{'descriptors':>11}  an hour",
         ]
         for name, processes in sorted(self.growth.processes.items()):
