@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -182,3 +184,41 @@ def test_rows_of_a_workbook(prefsvm: Run) -> None:
     Path("data.xlsx").rename("data.csv")
     prefsvm(way[1].replace("xlsx", "csv"))
     assert Path("answers.csv").read_text().startswith('"row","label"')
+
+
+def test_what_reads_a_data_set_is_cancelled(prefsvm: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker has one slot: a batch waits behind a training that somebody stopped waiting for."""
+    write("data.csv", "label,n", lambda i: f"{label(i)},{i * 7 % 13}.5")
+    prefsvm("train data.csv --target label --objective f1 --positive spam --alias quick --wait")
+    small = dataset_of(prefsvm("upload data.csv"))
+    noise = random.Random(1)  # noqa: S311 (a seed is the point)
+    write("long.csv", "label,a,b", lambda _: f"{label(noise.getrandbits(1))},{noise.random()},{noise.random()}", 40_000)
+    large = dataset_of(prefsvm("upload long.csv"))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("service.cli.support._wait_for", interrupted)
+        said = prefsvm(f"train {large} --target label --objective f1 --positive spam --algorithm svm --wait", code=130)
+    goes_on = re.search(r"(prefsvm jobs job_\w+) shows it, with (--cancel) it ends", said)
+    assert goes_on, said
+    prefsvm(goes_on[1])
+    prefsvm(f"batch quick {small}")
+    for dataset, way in ((small, 2), (large, 1)):
+        said = prefsvm(f"datasets delete {dataset}", code=1)
+        ways = re.search(r"cancel it \((prefsvm jobs \w+ --cancel); of a batch (prefsvm batches cancel \w+)\)", said)
+        assert ways, said
+        prefsvm(ways[way])
+        deadline = time.monotonic() + 60
+        while "cancelled" not in prefsvm(ways[way].replace(" --cancel", "").replace("cancel", "show")):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        prefsvm(f"datasets delete {dataset}")
+    assert "cancelled" in prefsvm(f"{goes_on[1]} {goes_on[2]}")
+
+
+def dataset_of(said: str) -> str:
+    found = re.search(r"ds_\w+", said)
+    assert found, said
+    return found[0]
