@@ -59,4 +59,4 @@ def nginx_before(upstream_port: int, folder: Path) -> Iterator[int]:
         yield port
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(40)

@@ -59,7 +59,7 @@ def api_client(settings: Settings, **changes: Any) -> Iterator[httpx.Client]:
                 yield client
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(40)
             assert not thread.is_alive()
 
 

@@ -337,10 +337,12 @@ def test_what_is_no_live_key_is_refused(
         assert client.get("/models", headers=bearer(bootstrap.text)).status_code == 200
 
         assert client.delete(f"/keys/{made.json()['id']}", headers=bearer(bootstrap.text)).status_code == 204
-        deadline = time.monotonic() + 2
+        asked = time.monotonic()
+        deadline = asked + 2
         while (answer := client.get("/models", headers=bearer(key))).status_code == 200:
-            assert time.monotonic() < deadline, "a revoked key works for longer than it is remembered"
+            assert asked < deadline, "a revoked key works for longer than it is remembered"
             time.sleep(0.2)
+            asked = time.monotonic()
         assert answer.status_code in (401, 429)  # this address has sent many wrong keys
 
     secrets = [made.json()["key"], ApiKey.parse(key).secret, bootstrap.text, bootstrap.secret]  # type: ignore[union-attr]
@@ -359,14 +361,16 @@ def test_rotation(world: World) -> None:
     # A slip must not leave a leaked key alive for the usual day.
     assert world.client.post(f"{rotate}?grace_hours=0", headers=admin).status_code == 422
     assert world.client.post(rotate, json={"grace_seconds": 0}, headers=admin).status_code == 422
-    new = world.client.post(f"{rotate}?grace_seconds=1", headers=admin)
+    rotated = time.monotonic()
+    new = world.client.post(f"{rotate}?grace_seconds=2", headers=admin)
     assert new.status_code == 201
-    for made in (old, new):
-        assert world.client.get("/limits", headers=bearer(made.json()["key"])).status_code == 200
+    assert world.client.get("/limits", headers=bearer(new.json()["key"])).status_code == 200
+    still = world.client.get("/limits", headers=bearer(old.json()["key"])).status_code
+    assert still == 200 or time.monotonic() - rotated > 2  # a busy machine may have asked too late
     assert new.json()["scopes"] == ["read"]
     assert new.json()["name"] == "mail"
     assert new.json()["expires_at"] > old.json()["expires_at"]
-    time.sleep(1.1)
+    time.sleep(max(0.0, rotated + 2.1 - time.monotonic()))
     assert world.client.get("/limits", headers=bearer(old.json()["key"])).status_code == 401
     assert world.client.get("/limits", headers=bearer(new.json()["key"])).status_code == 200
     again = world.client.post(f"/keys/{old.json()['id']}/rotate", headers=admin)

@@ -27,7 +27,7 @@ def test_starts_logs_json_and_stops(settings, tmp_path):
         assert client.get("/readyz").json()["ready"] is True
         assert "server" not in client.get("/jobs?limit=7").headers
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) in (0, -signal.SIGTERM)
+        assert process.wait(40) in (0, -signal.SIGTERM)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     listed = next(line for line in lines if line.get("route") == "/jobs")
     assert (listed["method"], listed["status"], listed["level"]) == ("GET", 200, "INFO")

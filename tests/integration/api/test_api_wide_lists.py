@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 
 import httpx
 import psutil
 from api_support import api_process, store_dataset, store_model
 from sqlalchemy import text
-from test_api_wrong_bodies import peak_of, start_peak_anew
+from test_api_wrong_bodies import peak_of, seconds_of, start_peak_anew
 
+from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, JobRow
 from service.identifiers import new_id
 
@@ -18,11 +18,15 @@ WIDE = 9000
 ITEMS = 12
 
 
-def seconds_of_models(client: httpx.Client, limit: int) -> float:
-    """Return what a page of models takes, which Postgres spends on unpacking their reports."""
-    began = time.monotonic()
-    assert client.get("/models", params={"limit": limit}).status_code == 200
-    return time.monotonic() - began
+def processor_seconds_of_models(client: httpx.Client, database: Database, limit: int) -> float:
+    """Return what ten pages of models cost Postgres, which unpacks their reports: a neighbour may have the cores."""
+    with database.transaction() as session:
+        found = session.execute(text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()"))
+        backends = [psutil.Process(pid) for (pid,) in found if pid is not None]
+    before = [seconds_of(backend) for backend in backends]
+    for _ in range(10):
+        assert client.get("/models", params={"limit": limit}).status_code == 200
+    return sum(map(seconds_of, backends)) - sum(before)
 
 
 def test_a_page_of_wide_things_is_as_small_as_one_of_narrow_ones(settings, database, tmp_path):
@@ -54,7 +58,7 @@ def test_a_page_of_wide_things_is_as_small_as_one_of_narrow_ones(settings, datab
             assert len(answer.json()["items"]) == ITEMS
             assert len(answer.content) < 1.1 * narrow[path], path
             assert peak_of(process) - before < 10_000_000, path
-        first, whole = (min(seconds_of_models(client, limit) for _ in range(5)) for limit in (1, ITEMS))
+        first, whole = (processor_seconds_of_models(client, database, limit) for limit in (1, ITEMS))
         assert first < whole / 2
         one = client.get("/datasets", params={"limit": 1}).json()["items"][0]
         assert one["column_count"] == WIDE

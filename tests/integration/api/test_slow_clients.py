@@ -71,14 +71,14 @@ def slow_clients(port: int, begun: str, address: str = ADDRESS, count: int = SLO
     thread = threading.Thread(target=lambda: asyncio.run(clients.run(over)))
     thread.start()
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 40
         while clients.connections + clients.ended < count:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         yield clients
     finally:
         over.set()
-        thread.join(20)
+        thread.join(40)
         assert not thread.is_alive()
 
 

@@ -230,7 +230,7 @@ def test_feedback_is_not_deleted_from_under_a_new_job(
             found = function(*arguments, **named)
             if not has_looked.is_set():
                 has_looked.set()
-                go_on.wait(20)
+                go_on.wait(40)
             return found
 
         return hold
@@ -258,7 +258,7 @@ def test_feedback_is_not_deleted_from_under_a_new_job(
         monkeypatch.setattr(FeedbackRepository, "open_job_with", held(FeedbackRepository.open_job_with))
     with ThreadPoolExecutor(2) as pool:
         begun = pool.submit(delete if first == "delete" else train)
-        assert has_looked.wait(20)
+        assert has_looked.wait(40)
         other = pool.submit(train if first == "delete" else delete)
         with pytest.raises(TimeoutError):
             other.result(0.3)
@@ -346,7 +346,7 @@ def test_a_row_that_was_decided_wrongly_is_decided_rightly(settings: Settings, d
             send(client, rows=[*similar, known, wrong], labels=["spam"] * 14)
             job = client.post("/aliases/spam-filter/retrain").json()
             assert bench.supervisor.run(job["id"]) == "succeeded"
-            wait_for(lambda: label() == "spam", 5)
+            wait_for(lambda: label() == "spam", 40)
             report = client.get(f"/models/{client.get(job_path(job)).json()['model_id']}").json()["report"]
             assert report["feedback"] == {
                 "rows": 14, "added": 12, "relabelled": 1, "confirmed": 0, "superseded": 1,

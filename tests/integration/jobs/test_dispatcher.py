@@ -77,7 +77,7 @@ def run(make: Callable[..., Dispatcher]) -> Iterator[Callable[..., Dispatcher]]:
     yield start
     for dispatcher, thread in running:
         dispatcher.stop()
-        thread.join(20)
+        thread.join(40)
         assert not thread.is_alive()
 
 
@@ -151,15 +151,11 @@ def test_a_doorbell_that_left_the_broker_without_a_claim_is_rung_again(
 
 
 def test_a_new_job_is_rung_for_at_once(run: Callable[..., Dispatcher], table: JobTable, broker: redis.Redis) -> None:
-    run(dispatch_seconds=8.0)
-    delays = []
+    run(dispatch_seconds=300.0)  # without being told it would not look before that
     for _ in range(4):
         time.sleep(0.3)
-        started = time.monotonic()
         job_id = table.enqueue("nothing")
         wait_for(lambda job_id=job_id: job_id in bells(broker))  # type: ignore[misc]
-        delays.append(time.monotonic() - started)
-    assert min(delays) < 0.2, delays
 
 
 def test_a_job_that_nobody_told_of_is_found(
@@ -262,7 +258,7 @@ def test_a_frozen_broker_blocks_for_seconds_only(own_broker: RedisServer) -> Non
     started = time.monotonic()
     with pytest.raises(BrokerError):
         doorbells.ring("job_" + "0" * 32)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 40  # a broken socket timeout is for ever
     doorbells.reset()
     os.kill(own_broker.process.pid, signal.SIGCONT)
     assert doorbells.outstanding() >= 0

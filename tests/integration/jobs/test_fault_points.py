@@ -43,7 +43,7 @@ def test_the_api_may_die_where_it_accepts(
         if action == "exit":
             with pytest.raises(httpx.TransportError):
                 client.post(path, **sent)  # type: ignore[arg-type]
-            assert process.wait(10) == -signal.SIGKILL
+            assert process.wait(40) == -signal.SIGKILL
         else:
             first = client.post(path, **sent)  # type: ignore[arg-type]
             assert first.status_code == (500 if action == "raise" else status), first.text
@@ -68,7 +68,7 @@ def test_a_worker_may_die_where_a_batch_ends(
         struck = stack.start_worker(PREFSVM_FAULT=f"finish_batch_before_commit:{action}")
         stack.start_dispatcher()
         batch = client.post("/batches", json={"model": model, "dataset": dataset}).json()["id"]
-        wait_for(lambda: b"planned fault: finish_batch_before_commit" in stack.log_of(struck), 30)
+        wait_for(lambda: b"planned fault: finish_batch_before_commit" in stack.log_of(struck), 40)
         stack.start_worker()
         stack.wait_for_status(batch, "succeeded", 40)
         result = client.get(f"/batches/{batch}/result")
@@ -87,7 +87,7 @@ def test_a_dispatcher_may_die_where_it_gives_a_lost_job_to_the_next(
         session.execute(text(f"UPDATE jobs SET {lost}"))
     struck = stack.start_dispatcher(PREFSVM_FAULT=f"requeue_before_commit:{action}")
     if action != "stall":
-        assert struck.wait(20) == (-signal.SIGKILL if action == "exit" else 1)
+        assert struck.wait(40) == (-signal.SIGKILL if action == "exit" else 1)
         assert stack.row(job_id).status == "running"
         stack.start_dispatcher()
     stack.start_worker()

@@ -48,7 +48,7 @@ def test_the_first_start_waits_for_the_tables_and_sweeps_then(settings, empty_da
     monkeypatch.setattr(Keeper, "sweep", noted)
 
     def wait_for(happened):
-        until = time.monotonic() + 20
+        until = time.monotonic() + 40
         while not happened():
             assert time.monotonic() < until
             time.sleep(0.02)

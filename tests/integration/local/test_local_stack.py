@@ -43,7 +43,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 40.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "not within the time"
@@ -507,8 +507,8 @@ def test_a_second_signal_does_not_wait(short_dir):
             process.wait(2)
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
-        process.wait(20)
-        assert time.monotonic() - begun < 5
+        process.wait(40)
+        assert time.monotonic() - begun < 9  # of the 10 s of its patience that are left
     assert alive(children) == []
 
 

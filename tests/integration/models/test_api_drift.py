@@ -100,7 +100,7 @@ def test_figures_come_while_the_service_runs(
     with api_client(settings) as client:
         for expected in (len(ROWS), 2 * len(ROWS)):
             client.post("/predict", json={"model": model_id, "rows": ROWS}).raise_for_status()
-            until = time.monotonic() + 10
+            until = time.monotonic() + 40
             while client.get(f"/models/{model_id}/drift").json()["rows"] != expected:
                 assert time.monotonic() < until
                 time.sleep(0.02)

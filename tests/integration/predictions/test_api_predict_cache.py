@@ -154,12 +154,12 @@ def test_who_is_cut_off_in_a_body_holds_its_memory_for_a_while_only(
 
 
 def test_who_sends_slowly_is_waited_for(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_body, "STALLED_SECONDS", 0.5)
+    monkeypatch.setattr(json_body, "STALLED_SECONDS", 2.0)
 
     def slowly() -> Iterator[bytes]:
         yield b'{"url": '
-        for _ in range(4):
-            time.sleep(0.2)
+        for _ in range(6):
+            time.sleep(0.4)
             yield b" "
         yield b"1}"
 

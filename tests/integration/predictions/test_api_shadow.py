@@ -51,14 +51,14 @@ def compared(client: httpx.Client, enough: Callable[[dict[str, Any]], bool]) -> 
         found.update(client.get("/aliases/filter/shadow?limit=100").json())
         return enough(found)
 
-    wait_for(look, 20)
+    wait_for(look, 40)
     return found
 
 
 def known(client: httpx.Client) -> None:
     """Wait until the process knows of the shadow: it looks at the first prediction by an alias, which counts too."""
     predict(client, ROWS[:1])
-    wait_for(lambda: client.get("/aliases/filter/shadow").json()["rows"] == 1, 20)
+    wait_for(lambda: client.get("/aliases/filter/shadow").json()["rows"] == 1, 40)
 
 
 def settled(client: httpx.Client) -> None:
@@ -70,7 +70,7 @@ def settled(client: httpx.Client) -> None:
         seen.append(client.get("/aliases/filter/shadow").json()["rows"])
         return seen[-1] == seen[-2]
 
-    wait_for(look, 20)
+    wait_for(look, 40)
 
 
 def test_a_shadow_is_given_taken_and_promoted(settings: Settings, database: Database, models: tuple[str, str]) -> None:
@@ -159,7 +159,7 @@ def test_what_does_not_fit_a_shadow_fails_no_answer(
     with api_client(settings) as client:
         client.put("/aliases/filter", json={"model": models[0], "shadow": texts})
         predict(client)
-        wait_for(lambda: bool(predict(client)) and client.get("/aliases/filter/shadow").json()["failed"] >= 4, 20)
+        wait_for(lambda: bool(predict(client)) and client.get("/aliases/filter/shadow").json()["failed"] >= 4, 40)
         client.put("/aliases/filter", json={"model": texts, "shadow": models[0]})
         body = {"model": "filter", "texts": ["see you at the meeting"]}
         assert client.post("/predict", json=body).status_code == 200

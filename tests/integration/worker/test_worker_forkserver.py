@@ -189,4 +189,4 @@ def test_nothing_outlives_the_worker(note: Path) -> None:
     worker.kill()
     worker.communicate()
 
-    wait_for(lambda: is_over(child) and is_over(server), 5)
+    wait_for(lambda: is_over(child) and is_over(server), 40)

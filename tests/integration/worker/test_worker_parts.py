@@ -89,7 +89,7 @@ def test_two_workers_share_two_stages_of_a_job(open_stack, tmp_path):
     wait_for(lambda: count(stack.database, JobPartRow) == 0)
     for worker in workers:
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(10) == 0
+        assert worker.wait(40) == 0
     assert count(stack.database, WorkerRow) == 0
 
 
@@ -140,7 +140,7 @@ def test_cancelling_the_job_ends_its_parts_elsewhere(open_stack, tmp_path):
     children = {int(line[3]) for line in lines(note, "part") + lines(note, "own")}
     stack.cancel(job_id, keep_best=False)
     stack.wait_for_status(job_id, "cancelled")
-    wait_for(lambda: all(is_over(child) for child in children), 5)
+    wait_for(lambda: all(is_over(child) for child in children), 40)
     wait_for(lambda: count(stack.database, JobPartRow) == 0)
 
 
@@ -171,10 +171,10 @@ def test_whoever_shares_parts_may_die_anywhere(open_stack, place, action):
     wait_for(lambda: count(stack.database, WorkerRow) == 2)
     job_id = stack.enqueue("parts", parts=5, seconds=0.3)
     if of_dispatcher and action != "stall":
-        assert dispatcher.wait(20) == (-signal.SIGKILL if action == "exit" else 1)
+        assert dispatcher.wait(40) == (-signal.SIGKILL if action == "exit" else 1)
         stack.start_dispatcher()
     if not of_dispatcher and action == "exit":
-        wait_for(lambda: any(worker.poll() is not None for worker in workers), 20)
+        wait_for(lambda: any(worker.poll() is not None for worker in workers), 40)
         stack.start_worker()
     stack.wait_for_status(job_id, "succeeded", 40)
     (model,) = stack.models(job_id)

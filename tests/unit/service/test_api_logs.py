@@ -39,7 +39,7 @@ def test_requests_are_served_although_nobody_takes_their_lines() -> None:
     serving = threading.Thread(target=serve, daemon=True)
     with standard_error() as pipe:
         serving.start()
-        serving.join(20)
+        serving.join(40)
         assert not serving.is_alive()
         assert [json.loads(pipe.readline())["number"] for _ in range(LINES)] == list(range(LINES))
 
@@ -66,7 +66,7 @@ def test_a_finaliser_may_log_while_lines_are_written() -> None:
     logging_ = threading.Thread(target=log_amid_writing, daemon=True)
     with standard_error() as pipe:
         logging_.start()
-        logging_.join(20)
+        logging_.join(40)
         assert not logging_.is_alive()
         assert json.loads(pipe.readline())["message"] == "never retrieved"
 

@@ -351,7 +351,7 @@ def production_redis(secrets: Path, tmp_path_factory: pytest.TempPathFactory) ->
         yield address
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(40)
 
 
 def test_broker_keeps_its_queue_and_never_evicts(production_redis: str) -> None:

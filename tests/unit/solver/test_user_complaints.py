@@ -1,6 +1,7 @@
 """What users of other SVM solvers complain about, one test for each complaint; ours must not give cause for it."""
 
 import sys
+import time
 import tracemalloc
 
 import numpy as np
@@ -56,10 +57,11 @@ def test_01_training_on_one_feature_with_many_equal_values_ends(C):
 def test_02_a_hopeless_run_ends_at_its_limit_and_says_how_far_it_came():
     """A polynomial kernel on values around 1e5 hangs; there is no limit of time."""
     X, y = two_classes(700, noise=2.0)
+    started = time.thread_time()  # a neighbour may have the cores meanwhile
     stopped = c_svc(X * 300, y, 1.0, "poly", 1.0, max_seconds=0.3)
+    assert time.thread_time() - started < 0.8
     assert stopped.status in ("time", "precision")
     assert stopped.gap > 1e-3
-    assert stopped.seconds < 0.8
     assert c_svc(X * 300, y, 1.0, "poly", 1.0, max_iter=500).iterations == 500
     with pytest.raises(ValueError, match="scale them"):
         FeatureKernel(X * 1e9, "poly", gamma=1.0, degree=4)
@@ -68,8 +70,9 @@ def test_02_a_hopeless_run_ends_at_its_limit_and_says_how_far_it_came():
 def test_03_unscaled_features_with_a_linear_kernel_do_not_hang():
     X, y = two_classes(800, seed=3)
     y = np.where(X[:, 0] > 0, y, -y) * np.sign(X[:, 1])
+    started = time.thread_time()
     raw = c_svc(X * [1.0, 1e3, 1e-2, 10.0], y, 1.0, "linear", max_seconds=0.5)
-    assert raw.seconds < 1.5
+    assert time.thread_time() - started < 1.5
     assert raw.gap == pytest.approx(max(0.0, raw.b_low - raw.b_high), abs=1e-6)
     assert raw.status in ("optimal", "time", "max_iter", "precision")
     assert (raw.status == "optimal") == (raw.gap <= 1e-3)

@@ -77,7 +77,7 @@ def test_the_reporter_writes_phases_and_rounds_and_seldom_more() -> None:
         reporter.ask_to_stop()
         assert reporter.progress("evaluating", 0.9)
         os.close(writing)
-        thread.join(10)
+        thread.join(40)
     assert len(lines) < 50
     assert lines[0] == {"type": "progress", "phase": "training", "progress": 0.5, "details": {}}
     assert {"type": "progress", "phase": "training", "progress": 0.6, "details": {"round": 1}} in lines

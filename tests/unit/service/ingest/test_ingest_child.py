@@ -107,7 +107,7 @@ def test_time_limit(tmp_path: Path) -> None:
     started = time.monotonic()
     error = refusal(tmp_path, data, "csv", ingest_seconds=0.05)
     assert error.code == "timeout"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     assert children() == before
 
 
@@ -166,7 +166,7 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
         parent.kill()
         parent.wait()
     (child,) = children
-    child.wait(timeout=5)
+    child.wait(timeout=40)
     assert not child.is_running()
 
 
