@@ -6,6 +6,9 @@
 # The CUDA target has no CUDA base image: CuPy's lock brings the CUDA libraries as hashed wheels, so both targets share
 # one Python and one Debian, and a GPU host needs the NVIDIA driver and container toolkit only.
 #
+# Base images are named by tag; `python3 scripts/pin_images.py` writes the digests of today beside them, here and in
+# docker-compose.yml (docs/production.md).
+#
 # scripts/check_clean_root.sh runs these steps without a container engine. It knows FROM, ARG, ENV, WORKDIR, COPY, RUN
 # and USER; keep to them and to the instructions that only describe the image.
 
