@@ -85,7 +85,7 @@ def test_drift(prefsvm, client, database, tmp_path):
     rows = [{"age": 20, "job": "clerk"}, {"age": 50, "job": "pilot"}]
     assert client.post("/predict", json={"model": model, "rows": rows}).status_code == 200
     shown = ""
-    for _ in range(150):  # figures are written every few seconds
+    for _ in range(400):  # figures are written every few seconds
         shown = prefsvm("drift", model)
         if re.search(r"rows +2 *\n", shown):
             break
@@ -167,7 +167,7 @@ def test_a_big_file_goes_on_where_it_was_cut_off(prefsvm, client, big_file, monk
     monkeypatch.setattr(Client, "send", counted)
     assert "the same command again sends the rest" in prefsvm("upload", big_file, "--missing", "?", code=130)
     listed = prefsvm("uploads", "list", "--status", "receiving")
-    for _ in range(100):  # the service notices that the line is cut
+    for _ in range(800):  # the service notices that the line is cut
         if f"300 of {len(CSV)}" in listed:
             break
         time.sleep(0.05)
@@ -238,7 +238,7 @@ def test_a_file_that_has_changed_since_is_sent_anew(prefsvm, client, big_file, p
 
 def test_a_file_whose_data_set_was_deleted_is_sent_anew(prefsvm, client, big_file, patches, monkeypatch):
     end_before_the_answer(prefsvm, big_file, monkeypatch)
-    for _ in range(200):
+    for _ in range(4000):
         if found := client.get("/datasets").json()["items"]:
             break
         time.sleep(0.01)

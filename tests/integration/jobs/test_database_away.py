@@ -20,10 +20,10 @@ def test_rows_of_a_frozen_process_are_free_again(database: Database, database_ur
     with database.transaction() as session:
         claim = jobs.claim(session, job_id)
     assert claim is not None
-    frozen = Database(database_url, idle_transaction_seconds=0.5)
+    frozen = Database(database_url, idle_transaction_seconds=2.0)
     with pytest.raises(AWAY), frozen.transaction() as session:  # noqa: PT012
         assert jobs.heartbeat(session, claim) is not None
-        time.sleep(1.2)
+        time.sleep(2.8)
         with database.transaction() as other:
             assert jobs.requeue_expired(other).requeued == [job_id]
         session.execute(update(JobRow).values(progress=1.0))

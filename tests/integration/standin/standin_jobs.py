@@ -17,7 +17,9 @@ from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Resu
 
 
 def warm_up() -> None:
-    time.sleep(float(os.environ.get("PREFSVM_JOB_RUNNER_WARM_UP_SECONDS", "0")))
+    if ready := os.environ.get("PREFSVM_JOB_RUNNER_READY_WHEN"):  # this file is there
+        while not Path(ready).exists():
+            time.sleep(0.02)
     if "PREFSVM_JOB_RUNNER_NEVER_READY" in os.environ:
         raise SystemExit(7)
 

@@ -64,14 +64,19 @@ def test_a_job_that_succeeds(bench: Bench) -> None:
 
 
 def test_a_job_says_that_its_process_is_made_ready(
-    open_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    open_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The first one on a machine compiles the solver, for which nobody should wait without a word."""
-    monkeypatch.setenv("PREFSVM_JOB_RUNNER_WARM_UP_SECONDS", "1")
+    ready = tmp_path / "ready"
+    monkeypatch.setenv("PREFSVM_JOB_RUNNER_READY_WHEN", str(ready))
     monkeypatch.setattr("worker.supervise.PREPARING_SECONDS", 0.1)
     bench = open_bench()
     job_id = bench.enqueue("nothing")
-    assert bench.supervisor.run(job_id) == "succeeded"
+    thread, endings = bench.in_thread(job_id)
+    wait_for(lambda: [event.kind for event in bench.events(job_id)].count("progress") > 3)
+    ready.touch()
+    thread.join(40)
+    assert endings == ["succeeded"]
     news = [event.data for event in bench.events(job_id) if event.kind == "progress"]
     phases = [data["phase"] for data in news]
     assert phases[0] == "preparing"
