@@ -71,8 +71,8 @@ def draw(
 
 def figures(model: Any, Z: Any, truth: NDArray[np.int_]) -> tuple[float, float, float]:
     """F1 claimed, lower end of its interval, and F1 of the test rows."""
-    claimed = model.report_["calibration"]["f1"]
-    return claimed["value"], claimed["low"], float(f1_score(truth, model.predict(Z), zero_division=0))
+    claimed = model.report_.calibration.f1
+    return claimed.value, claimed.low, float(f1_score(truth, model.predict(Z), zero_division=0))
 
 
 def main() -> None:
@@ -97,7 +97,7 @@ def main() -> None:
             for name in names:
                 safe = METHODS[name](random_state=seed, mode="safe").fit(X, y)
                 method = METHODS[name](random_state=seed, mode="method").fit(X, y)
-                taken = safe.report_["comparison"]["returned"] == "method"
+                taken = safe.report_.comparison.returned == "method"
                 control = method.control_states_["no_unlabelled"]
                 without = f1_score(truth, control.decision_function(Z) > control.threshold, zero_division=0)
                 rows[name].append(

@@ -80,7 +80,7 @@ def run(algorithm, n, features, share, entries, params):
         + (f", {share:.0%} labelled" if share < 1 else "") + "".join(f", {k} {v}" for k, v in params.items()),
         "cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall, "seconds": estimate.seconds,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10, "bytes": estimate.bytes,
-        "least": estimate.least_bytes, "engine": trained.report["solver"]["engine"],
+        "least": estimate.least_bytes, "engine": trained.report.solver.engine,
     }  # fmt: skip
 
 

@@ -82,6 +82,12 @@ NO_OP_RUNNER = '''
 from pathlib import Path
 from worker.protocol import MODEL_FILE, Result
 
+REPORT = {
+    "algorithm": "none", "params": {}, "objective": {}, "status": "met", "status_reason": "", "threshold": 0.0,
+    "classes": {"negative": "no", "positive": "yes"}, "timings": {"training": 0.0}, "calibration": None, "test": None,
+    "rows": {"total": 0, "labelled": 0, "positive": 0, "negative": 0, "unlabelled": 0},
+}
+
 def warm_up():
     """Nothing to load."""
 
@@ -93,7 +99,7 @@ def numerics():
 
 def run(job, reporter):
     Path(job.scratch, MODEL_FILE).write_bytes(b"model")
-    return Result("none", {}, {"status": "met", "status_reason": "", "threshold": 0.0, "timings": {"training": 0.0}})
+    return Result("none", {}, REPORT)
 '''
 
 
@@ -101,6 +107,12 @@ LARGE_MODEL_RUNNER = '''
 import os
 from pathlib import Path
 from worker.protocol import MODEL_FILE, Result
+
+REPORT = {
+    "algorithm": "none", "params": {}, "objective": {}, "status": "met", "status_reason": "", "threshold": 0.0,
+    "classes": {"negative": "no", "positive": "yes"}, "timings": {"training": 0.0}, "calibration": None, "test": None,
+    "rows": {"total": 0, "labelled": 0, "positive": 0, "negative": 0, "unlabelled": 0},
+}
 
 def warm_up():
     """Nothing to load."""
@@ -113,7 +125,7 @@ def numerics():
 
 def run(job, reporter):
     os.link(os.environ["PREFSVM_JOB_RUNNER_MODEL"], Path(job.scratch, MODEL_FILE))
-    return Result("svm", {}, {"status": "met", "status_reason": "", "threshold": 0.0, "timings": {"training": 0.0}})
+    return Result("svm", {}, REPORT)
 '''
 READ_MODEL = """
 import sys

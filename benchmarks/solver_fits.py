@@ -107,7 +107,7 @@ def psvm_rounds(work, kernel):
         wall = time.perf_counter()
         solve(kernel(), rows, y, -1.0, 0.0, hi, tol=TOL)
         alone.append(time.perf_counter() - wall)
-    return {"rounds": np.array([len(psvm.report_["rounds"]), whole, sum(c[0] for c in calls), max(alone)])}
+    return {"rounds": np.array([len(psvm.report_.rounds), whole, sum(c[0] for c in calls), max(alone)])}
 
 
 def libsvm(work, _threads):

@@ -135,7 +135,7 @@ def truth_about(client: httpx.Client, model: dict[str, Any], example: Example, p
     """Predict the test rows, and hold the answers against their labels."""
     predicted = answer(client.post("/predict", json={"model": model["id"], "rows": example.test_rows}))["predictions"]
     truth = np.array(example.test_labels) == positive
-    return dict(measures(confusion(truth, [each["label"] == positive for each in predicted])))
+    return measures(confusion(truth, [each["label"] == positive for each in predicted])).to_dict()
 
 
 def tumours_request(dataset: str, seed: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from solver.features.categories import Spellings
 from solver.features.dates import example_of, guess_format
 from solver.features.rows import RowReader, clean_name
 from solver.features.table import MAX_LEVELS
+from solver.report import FeedbackReport, RefusedFeedback
 
 Key = tuple[Any, ...]
 
@@ -61,17 +62,15 @@ class Corrected:
         place among those that are measured on, with the right label.
     changed : bool array of shape (rows,)
         Every row whose label comes from a correction.
-    report : dict
-        JSON-ready: `rows` (corrections), `added`, `relabelled` (rows of the data set with another label now),
-        `confirmed` (those that had this label already), `superseded` (corrections that a later one replaced) and
-        `refused`, a list of `{"reason", "rows"}`.
+    report : FeedbackReport or None
+        None where nothing could have been corrected.
     """
 
     data: Table | MatrixData
     labels: NDArray[Any]
     unmeasured: NDArray[np.bool_]
     changed: NDArray[np.bool_]
-    report: dict[str, Any]
+    report: FeedbackReport | None
 
     def take(self, rows: NDArray[np.intp]) -> Corrected:
         """Those rows, in that order."""
@@ -169,14 +168,15 @@ def apply_corrections(
         labels=np.concatenate([labels, np.array([*(label for _, _, label in added), None], dtype=object)[:-1]]),
         unmeasured=np.concatenate([changed & ~was_labelled, np.ones(n_added, dtype=bool)]),
         changed=np.concatenate([changed, np.ones(n_added, dtype=bool)]),
-        report={
-            "rows": len(corrections.labels),
-            "added": n_added,
-            "relabelled": relabelled,
-            "confirmed": confirmed,
-            "superseded": superseded,
-            "refused": [{"reason": reason, "rows": n} for reason, n in sorted(refused.items())],
-        },
+        report=FeedbackReport(
+            rows=len(corrections.labels),
+            added=n_added,
+            relabelled=relabelled,
+            confirmed=confirmed,
+            superseded=superseded,
+            held_out=0,  # known when the test rows are drawn
+            refused=[RefusedFeedback(reason, n) for reason, n in sorted(refused.items())],
+        ),
     )
 
 

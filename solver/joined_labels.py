@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.labels import folded
+from solver.report import JoinedLabelsReport
 
 MOST_NAMED: Final = 3
 """Examples in a message."""
@@ -40,16 +41,12 @@ class JoinedLabels:
     ----------
     labels : object array of shape (rows,)
         Label of each row, None where there is none.
-    counts : dict of str to int
-        ``labelled``: rows that have a label now; ``unmatched``: keys with a label that no row has; ``repeated``: rows
-        of the labels that say again what an earlier one says; ``without_key``: rows of the labels with a label and no
-        key; ``rows_without_key``: rows without a key; ``shared``: rows that have their label together with an earlier
-        row of the same key.
+    report : JoinedLabelsReport
     warnings : list of str
     """
 
     labels: NDArray[np.object_]
-    counts: dict[str, int]
+    report: JoinedLabelsReport
     warnings: list[str]
 
 
@@ -109,14 +106,14 @@ def join_labels(
             f"key in column {names[0]!r} of the rows ({_named(there) or 'all missing'}); keys are compared as texts, "
             "so 7 is not 007",
         )
-    counts = {
-        "labelled": labelled,
-        "unmatched": len(unmatched),
-        "repeated": repeated,
-        "without_key": without_key,
-        "rows_without_key": rows_without_key,
-        "shared": len(shared),
-    }
+    report = JoinedLabelsReport(
+        labelled=labelled,
+        unmatched=len(unmatched),
+        repeated=repeated,
+        without_key=without_key,
+        rows_without_key=rows_without_key,
+        shared=len(shared),
+    )
     said = (
         (len(unmatched), "labelled key(s) are not in the data set", unmatched),
         (repeated, "row(s) of the labels repeat a key and its label", ()),
@@ -129,7 +126,7 @@ def join_labels(
         for count, what, examples in said
         if count
     ]
-    return JoinedLabels(joined, counts, warnings)
+    return JoinedLabels(joined, report, warnings)
 
 
 def composed_key(key: str) -> str:

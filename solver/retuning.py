@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from solver.evaluation import OperatingCurve
 from solver.operating_point import Objective, OperatingPoint, certify_from_curve, choose_from_curve
+from solver.report import Report
 
 FEWEST_OF_A_CLASS: Final = 2
 """Calibration rows of each class that a certificate needs."""
@@ -32,22 +32,19 @@ class Calibration:
     untouched: bool
 
     @classmethod
-    def from_report(cls, report: Mapping[str, Any]) -> Calibration | None:
-        """Read a report as `solver.training.train` writes it; None if it has no curve."""
-        if not report.get("curve"):
+    def from_report(cls, report: Report) -> Calibration | None:
+        """What the report of a training keeps; None if it has no curve."""
+        if report.curve is None:
             return None
-        curve = OperatingCurve.from_dict(report["curve"])
-        rows = report["rows"]
-        others = rows["labelled"] - curve.positives - curve.negatives
+        curve = OperatingCurve.from_dict(vars(report.curve))
+        others = report.rows.labelled - curve.positives - curve.negatives
         # Cross-fitted scores are of other models. The semi-supervised methods choose rounds by calibration scores. And
         # tuning chose C and gamma on all labelled rows, until it said how many rows had chosen.
-        tuning = report.get("tuning")
-        chose_nothing = report["algorithm"] == "svm" and (not tuning or "rows" in tuning)
-        kept_apart = report.get("labeled_split") == "part" and (
-            report.get("threshold_rule") == "fixed-sequence" or chose_nothing
-        )
+        chose_nothing = report.algorithm == "svm" and (report.tuning is None or report.tuning.rows is not None)
+        kept_apart = report.labeled_split == "part" and (report.threshold_rule == "fixed-sequence" or chose_nothing)
         enough = min(curve.positives, curve.negatives) >= FEWEST_OF_A_CLASS
-        return cls(curve, (rows["positive"] - curve.positives) / others if others > 0 else None, kept_apart and enough)
+        share = (report.rows.positive - curve.positives) / others if others > 0 else None
+        return cls(curve, share, kept_apart and enough)
 
     def operating_point(self, objective: Objective) -> OperatingPoint:
         """Choose the threshold that serves an objective.

@@ -37,6 +37,17 @@ from solver.labels import counted, folded, folding, keep_labels, spelling_warnin
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
 from solver.parts import ALONE, Parts
+from solver.report import (
+    Classes,
+    DecidedUnlabelled,
+    ExcludedColumn,
+    FeedbackReport,
+    Measures,
+    ModelColumn,
+    Report,
+    Rows,
+    json_ready,
+)
 from solver.telling import telling_columns
 
 __all__ = [
@@ -70,6 +81,7 @@ _DECIDED_ROWS: Final = 4096
 _OTHER_MIX: Final = 0.1
 """How far the shares of rows called positive may differ, labelled and unlabelled ones, before somebody is told."""
 
+_IS_KEY: Final = "is the key, which names the rows"
 _FEATURES_DONE: Final = 0.15
 _FITTED: Final = 0.8
 """Share of the work on features that is done when they are fitted; then they are applied."""
@@ -189,10 +201,10 @@ class TrainingRequest:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """Result of `train`: the model, and the report as JSON-ready values (never NaN)."""
+    """Result of `train`."""
 
     model: Model
-    report: dict[str, Any]
+    report: Report
 
 
 def train(
@@ -237,11 +249,153 @@ def train(
         ``not_trainable``.
     """
     watch = _Stopwatch(progress)
+    task = _prepare(data, labels, request, corrections)
+    with watch.phase("features"):
+        watch.report(0.0)
+        features, X, feature_warnings = _fit_features(task, watch.features)
+        if task.params["kernel"] == AUTO:
+            # Measured on mails and newsgroups: texts are told apart as well or better by a plane, and sooner.
+            has_text = isinstance(features, TableFeatures) and features.has_text
+            task.params["kernel"] = "linear" if has_text else "rbf"
+        watch.report(_FEATURES_DONE, features=features.n_features)
+    with watch.phase("training"):
+        estimator = _fit(task, X, parts, watch.training)
+    with watch.phase("evaluating"):
+        watch.report(_TRAINING_DONE)
+        fitted: Report = estimator.report_
+        model = Model(
+            algorithm=task.spec.name,
+            params=task.params,
+            objective=task.objective.to_dict(),
+            classes=task.target.classes,
+            decision=estimator.decision_state(),
+            features=features,
+            key=request.key,
+            curve=None if fitted.curve is None else OperatingCurve.from_dict(vars(fitted.curve)),
+        )
+        unlabelled = _decided_unlabelled(model, X, task, watch.stopped)
+        told = [] if watch.stopped else telling_columns(*_learned_from(task, features), request.seed)
+        measured = _measure_on_test(model, task, estimator.control_states_, in_a_hurry=watch.stopped)
+    report = replace(
+        fitted,
+        algorithm=task.spec.name,
+        params=task.params,
+        classes=Classes(*task.target.classes),
+        rows=task.counted(),
+        feedback=task.feedback(),
+        unlabelled=unlabelled,
+        test=measured.get(""),
+        controls={name: replace(each, test=measured.get(name)) for name, each in fitted.controls.items()},
+        features=features.n_features,
+        columns=[ModelColumn(**column) for column in model.columns],
+        excluded=task.excluded,
+        timings=watch.seconds,
+        peak_memory_bytes=_peak_memory_bytes(),
+        warnings=[
+            *task.warnings(),
+            *feature_warnings,
+            *told,
+            *fitted.warnings,
+            *_another_mix(unlabelled, fitted.calibration, task.objective),
+            *_partly_measured(measured.get(""), task.test_rows),
+            *_one_sided(measured.get("") or fitted.calibration, task.target.classes),
+        ],
+    )
+    watch.report(1.0)
+    return TrainedModel(model, report)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is trained: rows, labels and request, read and checked.
+
+    Attributes
+    ----------
+    request : TrainingRequest
+        With what is left out among its `exclude`, and one spelling of each label.
+    corrected : Corrected
+        The rows that take part.
+    n_rows : int
+        Those that there were before incomplete ones were dropped.
+    dropped : list of str
+        What to say of those.
+    identifiers : dict of str to str
+        Columns that nobody has spoken of, each with what shows that it numbers or names the rows.
+    target, spec, params, objective
+        `params` lacks nothing but the choice of a kernel, where that is "auto".
+    test_rows, train_rows : int arrays
+        Ascending.
+    """
+
+    request: TrainingRequest
+    corrected: Corrected
+    n_rows: int
+    dropped: list[str]
+    identifiers: dict[str, str]
+    target: _Target
+    spec: AlgorithmSpec
+    params: dict[str, Any]
+    objective: Objective
+    test_rows: NDArray[np.intp]
+    train_rows: NDArray[np.intp]
+
+    @property
+    def train_codes(self) -> NDArray[np.int8]:
+        """Codes of the labels of the rows that are trained on."""
+        return self.target.codes[self.train_rows]
+
+    @property
+    def train_data(self) -> Table | MatrixData:
+        """The rows that are trained on."""
+        return self.corrected.data.take(self.train_rows) if len(self.test_rows) else self.corrected.data
+
+    @property
+    def excluded(self) -> list[ExcludedColumn]:
+        """The columns that were left out without being asked for."""
+        key = {} if self.request.key is None else {self.request.key: _IS_KEY}
+        return [ExcludedColumn(name, reason) for name, reason in (self.identifiers | key).items()]
+
+    def counted(self) -> Rows:
+        """How many rows there are of each kind."""
+        target = self.target
+        return Rows(
+            total=self.n_rows,
+            labelled=int(np.count_nonzero(target.codes != _UNLABELLED)),
+            positive=target.count(_POSITIVE),
+            negative=target.count(_NEGATIVE),
+            unlabelled=target.count(_UNLABELLED),
+            test=len(self.test_rows),
+            dropped=self.n_rows - self.corrected.data.n_rows,
+            feedback=None if self.corrected.report is None else int(np.count_nonzero(self.corrected.changed)),
+        )
+
+    def feedback(self) -> FeedbackReport | None:
+        """What became of the corrected rows; None for a training without feedback."""
+        made = self.corrected.report
+        held_out = int(np.count_nonzero(self.corrected.changed[self.test_rows]))
+        return None if made is None else replace(made, held_out=held_out)
+
+    def warnings(self) -> list[str]:
+        """What was odd before anything was learned."""
+        refused = [] if self.corrected.report is None else self.corrected.report.refused
+        return [
+            *self.dropped,
+            *(identifier_warning(name, reason) for name, reason in self.identifiers.items()),
+            *(f"feedback: {part.rows} row(s) are not used: {part.reason}" for part in refused),
+            *self.target.warnings,
+            *_plan_warnings(self.target, self.spec, self.test_rows, self.request),
+        ]
+
+
+def _prepare(
+    data: Table | MatrixData, labels: NDArray[Any], request: TrainingRequest, corrections: Corrections | None
+) -> _Task:
+    """Read and check what is to be trained; raises `TrainingError`."""
     if len(labels) != data.n_rows:
         raise ValueError(f"{data.n_rows} rows but {len(labels)} labels")
-    left_out = _left_out(request)
-    key = {} if request.key is None else {request.key: "is the key, which names the rows"}
-    request = replace(request, exclude=[*request.exclude, *left_out, *key])
+    identifiers = _identifiers(request)
+    key = [] if request.key is None else [request.key]
+    request = replace(request, exclude=[*request.exclude, *identifiers, *key])
     if request.fold:
         labels, request, corrections = _fold(labels, request, corrections)
     unclear = unclear_labels(counted(labels), request.positive, request.unlabeled, request.negative)
@@ -255,102 +409,35 @@ def train(
     complete, dropped = _complete(corrected.data, request)
     if complete is not None:
         corrected = corrected.take(complete)
-    data, unmeasured, changed = corrected.data, corrected.unmeasured, corrected.changed
-    target = _read_labels(corrected.labels, unmeasured, request)
-    spec, params, objective = _plan(request, target)
-    test_rows, train_rows = _split(target, unmeasured, request)
+    target = _read_labels(corrected.labels, corrected.unmeasured, request)
+    return _Task(
+        request, corrected, n_rows, dropped, identifiers, target,
+        *_plan(request, target), *_split(target, corrected.unmeasured, request),
+    )  # fmt: skip
 
-    with watch.phase("features"):
-        watch.report(0.0)
-        features, X, warnings = _fit_features(
-            data.take(train_rows) if len(test_rows) else data, request, watch.features
-        )
-        if params["kernel"] == AUTO:
-            # Measured on mails and newsgroups: texts are told apart as well or better by a plane, and sooner.
-            has_text = isinstance(features, TableFeatures) and features.has_text
-            params["kernel"] = "linear" if has_text else "rbf"
-        watch.report(_FEATURES_DONE, features=features.n_features)
-    with watch.phase("training"):
-        estimator = spec.load()(
-            **params,
-            objective=objective,
-            positive=_POSITIVE,
-            unlabeled=_UNLABELLED,
-            random_state=request.seed % 2**32,
-            callback=watch.training,
-        )
-        try:
-            estimator.within(request.max_seconds).share(parts).fit(
-                X, target.codes[train_rows], unmeasured=unmeasured[train_rows]
-            )
-        except ValueError as error:  # the estimators' word for input that they cannot learn from
-            raise TrainingError("not_trainable", str(error)) from error
-        except BackendUnavailableError as error:
-            raise TrainingError("device", str(error)) from error
-    with watch.phase("evaluating"):
-        watch.report(_TRAINING_DONE)
-        report: dict[str, Any] = dict(estimator.report_)
-        curve = report.get("curve")
-        model = Model(
-            algorithm=spec.name,
-            params=params,
-            objective=objective.to_dict(),
-            classes=target.classes,
-            decision=estimator.decision_state(),
-            features=features,
-            key=request.key,
-            curve=None if curve is None else OperatingCurve.from_dict(curve),
-        )
-        unlabelled = _decided_unlabelled(model, X, target.codes[train_rows], target, request.seed, watch.stopped)
-        told = [] if watch.stopped else telling_columns(*_learned_from(data, features, target, test_rows), request.seed)
-        measured = _measure_on_test(
-            model, data, test_rows, target, estimator.control_states_, request.seed, in_a_hurry=watch.stopped
-        )
-    report |= {
-        "algorithm": spec.name,
-        "params": params,
-        "classes": {"negative": target.classes[0], "positive": target.classes[1]},
-        "rows": {
-            "total": n_rows,
-            "labelled": int(np.count_nonzero(target.codes != _UNLABELLED)),
-            "positive": target.count(_POSITIVE),
-            "negative": target.count(_NEGATIVE),
-            "unlabelled": target.count(_UNLABELLED),
-            "test": len(test_rows),
-            "dropped": n_rows - data.n_rows,
-            **({} if corrections is None else {"feedback": int(np.count_nonzero(changed))}),
-        },
-        **(
-            {}
-            if corrections is None
-            else {"feedback": corrected.report | {"held_out": int(np.count_nonzero(changed[test_rows]))}}
-        ),
-        "unlabelled": unlabelled,
-        "test": measured.get(""),
-        "controls": {
-            name: {**control, "test": measured.get(name)} for name, control in report.get("controls", {}).items()
-        },
-        "features": features.n_features,
-        "columns": model.columns,
-        "excluded": [{"name": name, "reason": reason} for name, reason in (left_out | key).items()],
-        "timings": watch.seconds,
-        "peak_memory_bytes": _peak_memory_bytes(),
-        "warnings": [
-            *dropped,
-            *(identifier_warning(name, reason) for name, reason in left_out.items()),
-            *_refused(corrected.report),
-            *target.warnings,
-            *_plan_warnings(target, spec, test_rows, request),
-            *warnings,
-            *told,
-            *report.get("warnings", []),
-            *_another_mix(unlabelled, report.get("calibration"), objective),
-            *_partly_measured(measured.get(""), test_rows),
-            *_one_sided(measured.get("") or report.get("calibration"), target.classes),
-        ],
-    }
-    watch.report(1.0)
-    return TrainedModel(model, _without_nan(report))
+
+def _fit(
+    task: _Task,
+    X: NDArray[np.float64] | sparse.csr_array,
+    parts: Parts,
+    callback: Callable[[float, Mapping[str, Any]], bool],
+) -> Any:
+    """The fitted estimator."""
+    estimator = task.spec.load()(
+        **task.params,
+        objective=task.objective,
+        positive=_POSITIVE,
+        unlabeled=_UNLABELLED,
+        random_state=task.request.seed % 2**32,
+        callback=callback,
+    )
+    unmeasured = task.corrected.unmeasured[task.train_rows]
+    try:
+        return estimator.within(task.request.max_seconds).share(parts).fit(X, task.train_codes, unmeasured=unmeasured)
+    except ValueError as error:  # the estimators' word for input that they cannot learn from
+        raise TrainingError("not_trainable", str(error)) from error
+    except BackendUnavailableError as error:
+        raise TrainingError("device", str(error)) from error
 
 
 # -- corrections -------------------------------------------------------------------------------------------------------
@@ -366,7 +453,7 @@ def _correct(
     """The rows with what was corrected since; as they are if nothing was."""
     if corrections is None:
         unchanged = np.zeros(len(labels), dtype=bool)
-        return Corrected(data, labels, unchanged, unchanged, {})
+        return Corrected(data, labels, unchanged, unchanged, None)
     rules = Rules(
         target=request.target,
         include=None if request.include is None else frozenset(request.include),
@@ -378,7 +465,7 @@ def _correct(
     return apply_corrections(data, labels, corrections, rules, known_labels)
 
 
-def _left_out(request: TrainingRequest) -> dict[str, str]:
+def _identifiers(request: TrainingRequest) -> dict[str, str]:
     """The identifiers that nobody has spoken of."""
     spoken_of = {request.target, request.key, *(request.include or ()), *request.exclude, *request.kinds}
     return {name: reason for name, reason in request.identifiers.items() if name not in spoken_of}
@@ -390,10 +477,6 @@ def identifier_warning(name: str, reason: str) -> str:
         f"column {name!r} is left out: it {reason}; if it measures something, name it in `include` or `kinds` of "
         "`features`"
     )
-
-
-def _refused(report: Mapping[str, Any]) -> list[str]:
-    return [f"feedback: {part['rows']} row(s) are not used: {part['reason']}" for part in report.get("refused", [])]
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -596,86 +679,74 @@ def _plan_warnings(
     return warnings
 
 
-def _partly_measured(block: Mapping[str, Any] | None, test_rows: NDArray[np.intp]) -> list[str]:
-    if block is None or block["n"] == len(test_rows):
+def _partly_measured(measured: Measures | None, test_rows: NDArray[np.intp]) -> list[str]:
+    if measured is None or measured.n == len(test_rows):
         return []
-    return [f"the training was stopped: {block['n']} of the {len(test_rows)} test rows were measured on"]
+    return [f"the training was stopped: {measured.n} of the {len(test_rows)} test rows were measured on"]
 
 
 def _learned_from(
-    data: Table | MatrixData,
-    features: TableFeatures | MatrixFeatures,
-    target: _Target,
-    test_rows: NDArray[np.intp],
+    task: _Task, features: TableFeatures | MatrixFeatures
 ) -> tuple[Table | MatrixData, list[dict[str, str]], NDArray[np.int8]]:
     """What `telling_columns` looks at: the columns that are features, and the labels of all but the test rows."""
-    codes = target.codes.copy()
-    codes[test_rows] = _UNLABELLED
-    return data, list(features.columns) if isinstance(features, TableFeatures) else [], codes
+    codes = task.target.codes.copy()
+    codes[task.test_rows] = _UNLABELLED
+    return task.corrected.data, list(features.columns) if isinstance(features, TableFeatures) else [], codes
 
 
 def _decided_unlabelled(
-    model: Model,
-    X: NDArray[np.float64] | sparse.csr_array,
-    codes: NDArray[np.int8],
-    target: _Target,
-    seed: int,
-    in_a_hurry: bool,
-) -> dict[str, Any] | None:
+    model: Model, X: NDArray[np.float64] | sparse.csr_array, task: _Task, in_a_hurry: bool
+) -> DecidedUnlabelled | None:
     """How many of the unlabelled rows, of which some are drawn if there are many, the model calls positive."""
-    rows = np.flatnonzero(codes == _UNLABELLED)
+    rows = np.flatnonzero(task.train_codes == _UNLABELLED)
     if len(rows) == 0:
         return None
     most = _HURRIED_ROWS if in_a_hurry else _DECIDED_ROWS
-    some = np.sort(np.random.default_rng(seed).permutation(rows)[:most])
+    some = np.sort(np.random.default_rng(task.request.seed).permutation(rows)[:most])
     positive = int(np.count_nonzero(model.decision.decision_function(X[some]) > model.decision.threshold))
-    labelled = target.count(_POSITIVE) + target.count(_NEGATIVE)
-    return {
-        "rows": len(rows),
-        "measured": len(some),
-        "positive": positive,
-        "share": positive / len(some),
-        "labelled_share": target.count(_POSITIVE) / labelled,
-    }
+    labelled = task.target.count(_POSITIVE) + task.target.count(_NEGATIVE)
+    return DecidedUnlabelled(
+        rows=len(rows),
+        measured=len(some),
+        positive=positive,
+        share=positive / len(some),
+        labelled_share=task.target.count(_POSITIVE) / labelled,
+    )
 
 
-def _another_mix(
-    unlabelled: Mapping[str, Any] | None, calibration: Mapping[str, Any] | None, objective: Objective
-) -> list[str]:
+def _another_mix(unlabelled: DecidedUnlabelled | None, calibration: Measures | None, objective: Objective) -> list[str]:
     """Say that a precision was measured on rows of another mix than the unlabelled ones, as far as the model tells."""
-    if unlabelled is None or not calibration or not calibration["n"] or objective.precision_target <= 0:
+    if unlabelled is None or calibration is None or not calibration.n or objective.precision_target <= 0:
         return []
-    called = (calibration["true_positives"] + calibration["false_positives"]) / calibration["n"]
-    share, n, m = unlabelled["share"], unlabelled["measured"], calibration["n"]
+    called = calibration.predicted_positives / calibration.n
+    share, n, m = unlabelled.share, unlabelled.measured, calibration.n
     pooled = (share * n + called * m) / (n + m)
     spread = math.sqrt(max(pooled * (1 - pooled), 1e-12) * (1 / n + 1 / m))
     if abs(share - called) < max(_OTHER_MIX, 4 * spread):
         return []
     return [
         f"the model calls {share:.0%} of the unlabelled rows positive, and {called:.0%} of the labelled ones that its "
-        f"precision was measured on ({unlabelled['labelled_share']:.0%} of the labelled rows are positive): these are "
+        f"precision was measured on ({unlabelled.labelled_share:.0%} of the labelled rows are positive): these are "
         "different mixes, and among rows like the unlabelled ones the precision is another; label some of those"
     ]
 
 
-def _one_sided(block: Mapping[str, Any] | None, classes: tuple[str, str]) -> list[str]:
-    """A warning when every row of a block of measures is predicted alike; few measures would show it plainly."""
-    if not block or not block["n"]:
+def _one_sided(measured: Measures | None, classes: tuple[str, str]) -> list[str]:
+    """A warning when every row that was measured is predicted alike; few measures would show it plainly."""
+    if measured is None or not measured.n or measured.predicted_positives not in (0, measured.n):
         return []
-    predicted = block["true_positives"] + block["false_positives"]
-    if predicted not in (0, block["n"]):
-        return []
-    return [f"all {block['n']} rows that the model was measured on are predicted {classes[predicted > 0]!r}"]
+    predicted = classes[measured.predicted_positives > 0]
+    return [f"all {measured.n} rows that the model was measured on are predicted {predicted!r}"]
 
 
 # -- features and measures ---------------------------------------------------------------------------------------------
 
 
 def _fit_features(
-    data: Table | MatrixData, request: TrainingRequest, progress: Callable[[float], object]
+    task: _Task, progress: Callable[[float], object]
 ) -> tuple[TableFeatures | MatrixFeatures, NDArray[np.float64] | sparse.csr_array, list[str]]:
     """The fitted pipeline, the feature matrix of the same rows, and what was left out."""
-    target = request.target
+    request, data, target = task.request, task.train_data, task.request.target
     if target is not None and request.include is not None and target in request.include:
         raise TrainingError("target_is_feature", f"the target column {target!r} cannot be a feature")
     exclude = list(request.exclude)
@@ -723,32 +794,28 @@ def _complete(data: Table | MatrixData, request: TrainingRequest) -> tuple[NDArr
 
 
 def _measure_on_test(
-    model: Model,
-    data: Table | MatrixData,
-    test_rows: NDArray[np.intp],
-    target: _Target,
-    controls: Mapping[str, DecisionState],
-    seed: int,
-    *,
-    in_a_hurry: bool,
-) -> dict[str, Any]:
+    model: Model, task: _Task, controls: Mapping[str, DecisionState], *, in_a_hurry: bool
+) -> dict[str, Measures]:
     """Measures on the test rows, of the model (under ``""``) and of each control; empty without test rows.
 
     In a hurry, on as many of them, drawn at random, as take about a second.
     """
+    test_rows, seed = task.test_rows, task.request.seed
     if len(test_rows) == 0:
         return {}
     if in_a_hurry:
         test_rows = np.random.default_rng(seed).permutation(test_rows)
-    codes = target.codes[test_rows]
+    codes = task.target.codes[test_rows]
     states = {"": model.decision, **controls}
-    costs = Objective.parse(model.objective).costs
+    costs = task.objective.costs
     positive: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in states}
     give_up = time.monotonic() + _HURRIED_SECONDS
     measured = 0
     step = _HURRIED_ROWS if in_a_hurry else len(test_rows)
     while measured < len(test_rows) and (measured == 0 or time.monotonic() < give_up):
-        X, _ = model.feature_matrix(data.take(test_rows[measured : measured + step]), refuse_unreadable=False)
+        X, _ = model.feature_matrix(
+            task.corrected.data.take(test_rows[measured : measured + step]), refuse_unreadable=False
+        )
         scored: list[tuple[DecisionState, NDArray[np.float64]]] = []
         for name, state in states.items():
             # a control often is the same expansion with another threshold
@@ -762,15 +829,6 @@ def _measure_on_test(
         name: measures(confusion(codes[:measured], np.concatenate(decided)), seed=seed, costs=costs)
         for name, decided in positive.items()
     }
-
-
-def _without_nan(value: Any) -> Any:
-    """The same with None for NaN and infinity, which JSON lacks."""
-    if isinstance(value, Mapping):
-        return {name: _without_nan(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # -- time and memory ---------------------------------------------------------------------------------------------------
@@ -795,7 +853,7 @@ class _Stopwatch:
 
     def report(self, fraction: float, **details: Any) -> None:
         self._fraction = max(self._fraction, fraction)
-        if self._progress is not None and self._progress(Progress(self._phase, self._fraction, _without_nan(details))):
+        if self._progress is not None and self._progress(Progress(self._phase, self._fraction, json_ready(details))):
             self.stopped = True
 
     def features(self, fraction: float) -> None:

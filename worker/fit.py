@@ -1,4 +1,4 @@
-"""The real work of a child: read the data, train, write the model file. The only module of the worker that computes."""
+"""What the child of a training does: read the data, train, write the model file. `batch` is the same for a batch."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def run(job: Job, reporter: Reporter) -> Result:
     reporter.progress("storing", TRAINING_DONE)
     started = time.monotonic()
     write_model(Path(job.scratch, MODEL_FILE), trained.model)
-    timings = {"reading": reading, **trained.report["timings"], "storing": time.monotonic() - started}
-    report = {**trained.report, "timings": timings, "parts": parts.report}
-    return Result(trained.model.algorithm, trained.model.manifest, report)
+    report = replace(trained.report, parts=parts.report)
+    report = report.with_seconds(reading=reading, storing=time.monotonic() - started)
+    return Result(trained.model.algorithm, trained.model.manifest, report.to_dict())
 
 
 def run_part(job: Job, reporter: Reporter) -> None:
@@ -146,8 +146,8 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
     except TrainingError as error:
         raise JobError(error.code, error.message) from error
     if joined is not None:
-        told = {"labels": joined.counts, "warnings": [*joined.warnings, *trained.report["warnings"]]}
-        trained = replace(trained, report={**trained.report, **told})
+        warnings = [*joined.warnings, *trained.report.warnings]
+        trained = replace(trained, report=replace(trained.report, labels=joined.report, warnings=warnings))
     return trained, reading
 
 

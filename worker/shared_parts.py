@@ -9,6 +9,7 @@ from typing import Final
 
 from solver.kernels.row_cache import default_cache_bytes
 from solver.parts import Compute, PartResult
+from solver.report import SharedStage
 from solver.tensor_file import read_tensors, write_tensors
 from worker.protocol import Reporter, part_file
 
@@ -37,7 +38,7 @@ class SharedParts:
         self._worth_seconds = worth_seconds
         self._shared: bool | None = None
         self.cache_bytes: int | None = None
-        self.report: dict[str, dict[str, int]] = {}
+        self.report: dict[str, SharedStage] = {}
         """By stage that was shared, how many parts there were and how many came from elsewhere."""
 
     def are_shared(self) -> bool:
@@ -101,7 +102,7 @@ class SharedParts:
         missing = [number for number, result in enumerate(results) if result is None]
         for begin in range(0, len(missing), at_once):
             compute_here(missing[begin : begin + at_once])
-        self.report[stage] = {"parts": count, "elsewhere": len(came)}
+        self.report[stage] = SharedStage(count, len(came))
         return results
 
     def _keep(self, stage: str, numbers: Sequence[int], results: Sequence[PartResult | None]) -> None:

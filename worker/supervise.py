@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -33,6 +33,7 @@ from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobL
 from service.jobs.parts import PartClaim, PartLifecycle, Worker
 from service.models.shadows import ShadowRepository
 from service.settings import Settings
+from solver.report import Report
 from worker.batch_files import fetch_models, publish, shadow_counts
 from worker.child_pool import ChildPool, NoChildError
 from worker.children import Child, ChildGoneError
@@ -443,17 +444,15 @@ class _Attempt:
 
     def _succeeded(self, size: int, sha256: str) -> _Ending:
         result = json.loads((self._scratch / RESULT_FILE).read_text())
-        report = result["report"]
-        report["timings"] = {
-            "queue_seconds": self._claim.queue_seconds,
-            "child_start_seconds": self._child_start_seconds,
-            **(report.get("timings") or {}),
-        }
-        if report.get("status") == "stopped":
-            report["status_reason"] = {
+        report = Report.from_dict(result["report"]).with_seconds(
+            queue_seconds=self._claim.queue_seconds, child_start_seconds=self._child_start_seconds
+        )
+        if report.status == "stopped":
+            reason = {
                 "cancel": "The job was cancelled, and the best model so far was kept.",
                 "time_limit": f"max_seconds = {self._claim.max_seconds:g} was reached; the best model so far was kept.",
-            }.get(self._stop_reason, report.get("status_reason", ""))
+            }.get(self._stop_reason, report.status_reason)
+            report = replace(report, status_reason=reason)
         model = FinishedModel(
             id=new_id("mdl"),
             algorithm=result["algorithm"],

@@ -250,7 +250,7 @@ def _measure(task: Task, method: str, sample: Sample, seed: int, objective: Any)
         "seconds": seconds,
         "iterations": classifier.n_iter_,
         "best_round": getattr(classifier, "best_round_", None),
-        "rounds": len(classifier.report_["rounds"]),
+        "rounds": len(classifier.report_.rounds),
         "status": classifier.status_,
     }
     if method != "PSVM":

@@ -12,7 +12,8 @@ import typer
 from service.cli.advice import in_flags, print_notes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
-from service.cli.words import called_positive, objective_words, status_words
+from service.cli.words import objective_words, outcome_words, status_words
+from solver.report import Estimate, Measures, Outcome, Report
 
 if TYPE_CHECKING:
     from service.cli.client import Client
@@ -131,57 +132,55 @@ def print_outcome(client: Client, job: dict[str, Any]) -> None:
 
 def print_model(client: Client, model: dict[str, Any]) -> None:
     """Print the id of a model, what it was trained on, what was asked of it, what came out, and how it was measured."""
-    report, applied = model["report"], model["operating_point"]
+    report, applied = Report.from_dict(model["report"]), model["operating_point"]
     print(model["id"])
     names = _dataset_names(client, [model["dataset_id"]])
     print(f"trained {_on(model['dataset_id'], names)}{_aliases(', '.join(model['aliases']))}")
     # What decides now; the report always shows what the training chose.
-    point = applied or report
-    said = objective_words(point["objective"])
-    outcome = status_words(point["objective"], point["status"], (point["calibration"] or {}).get("n"))
-    print(": ".join(filter(None, (f"{report['algorithm']}, objective {said}", outcome))))
-    if point["status_reason"]:
-        print(point["status_reason"])
-    print(f"threshold {point['threshold']:.6g} on the score for {report['classes']['positive']!r}")
+    point = Outcome.from_dict(applied) if applied else report
+    print(f"{report.algorithm}, objective {outcome_words(point)}")
+    if point.status_reason:
+        print(point.status_reason)
+    print(f"threshold {point.threshold:.6g} on the score for {report.classes.positive!r}")
     if applied:
-        trained = objective_words(report["objective"])
-        print(
-            f"applied {short_time(applied['created_at'])}; trained for {trained}, threshold {report['threshold']:.6g}"
-        )
-
-    def interval(estimate: dict[str, float] | None) -> str:
-        if estimate is None:
-            return "undefined"
-        return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
-
-    measured = [
-        ("calibration", point["calibration"]),
+        trained = objective_words(report.objective)
+        print(f"applied {short_time(applied['created_at'])}; trained for {trained}, threshold {report.threshold:.6g}")
+    _print_measures(
+        ("calibration", point.calibration),
         # Nothing is known of the test rows at a threshold that was applied later.
-        ("test, as trained" if applied else "test", report["test"]),
-    ]
+        ("test, as trained" if applied else "test", report.test),
+    )
+    told = report.feedback
+    if told is not None:
+        print(f"feedback: {told.rows} rows sent, {told.added} added, {told.relabelled} relabelled")
+    print_notes((*_comparison_notes(report), *report.warnings), sys.stdout)
+
+
+def _print_measures(*measured: tuple[str, Measures | None]) -> None:
+    """Print a table of what was measured, with a column for each set of rows."""
+
+    def interval(estimate: Estimate | None) -> str:
+        return "undefined" if estimate is None else f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
     known = [(name, measures) for name, measures in measured if measures is not None]
     shown = {"precision": "precision", "recall": "recall", "f1": "F1"}
-    if any(measures.get("cost") is not None for _, measures in known):
+    if any(measures.cost is not None for _, measures in known):
         shown["cost"] = "cost of a row"
     rows = [
-        ("rows", *(measures["n"] for _, measures in known)),
-        ("called positive", *(called_positive(measures) for _, measures in known)),
-        *((word, *(interval(measures.get(each)) for _, measures in known)) for each, word in shown.items()),
+        ("rows", *(measures.n for _, measures in known)),
+        ("called positive", *(measures.predicted_positives for _, measures in known)),
+        *((word, *(interval(getattr(measures, each)) for _, measures in known)) for each, word in shown.items()),
     ]
     print_table("", ("", *(name for name, _ in known)), rows)
-    told = report.get("feedback")
-    if told is not None:
-        print(f"feedback: {told['rows']} rows sent, {told['added']} added, {told['relabelled']} relabelled")
-    print_notes((*_comparison_notes(report), *report["warnings"]), sys.stdout)
 
 
-def _comparison_notes(report: dict[str, Any]) -> Iterator[str]:
+def _comparison_notes(report: Report) -> Iterator[str]:
     """Say when the guard (parameter `mode`) returned the model without the unlabelled rows."""
-    comparison = report.get("comparison") or {}
-    if comparison.get("returned") != "no_unlabelled":
+    comparison = report.comparison
+    if comparison is None or comparison.returned != "no_unlabelled":
         return
-    gain = comparison["gain"]
-    match report["objective"].get("kind"):
+    gain = comparison.gain
+    match report.objective.get("kind"):
         case "f1":
             measure = "F1"
         case "f_beta":
@@ -192,5 +191,5 @@ def _comparison_notes(report: dict[str, Any]) -> Iterator[str]:
             measure = "F1 less what is missing to the target"
     yield (
         f"the unlabelled rows did not help enough ({measure} {gain:+.3g}, standard error "
-        f"{comparison['standard_error']:.3g}): this is the same method without them (--param mode=method keeps it)"
+        f"{comparison.standard_error:.3g}): this is the same method without them (--param mode=method keeps it)"
     )

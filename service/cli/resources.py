@@ -24,7 +24,8 @@ from service.cli.support import (
     short_time,
     short_value,
 )
-from service.cli.words import called_positive, objective_words, status_words
+from service.cli.words import objective_words, outcome_words, status_words
+from solver.report import Outcome
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
@@ -175,17 +176,18 @@ def threshold(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:
-        point = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
-    measured = point["calibration"] or {}
-    outcome = status_words(point["objective"], point["status"], measured.get("n"))
-    said = ": ".join(filter(None, (objective_words(point["objective"]), outcome)))
-    print(f"threshold {point['threshold']:.6g} for {said}" + (", in use now" if apply else ""))
-    if point["status_reason"]:
-        print(point["status_reason"])
-    named = [(name, measured[name]) for name in ("precision", "recall", "f1") if measured.get(name)]
-    rows = [(name, *(f"{m[part]:.3f}" for part in ("value", "low", "high"))) for name, m in named]
+        answer = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
+    point = Outcome.from_dict(answer)
+    print(f"threshold {point.threshold:.6g} for {outcome_words(point)}" + (", in use now" if apply else ""))
+    if point.status_reason:
+        print(point.status_reason)
+    measured = point.calibration
+    if measured is None:
+        return
+    named = [("precision", measured.precision), ("recall", measured.recall), ("f1", measured.f1)]
+    rows = [(name, f"{m.value:.3f}", f"{m.low:.3f}", f"{m.high:.3f}") for name, m in named if m is not None]
     if rows:
-        title = f"on the calibration rows, {called_positive(measured)} of them called positive"
+        title = f"on the calibration rows, {measured.predicted_positives} of them called positive"
         print_table(title, ("", "value", "from", "to"), rows)
 
 

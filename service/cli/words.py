@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from solver.report import Outcome
+
 
 def objective_words(objective: dict[str, Any]) -> str:
     """Say what was asked for."""
@@ -44,6 +46,8 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
     return status
 
 
-def called_positive(measures: dict[str, Any]) -> int:
-    """How many rows were called positive: a precision is as good as they are many."""
-    return int(measures["true_positives"] + measures["false_positives"])
+def outcome_words(point: Outcome) -> str:
+    """Say what was asked for, and how that ended."""
+    measured = None if point.calibration is None else point.calibration.n
+    said = (objective_words(point.objective), status_words(point.objective, point.status, measured))
+    return ": ".join(filter(None, said))

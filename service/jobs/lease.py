@@ -37,7 +37,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, LiteralString, cast
@@ -52,6 +52,7 @@ from service.faults import fault
 from service.jobs.doorbell import CHANNEL
 from service.models.repository import AliasRepository
 from service.webhooks.outbox import announce_end
+from solver.report import Report
 
 CHUNK_BYTES = 1 << 20
 UNHEARD_SECONDS = 1.0
@@ -148,7 +149,7 @@ class FinishedModel:
     id: str
     algorithm: str
     manifest: dict[str, Any]
-    report: dict[str, Any]
+    report: Report
     path: Path
     bytes: int
     sha256: str
@@ -447,7 +448,7 @@ class JobLifecycle:
     def finish_succeeded(self, session: Session, claim: Claim, model: FinishedModel) -> Literal["cancelled"] | bool:
         """End the job with a model: row, chunks, alias and event in this one transaction.
 
-        ``report["timings"]["storing"]`` grows by the seconds that the upload took. An alias that was moved by a later
+        `storing` of the report's timings grows by the seconds that the upload took. An alias that was moved by a later
         request than this job's stays where it is; an event and the report say so.
 
         Returns
@@ -494,9 +495,7 @@ class JobLifecycle:
                 f"but {model.bytes} bytes with {model.sha256} were announced"
             )
         fault("finish_after_chunks")
-        timings = dict(model.report.get("timings") or {})
-        timings["storing"] = timings.get("storing", 0.0) + time.monotonic() - started
-        report = {**model.report, "timings": timings}
+        report = model.report.with_seconds(storing=time.monotonic() - started)
         alias = claim.request.get("alias")
         aliases = AliasRepository(session, row.project_id)
         if alias is not None and not aliases.follow(alias, model.id, claim.alias_request):
@@ -510,8 +509,8 @@ class JobLifecycle:
                 session, claim.job_id, claim.attempt, "warning",
                 {"code": "alias_not_moved", "alias": alias, "message": message},
             )  # fmt: skip
-            report["warnings"] = [*(report.get("warnings") or []), message]
-        session.execute(update(ModelRow).where(ModelRow.id == model.id).values(report=report))
+            report = replace(report, warnings=[*report.warnings, message])
+        session.execute(update(ModelRow).where(ModelRow.id == model.id).values(report=report.to_dict()))
         _add_event(
             session, claim.job_id, claim.attempt, "finished", {"status": "succeeded", "model_id": model.id}, wake=True
         )

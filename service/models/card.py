@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from service.models.repository import Origin
-from service.models.schemas import Estimate, Measures, Model
+from service.models.schemas import Model
+from solver.report import Estimate, Measures
 
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
 MOST_COLUMNS = 50
@@ -62,8 +63,7 @@ def _reached(model: Model) -> Iterator[str]:
         for name, threshold, measured in known
     ]
     yield from _table(["", "threshold", "rows", *shown], body)
-    comparison = (report.model_extra or {}).get("comparison") or {}
-    if comparison.get("returned") == "no_unlabelled":
+    if report.comparison is not None and report.comparison.returned == "no_unlabelled":
         yield from ("", "The unlabelled rows did not help enough here: this is the model without them.")
     if report.test is None:
         yield from ("", "There were no test rows.")
@@ -76,8 +76,7 @@ def _data(model: Model, origin: Origin) -> Iterator[str]:
         yield "* The data set was deleted."
     else:
         yield f"* {_text(origin.dataset_name)} ({model.dataset_id}, SHA-256 {_code(origin.dataset_sha256 or '')})"
-    counted = model.report.rows
-    yield "* Rows: " + ", ".join(f"{counted[name]:,} {name}" for name in ROWS if name in counted)
+    yield "* Rows: " + ", ".join(f"{getattr(model.report.rows, name):,} {name}" for name in ROWS)
     if "target" in request:
         yield f"* Labels from the column {_text(str(request['target']))}"
     features = request.get("features") or {}

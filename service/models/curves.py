@@ -15,6 +15,7 @@ from service.models.schemas import (
     RocCurve,
     RocPoint,
 )
+from solver.report import CurvePoints, Report
 
 CurveName = Literal["pr", "roc", "cost"]
 AnyCurve = PrecisionRecallCurve | RocCurve | CostCurve
@@ -28,12 +29,11 @@ class Costs:
     false_positive: float | None = None
 
 
-def curve_of(report: dict[str, Any], kind: CurveName, point: OperatingPoint, costs: Costs) -> AnyCurve:
-    """Return a curve; `report` has one. `point` is the one that decides now."""
-    counts = report["curve"]
-    positives, negatives = counts["positives"], counts["negatives"]
+def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: OperatingPoint, costs: Costs) -> AnyCurve:
+    """Return a curve; `counted` is that of the report. `point` is the one that decides now."""
+    positives, negatives = counted.positives, counted.negatives
     about: dict[str, Any] = {
-        "positive": str(report["classes"]["positive"]),
+        "positive": report.classes.positive,
         "objective": point.objective,
         "threshold": point.threshold,
         "calibration": point.calibration,
@@ -41,7 +41,7 @@ def curve_of(report: dict[str, Any], kind: CurveName, point: OperatingPoint, cos
     if kind == "pr":
         pr = [
             PrecisionRecallPoint(threshold=at, precision=_ratio(hits, hits + alarms), recall=_ratio(hits, positives))
-            for at, hits, alarms in _points(counts)
+            for at, hits, alarms in _points(counted)
         ]
         return PrecisionRecallCurve(**about, points=pr)
     if kind == "roc":
@@ -49,10 +49,10 @@ def curve_of(report: dict[str, Any], kind: CurveName, point: OperatingPoint, cos
             RocPoint(
                 threshold=at, false_positive_rate=_ratio(alarms, negatives), true_positive_rate=_ratio(hits, positives)
             )
-            for at, hits, alarms in _points(counts)
+            for at, hits, alarms in _points(counted)
         ]
         return RocCurve(**about, points=roc)
-    asked = {"false_negative": 1.0, "false_positive": 1.0} | report["objective"] | point.objective
+    asked = {"false_negative": 1.0, "false_positive": 1.0} | report.objective | point.objective
     missed = costs.false_negative or asked["false_negative"]
     alarmed = costs.false_positive or asked["false_positive"]
     rows = positives + negatives
@@ -62,13 +62,13 @@ def curve_of(report: dict[str, Any], kind: CurveName, point: OperatingPoint, cos
             positive_share=(hits + alarms) / rows,
             cost=(missed * (positives - hits) + alarmed * alarms) / rows,
         )
-        for at, hits, alarms in _points(counts)
+        for at, hits, alarms in _points(counted)
     ]
     return CostCurve(**about, false_negative=missed, false_positive=alarmed, points=cost)
 
 
-def _points(curve: dict[str, Any]) -> Iterator[tuple[float, int, int]]:
-    return zip(curve["thresholds"], curve["true_positives"], curve["false_positives"], strict=True)
+def _points(curve: CurvePoints) -> Iterator[tuple[float, int, int]]:
+    return zip(curve.thresholds, curve.true_positives, curve.false_positives, strict=True)
 
 
 def _ratio(part: int, whole: int) -> float | None:

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from service.models.repository import DayStatistics, ModelStatistics
-from service.models.schemas import Drift, DriftDay, Measures, OperatingPoint, Prior, UnseenColumn
+from service.models.schemas import Drift, DriftDay, OperatingPoint, Prior, UnseenColumn
+from solver.report import Measures, Report
 
 WIDEST = 0.8
 """An interval of a share that is wider says nothing."""
@@ -17,7 +18,7 @@ Z_95 = 1.96
 
 
 def drift_of(
-    model_id: str, report: dict[str, Any], point: OperatingPoint, days: int, counted: Sequence[DayStatistics]
+    model_id: str, report: Report, point: OperatingPoint, days: int, counted: Sequence[DayStatistics]
 ) -> Drift:
     """Return the figures of a model; `point` is the operating point in use, `counted` has the days in order."""
     total, decided = ModelStatistics(), ModelStatistics()
@@ -29,19 +30,20 @@ def drift_of(
             sums.append(decided)
         for into in sums:
             into.add(counts.rows, counts.outside_range, counts.positive, counts.unseen)
-    labelled = report["rows"]["positive"] + report["rows"]["negative"]
+    labelled = report.rows.positive + report.rows.negative
+    has_scores = report.curve is not None
     estimate = adjusted_count(decided.positive, decided.rows, point.calibration)
     known = estimate if estimate is not None and estimate.high - estimate.low <= WIDEST else None
     return Drift(
         model_id=model_id,
         days=days,
         rows=total.rows,
-        outside_range_share=_share(total.outside_range, total.rows) if report.get("curve") else None,
+        outside_range_share=_share(total.outside_range, total.rows) if has_scores else None,
         threshold=point.threshold,
         rows_at_threshold=decided.rows,
         positive_share=_share(decided.positive, decided.rows),
         prior=Prior(
-            training=_share(report["rows"]["positive"], labelled),
+            training=_share(report.rows.positive, labelled),
             estimate=known and known.value,
             low=known and known.low,
             high=known and known.high,
@@ -54,7 +56,7 @@ def drift_of(
             DriftDay(day=day, rows=sums.rows, outside_range=sums.outside_range, positive=sums.positive)
             for day, sums in by_day.items()
         ],
-        unknown=list(_unknown(total.rows, decided.rows, bool(report.get("curve")), point, estimate)),
+        unknown=list(_unknown(total.rows, decided.rows, has_scores, point, estimate)),
     )
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.models.curves import AnyCurve
-from service.models.schemas import CostCurve, Estimate, Measures, PrecisionRecallCurve, RocCurve
+from service.models.schemas import CostCurve, PrecisionRecallCurve, RocCurve
+from solver.report import Estimate, Measures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

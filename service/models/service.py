@@ -35,7 +35,6 @@ from service.models.schemas import (
     AliasWithHistory,
     ChooseOperatingPoint,
     Drift,
-    Measures,
     Model,
     ModelSummary,
     OperatingPoint,
@@ -49,6 +48,7 @@ from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver import operating_point
 from solver.evaluation import measures
+from solver.report import Report
 from solver.retuning import Calibration
 
 logger = logging.getLogger("prefsvm.models")
@@ -83,11 +83,12 @@ class ModelService:
             models = ModelRepository(session, project_id)
             row = models.require(models.id_of(name))
         with _whole(row.id):
+            report = Report.from_dict(row.report)
             return Model(
                 **_summary(row),
                 operating_point=row.applied,
-                columns=row.report.get("columns", []),
-                report={name: value for name, value in row.report.items() if name != "columns"},
+                columns=report.columns,
+                report=report,
             )
 
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[ModelSummary]:
@@ -119,19 +120,17 @@ class ModelService:
     def curve(self, project_id: str, name: str, kind: CurveName, costs: Costs) -> AnyCurve:
         """Return a curve of the calibration rows; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
-            model_id, report, applied = _report(session, project_id, name)
-        if not report.get("curve"):
+            report, applied = _report(session, project_id, name)[1:]
+        if report.curve is None:
             raise NoCurve("this model has no operating curve")
-        with _whole(model_id):
-            return curve_of(report, kind, applied or _trained(report), costs)
+        return curve_of(report, report.curve, kind, applied or _trained(report), costs)
 
     def drift(self, project_id: str, name: str, days: int) -> Drift:
         """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""
         with self._database.transaction() as session:
             model_id, report, applied = _report(session, project_id, name)
             counted = StatisticsRepository(session, project_id).of_days(model_id, days)
-        with _whole(model_id):
-            return drift_of(model_id, report, applied or _trained(report), days, counted)
+        return drift_of(model_id, report, applied or _trained(report), days, counted)
 
     def choose(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint:
         """Choose the threshold for another objective, and let the model decide by it if that is asked.
@@ -145,11 +144,7 @@ class ModelService:
         """
         with changing(self._database, self._changed) as session:
             model_id, report, _ = _report(session, project_id, name)
-            if body.objective is None:
-                with _whole(model_id):
-                    point = _trained(report)
-            else:
-                point = _chosen(report, body.objective)
+            point = _trained(report) if body.objective is None else _chosen(report, body.objective)
             if not body.apply:
                 return point
             row = OperatingPointRow(
@@ -332,25 +327,27 @@ def _summary(row: StoredModel) -> dict[str, Any]:
     return _stored(row) | {name: _point(row)[name] for name in ("objective", "status", "threshold")}
 
 
-def _report(session: Session, project_id: str, name: str) -> tuple[str, dict[str, Any], OperatingPoint | None]:
+def _report(session: Session, project_id: str, name: str) -> tuple[str, Report, OperatingPoint | None]:
     """Return the id of a model, its whole report, and the operating point that was applied last.
 
     Raises
     ------
-    ModelNotFound
+    ModelNotFound, DamagedModel
     """
     models = ModelRepository(session, project_id)
     model_id = models.id_of(name)
-    report, applied = models.report(model_id)
+    stored, applied = models.report(model_id)
+    with _whole(model_id):
+        report = Report.from_dict(stored)
     return model_id, report, None if applied is None else OperatingPoint.model_validate(applied)
 
 
-def _trained(report: dict[str, Any]) -> OperatingPoint:
+def _trained(report: Report) -> OperatingPoint:
     names = ("objective", "threshold", "status", "status_reason", "calibration")
-    return OperatingPoint(**{name: report[name] for name in names}, created_at=None)
+    return OperatingPoint(**{name: getattr(report, name) for name in names}, created_at=None)
 
 
-def _chosen(report: dict[str, Any], wanted: Objective) -> OperatingPoint:
+def _chosen(report: Report, wanted: Objective) -> OperatingPoint:
     calibration = Calibration.from_report(report)
     if calibration is None:
         raise NoCurve("this model was stored without the curve that a threshold is chosen from")
@@ -361,7 +358,7 @@ def _chosen(report: dict[str, Any], wanted: Objective) -> OperatingPoint:
         threshold=point.threshold,
         status=point.status,
         status_reason=point.reason,
-        calibration=Measures.model_validate(measures(point.counts, costs=objective.costs)),
+        calibration=measures(point.counts, costs=objective.costs),
         created_at=None,
     )
 

@@ -27,7 +27,7 @@ from solver.estimators.parameters import SharedParameters
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
-from solver.evaluation.probability import brier_score, fit_sigmoid, reliability_curve
+from solver.evaluation.probability import Sigmoid, brier_score, fit_sigmoid, reliability_curve
 from solver.evaluation.splits import stratified_halves
 from solver.operating_point import (
     Objective,
@@ -36,6 +36,9 @@ from solver.operating_point import (
     choose_threshold,
 )
 from solver.parts import ALONE, Parts
+from solver.report import Classes, CurvePoints, ProbabilityReport, Report, Rows, SolverReport
+from solver.report import Control as ControlReport
+from solver.smo import Solution
 from solver.typing import Matrix
 
 _CURVE_POINTS: Final = 4000
@@ -128,7 +131,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     threshold_: float
     status_: str
     status_reason_: str
-    report_: dict[str, Any]
+    report_: Report
     control_states_: dict[str, DecisionState]
     n_iter_: int
     _tuning: Tuning | None
@@ -608,61 +611,73 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         sigmoid = fit_sigmoid(scores, truth) if both and fitted.plan.split != "full" else None
         self._state = replace(run.state(fitted.model, point.threshold), probability=sigmoid)
         self.control_states_ = {name: run.state(c.model, c.threshold) for name, c in fitted.controls.items()}
-        solution = fitted.model.solution
-        self.report_ = {
+        self.report_ = Report(
+            **self._asked(run, objective),
+            threshold=point.threshold,
+            threshold_rule=rule,
+            labeled_split=fitted.plan.split,
+            calibration=measures(point.counts, costs=costs) if scored.any() else None,
+            test=None,
+            controls={
+                name: ControlReport(c.threshold, None if c.counts is None else measures(c.counts, costs=costs))
+                for name, c in fitted.controls.items()
+            },
+            tuning=None if self._tuning is None else self._tuning.report(),
+            comparison=None if fitted.comparison is None else fitted.comparison.report(),
+            rounds=fitted.learned.rounds,
+            curve=_curve(scores, truth, self.tol),
+            probability=None if sigmoid is None else _probability(sigmoid, scores, truth),
+            solver=self._solved(run, fitted.model.solution),
+            warnings=warnings,
+        )
+
+    def _asked(self, run: TrainingRun, objective: Objective) -> dict[str, Any]:
+        """The fields of every report: what was asked, on which rows, and how it ended."""
+        return {
             "algorithm": self.declaration.name,
             "params": {name: _plain(value) for name, value in self.get_params().items() if name != "callback"},
             "objective": objective.to_dict(),
             "status": self.status_,
             "status_reason": self.status_reason_,
-            "threshold": point.threshold,
-            "threshold_rule": rule,
-            "labeled_split": fitted.plan.split,
-            "classes": {"negative": _plain(self.classes_[0]), "positive": _plain(self.classes_[1])},
-            "rows": {
-                "total": len(run.y),
-                "labelled": len(run.labelled),
-                "positive": int(np.count_nonzero(run.y > 0)),
-                "negative": int(np.count_nonzero(run.y < 0)),
-                "unlabelled": len(run.unlabelled),
-            },
-            "calibration": measures(point.counts, costs=costs) if scored.any() else None,
-            "controls": {
-                name: {
-                    "threshold": c.threshold,
-                    "calibration": measures(c.counts, costs=costs) if c.counts is not None else None,
-                    "test": None,
-                }
-                for name, c in fitted.controls.items()
-            },
-            "tuning": None if self._tuning is None else self._tuning.to_dict(),
-            "comparison": None if fitted.comparison is None else fitted.comparison.to_dict(),
-            "rounds": fitted.learned.rounds,
-            "curve": OperatingCurve.from_scores(scores, truth, self.tol).thinned(_CURVE_POINTS).to_dict()
-            if len(scores)
-            else None,
-            "probability": None
-            if sigmoid is None
-            else {
-                "slope": sigmoid.slope,
-                "offset": sigmoid.offset,
-                "brier": brier_score(truth, sigmoid(scores)),
-                "reliability": reliability_curve(truth, sigmoid(scores)),
-            },
-            "solver": {
-                "gap": float(solution.gap),
-                "objective": float(solution.objective),
-                "iterations": run.iterations,
-                "status": solution.status,
-                "support_vectors": int(self._state.support_vectors.shape[0]),
-                "engine": solution.engine,
-                "lowrank": run.low_rank.report(
-                    solution, run.y, self._labelled_cost(run) * run.cost, run.limits.tol, compare=not run.ended
-                ),
-            },
+            "classes": Classes(*map(str, self.classes_.tolist())),
+            "rows": Rows(
+                total=len(run.y),
+                labelled=len(run.labelled),
+                positive=int(np.count_nonzero(run.y > 0)),
+                negative=int(np.count_nonzero(run.y < 0)),
+                unlabelled=len(run.unlabelled),
+            ),
             "timings": {"training": run.seconds},
-            "warnings": warnings,
         }
+
+    def _solved(self, run: TrainingRun, solution: Solution) -> SolverReport:
+        return SolverReport(
+            gap=float(solution.gap),
+            objective=float(solution.objective),
+            iterations=run.iterations,
+            status=solution.status,
+            support_vectors=int(self._state.support_vectors.shape[0]),
+            engine=solution.engine,
+            lowrank=run.low_rank.report(
+                solution, run.y, self._labelled_cost(run) * run.cost, run.limits.tol, compare=not run.ended
+            ),
+        )
+
+
+def _curve(scores: NDArray[np.float64], truth: NDArray[np.float64], tol: float) -> CurvePoints | None:
+    if not len(scores):
+        return None
+    return CurvePoints(**OperatingCurve.from_scores(scores, truth, tol).thinned(_CURVE_POINTS).to_dict())
+
+
+def _probability(sigmoid: Sigmoid, scores: NDArray[np.float64], truth: NDArray[np.float64]) -> ProbabilityReport:
+    probabilities = sigmoid(scores)
+    return ProbabilityReport(
+        slope=sigmoid.slope,
+        offset=sigmoid.offset,
+        brier=brier_score(truth, probabilities),
+        reliability=reliability_curve(truth, probabilities),
+    )
 
 
 def _variance(X: NDArray[Any]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from solver.choices import Mode
 from solver.evaluation.significance import PairedDifference, paired_bootstrap
 from solver.operating_point import Objective
+from solver.report import ComparisonReport
 
 # the standard error is then right to 3 %
 _DRAWS: Final = 500
@@ -36,9 +37,9 @@ class Comparison:
     returned: Literal["method", "no_unlabelled"]
     difference: PairedDifference
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON form, as it stands in reports."""
-        return {"mode": self.mode, "returned": self.returned, **vars(self.difference)}
+    def report(self) -> ComparisonReport:
+        """What the report says of it."""
+        return ComparisonReport(mode=self.mode, returned=self.returned, **vars(self.difference))
 
 
 def compare(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from solver.engine_choice import Choice, choose_engine, exact_limit, values_a_ro
 from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, Interrupted, LowRankSolution
 from solver.lowrank import solve_lowrank as solve_on_factor
+from solver.report import LowRankDifference, LowRankReport, PolishReport
 from solver.smo import Limits, Program, Solution, solve
 from solver.smo.stopping import Budget
 
@@ -87,7 +88,7 @@ class LowRank:
 
     def report(
         self, solution: Solution, y: NDArray[np.float64], cost: NDArray[np.float64], tol: float, *, compare: bool
-    ) -> dict[str, Any] | None:
+    ) -> LowRankReport | None:
         """What the report says when a model is a low-rank one; None for an exact one.
 
         Parameters
@@ -105,18 +106,18 @@ class LowRank:
         if not isinstance(solution, LowRankSolution):
             return None
         polish = solution.polish
-        return {
-            "reason": None if self.choice is None else self.choice.reason,
-            "landmarks": len(solution.factor.landmarks),
-            "rank": solution.factor.rank,
-            "factor_in_file": solution.factor.in_file,
-            "polish": None if polish is None else {"candidates": polish.candidates, "missed": polish.missed},
-            "difference": self._difference(solution, y, cost, tol) if compare else None,
-        }
+        return LowRankReport(
+            reason=None if self.choice is None else self.choice.reason,
+            landmarks=len(solution.factor.landmarks),
+            rank=solution.factor.rank,
+            factor_in_file=solution.factor.in_file,
+            polish=None if polish is None else PolishReport(polish.candidates, polish.missed),
+            difference=self._difference(solution, y, cost, tol) if compare else None,
+        )
 
     def _difference(
         self, solution: LowRankSolution, y: NDArray[np.float64], cost: NDArray[np.float64], tol: float
-    ) -> dict[str, Any] | None:
+    ) -> LowRankDifference | None:
         """Both engines trained on the same sample of the labelled rows, compared on rows that neither has seen."""
         rows = np.random.default_rng(0).permutation(np.flatnonzero(y))[: 2 * _COMPARED_ROWS]
         training, others = np.sort(rows[::2]), np.sort(rows[1::2])
@@ -136,12 +137,12 @@ class LowRank:
             g = factor.products(low.weights)[factor.place[others]] + low.b
         else:
             g = kernel.products(training, y[training] * low.alpha, others) + low.b
-        return {
-            "rows_trained": len(training),
-            "rows_compared": len(others),
-            "accuracy_exact": float(np.mean((f > 0) == (y[others] > 0))),
-            "accuracy_lowrank": float(np.mean((g > 0) == (y[others] > 0))),
-            "same_decision": float(np.mean((f > 0) == (g > 0))),
-            "mean_score_difference": float(np.mean(np.abs(f - g))),
-            "mean_score": float(np.mean(np.abs(f))),
-        }
+        return LowRankDifference(
+            rows_trained=len(training),
+            rows_compared=len(others),
+            accuracy_exact=float(np.mean((f > 0) == (y[others] > 0))),
+            accuracy_lowrank=float(np.mean((g > 0) == (y[others] > 0))),
+            same_decision=float(np.mean((f > 0) == (g > 0))),
+            mean_score_difference=float(np.mean(np.abs(f - g))),
+            mean_score=float(np.mean(np.abs(f))),
+        )

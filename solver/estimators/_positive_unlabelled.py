@@ -19,6 +19,7 @@ from solver.estimators._run import Expansion, TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.operating_point import Objective
 from solver.planes import Plane
+from solver.report import Report
 
 
 class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
@@ -100,17 +101,14 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         self.status_, self.status_reason_ = "cannot_certify", "No negative row is labelled, so nothing was measured."
         if run.ended == "stopped":
             self.status_, self.status_reason_ = "stopped", "Training was stopped; this is the best model until then."
-        self.report_ = {
-            "algorithm": self.declaration.name,
-            "objective": objective.to_dict(),
-            "status": self.status_,
-            "status_reason": self.status_reason_,
-            "threshold": 0.0,
-            "rows": {"total": len(run.y), "positive": len(run.labelled), "unlabelled": len(run.unlabelled)},
-            "rounds": run.trace,
-            "timings": {"training": run.seconds},
-            "warnings": _told(run.trace),
-        }
+        self.report_ = Report(
+            **self._asked(run, objective),
+            threshold=0.0,
+            calibration=None,
+            test=None,
+            rounds=run.trace,
+            warnings=_told(run.trace),
+        )
 
     def expand(self, X: Any) -> NDArray[np.intp]:
         """Rows that the method itself claims for the positive class, whatever the objective.

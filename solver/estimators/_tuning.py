@@ -19,6 +19,7 @@ from solver.evaluation.splits import stratified_folds
 from solver.kernels.parallel import thread_count
 from solver.operating_point import Objective, choose_threshold
 from solver.parts import PartResult
+from solver.report import TuningCell, TuningReport
 from solver.smo import Solution
 
 STAGE: Final = "tuning"
@@ -41,8 +42,7 @@ class Tuning:
     C, gamma : float
     rows : int
         Labelled rows that chose.
-    cells : list of dict
-        `C`, `gamma`, `utility` (None when the solver did not converge there).
+    cells : list of TuningCell
     folds : tuple of FoldSettings
         What is chosen for each fold, by the scores of the other folds' rows.
     """
@@ -50,12 +50,12 @@ class Tuning:
     C: float
     gamma: float
     rows: int
-    cells: list[dict[str, Any]]
+    cells: list[TuningCell]
     folds: tuple[FoldSettings, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON form, as it stands in reports."""
-        return {"C": self.C, "gamma": self.gamma, "rows": self.rows, "cells": self.cells}
+    def report(self) -> TuningReport:
+        """What the report says of it."""
+        return TuningReport(self.C, self.gamma, self.rows, self.cells)
 
 
 def tune(
@@ -106,7 +106,7 @@ def tune(
     singles = [(number,) for number in range(n_folds)]
     grid = _Grid(run, rows, fold, gammas, [*singles, *(combinations(range(n_folds), 2) if is_nested else ())])
     results = run.parts.compute(STAGE, len(grid.units), grid.compute, at_once=grid.at_once)
-    cells: list[dict[str, Any]] = []
+    cells: list[TuningCell] = []
     tried: list[_Tried] = []
     for gamma, scores in zip(gammas, grid.scores(results), strict=True):
         if scores is None:
@@ -125,7 +125,7 @@ def tune(
                     ]
                 tried.append(_Tried(value, gamma, scores_of_cell, without))
                 utility = _utility(scores_of_cell, truth, objective, run.limits.tol)
-            cells.append({"C": value, "gamma": gamma, "utility": utility})
+            cells.append(TuningCell(value, gamma, utility))
     run.iterations += sum(int(result["iterations"][0]) for result in results if result is not None)
     if not tried:
         return Tuning(C, middle, len(rows), cells, tuple(FoldSettings(C, middle) for _ in range(n_folds)))

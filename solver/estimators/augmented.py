@@ -105,8 +105,8 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
 
     Attributes
     ----------
-    report_ : dict
-        `report_["rounds"]` tells in its one entry how many rows each class claimed and was given.
+    report_ : Report
+        `report_.rounds` tells in its one entry how many rows each class claimed and was given.
 
     See Also
     --------
@@ -124,7 +124,7 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> y = np.where(np.arange(len(y)) % 20 == 0, y, -1)
     >>> augmented = AugmentedClassifier(random_state=0).fit(X / X.max(axis=0), y)
-    >>> augmented.report_["rounds"][0]["claimed"]["positive"] > 50
+    >>> augmented.report_.rounds[0]["claimed"]["positive"] > 50
     True
     """
 

@@ -58,8 +58,8 @@ class ClusterSVM(EngineParameter, CostParameters, SemiSupervisedClassifier):
 
     Attributes
     ----------
-    report_ : dict
-        `report_["rounds"]` has the clusterings with their votes.
+    report_ : Report
+        `report_.rounds` has the clusterings with their votes.
 
     See Also
     --------

@@ -55,8 +55,8 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
 
     Attributes
     ----------
-    report_ : dict
-        `report_["rounds"]` has the log-likelihood of each round, with that of the ridge as a prior.
+    report_ : Report
+        `report_.rounds` has the log-likelihood of each round, with that of the ridge as a prior.
 
     See Also
     --------

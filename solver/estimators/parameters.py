@@ -82,10 +82,10 @@ class SharedParameters(BaseEstimator):
         `met`, `preference_unmet`, `cannot_certify`, `solver_limit` or `stopped`.
     status_reason_ : str
         One sentence when the status is not `met`.
-    report_ : dict
-        Measures with intervals, controls, operating curve, solver and timings; JSON-ready.
+    report_ : Report
+        Measures with intervals, controls, operating curve, solver and timings, see `solver.report`.
     control_states_ : dict of DecisionState
-        The decisions named in `report_["controls"]`.
+        The decisions named in `report_.controls`.
     n_features_in_, feature_names_in_, n_iter_
         As in scikit-learn.
     """
@@ -127,7 +127,7 @@ class CostParameters:
         Cost of a margin error.
     tune : {"none", "C", "C-gamma"}, default "none"
         Choose C from 0.01 … 1000, and gamma from a sixteenth to sixteen times its value, by cross-validation of the
-        SVM on the labelled rows; each cell is worth the objective at its best threshold. `report_["tuning"]` shows
+        SVM on the labelled rows; each cell is worth the objective at its best threshold. `report_.tuning` shows
         them all.
     """
 
@@ -143,7 +143,7 @@ class EngineParameter:
     ----------
     solver : {"auto", "exact", "lowrank"}, default "auto"
         `lowrank` approximates the kernel by at most 1,024 landmarks: for very many rows. `auto` takes it where the
-        kernel rows of the exact solver would not fit into memory or time. `report_["solver"]` says which it was, and
+        kernel rows of the exact solver would not fit into memory or time. `report_.solver` says which it was, and
         how far from exact.
     """
 
@@ -159,7 +159,7 @@ class ModeParameter:
     mode : {"method", "safe", "balanced", "bold"}, default "method"
         What is returned: the method's model; or, as long as the calibration rows do not show it to be better than the
         same labels without unlabelled rows, the SVM on those: better by 1.64 standard errors (`safe`), by one
-        (`balanced`), by anything (`bold`). `report_["comparison"]` says which it was.
+        (`balanced`), by anything (`bold`). `report_.comparison` says which it was.
     """
 
     mode: Mode = _DEFAULTS["mode"]

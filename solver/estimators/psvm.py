@@ -63,7 +63,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
     The defaults are the best measured ones: cross-fitted calibration scores, best F1 under the preference, soft
     negatives in the class ratio of the labelled rows, soft labels at a tenth of the cost. `PSVM.paper()` gives the
     paper's settings. Most of the gain over a plain SVM comes from the threshold;
-    `report_["controls"]["no_unlabelled"]` shows the same threshold rule without any unlabelled row.
+    `report_.controls["no_unlabelled"]` shows the same threshold rule without any unlabelled row.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
 
     Attributes
     ----------
-    report_ : dict
-        `report_["rounds"]` is the trace.
+    report_ : Report
+        `report_.rounds` is the trace.
     best_round_ : int
         The round kept, from 1.
 

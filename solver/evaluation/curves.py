@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -153,7 +154,7 @@ class OperatingCurve:
         }
 
     @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> OperatingCurve:
+    def from_dict(cls, value: Mapping[str, Any]) -> OperatingCurve:
         """Read the JSON form back.
 
         Raises

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import cost_interval, f1_interval, wilson
+from solver.report import Estimate, Measures
 
 
 def measures(
     counts: ConfusionCounts, confidence: float = 0.95, seed: int = 0, costs: tuple[float, float] | None = None
-) -> dict[str, Any]:
-    """Precision, recall, F1 and cost with intervals, ready for JSON.
+) -> Measures:
+    """Precision, recall, F1 and cost with intervals.
 
     Parameters
     ----------
@@ -26,32 +25,27 @@ def measures(
 
     Returns
     -------
-    dict
-        `n`, the four counts, `precision`, `recall`, `f1` (each `{"value", "low", "high"}`, or None where undefined),
-        `confidence`, and `cost` if asked. Never holds NaN.
+    Measures
+        A measure is None where it is undefined. Never holds NaN.
     """
-    block: dict[str, Any] = {
-        "n": counts.total,
-        "true_positives": counts.true_positives,
-        "false_positives": counts.false_positives,
-        "true_negatives": counts.true_negatives,
-        "false_negatives": counts.false_negatives,
-        "precision": _proportion(counts.true_positives, counts.predicted_positives, confidence),
-        "recall": _proportion(counts.true_positives, counts.positives, confidence),
-        "f1": None,
-        "confidence": confidence,
-    }
+    f1 = cost = None
     if counts.predicted_positives + counts.false_negatives > 0:
-        low, high = f1_interval(counts, confidence, seed)
-        block["f1"] = {"value": counts.f1, "low": low, "high": high}
+        f1 = Estimate(counts.f1, *f1_interval(counts, confidence, seed))
     if costs is not None and counts.total > 0:
-        low, high = cost_interval(counts, costs, confidence)
-        block["cost"] = {"value": counts.cost(*costs) / counts.total, "low": low, "high": high}
-    return block
+        cost = Estimate(counts.cost(*costs) / counts.total, *cost_interval(counts, costs, confidence))
+    return Measures(
+        n=counts.total,
+        true_positives=counts.true_positives,
+        false_positives=counts.false_positives,
+        true_negatives=counts.true_negatives,
+        false_negatives=counts.false_negatives,
+        precision=_proportion(counts.true_positives, counts.predicted_positives, confidence),
+        recall=_proportion(counts.true_positives, counts.positives, confidence),
+        f1=f1,
+        cost=cost,
+        confidence=confidence,
+    )
 
 
-def _proportion(successes: int, trials: int, confidence: float) -> dict[str, float] | None:
-    if trials == 0:
-        return None
-    low, high = wilson(successes, trials, confidence)
-    return {"value": successes / trials, "low": low, "high": high}
+def _proportion(successes: int, trials: int, confidence: float) -> Estimate | None:
+    return None if trials == 0 else Estimate(successes / trials, *wilson(successes, trials, confidence))

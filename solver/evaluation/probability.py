@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
+
+from solver.report import ReliabilityBin
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,13 @@ def brier_score(y: ArrayLike, probabilities: ArrayLike) -> float:
     return float(np.mean((np.asarray(probabilities, dtype=np.float64) - truth) ** 2))
 
 
-def reliability_curve(y: ArrayLike, probabilities: ArrayLike, bins: int = 10) -> list[dict[str, Any]]:
+def reliability_curve(y: ArrayLike, probabilities: ArrayLike, bins: int = 10) -> list[ReliabilityBin]:
     """Observed share of positives against the predicted one, in bins of equally many rows.
 
     Returns
     -------
-    list of dict
-        `n`, `predicted` (mean probability) and `observed` (share of positives), by rising probability; rows of equal
-        probability share a bin.
+    list of ReliabilityBin
+        By rising probability; rows of equal probability share a bin.
     """
     if bins < 1:
         raise ValueError(f"bins must be at least 1, got {bins}")
@@ -88,7 +88,9 @@ def reliability_curve(y: ArrayLike, probabilities: ArrayLike, bins: int = 10) ->
     edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)[1:-1])) if len(values) else np.zeros(0)
     group = np.searchsorted(edges, values, side="left")
     return [
-        {"n": int(members.sum()), "predicted": float(values[members].mean()), "observed": float(truth[members].mean())}
+        ReliabilityBin(
+            n=int(members.sum()), predicted=float(values[members].mean()), observed=float(truth[members].mean())
+        )
         for members in (group == k for k in range(len(edges) + 1))
         if members.any()
     ]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from solver.report import Classes, Report, Rows
 from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result
 
 if TYPE_CHECKING:  # most children have no use for it, and are to be there soon
@@ -100,5 +101,9 @@ def run(job: Job, reporter: Reporter) -> Result:
     else:
         wait(SHORT_SECONDS, reporter)
     Path(job.scratch, MODEL_FILE).write_bytes(f"{job.job_id} {job.attempt}".encode())
-    report = {"status": "met", "status_reason": "", "timings": {}}
-    return Result("svm", {"format": 1}, report)
+    report = Report(
+        algorithm="svm", params={}, objective={"kind": "f1"}, status="met", status_reason="", threshold=0.0,
+        classes=Classes("no", "yes"), rows=Rows(total=0, labelled=0, positive=0, negative=0, unlabelled=0),
+        calibration=None, test=None,
+    )  # fmt: skip
+    return Result("svm", {"format": 1}, report.to_dict())

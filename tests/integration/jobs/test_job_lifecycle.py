@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, func, select, text, update
+from standin.bare_report import bare_report
 from worker_bench import dataset_row
 
 from service.db.session import Database
@@ -87,7 +88,7 @@ def model_file(folder: Path, size: int) -> FinishedModel:
     path.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
     return FinishedModel(
         id=new_id("mdl"), algorithm="svm", manifest={"format": 1},
-        report={"status": "met", "timings": {"training": 1.0}},
+        report=bare_report(timings={"training": 1.0}),
         path=path, bytes=size, sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from standin.bare_report import bare_report
 from worker_bench import JobTable
 
 from service.db.session import Database
@@ -30,7 +31,9 @@ def model_file(folder: Path) -> FinishedModel:
     content = b"model"
     path = folder / "model"
     path.write_bytes(content)
-    return FinishedModel(new_id("mdl"), "svm", {}, {}, path, len(content), hashlib.sha256(content).hexdigest())
+    return FinishedModel(
+        new_id("mdl"), "svm", {}, bare_report(), path, len(content), hashlib.sha256(content).hexdigest()
+    )
 
 
 def at_once(*actions: Callable[[], Any]) -> list[Any]:

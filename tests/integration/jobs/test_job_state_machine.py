@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from sqlalchemy import Connection, Row, bindparam, cast, delete, func, select
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.orm import Session
+from standin.bare_report import bare_report
 from worker_bench import JobTable
 
 from service.db.session import Database
@@ -82,7 +83,7 @@ def machine(
             return looking.execute(look, {"job_id": self.job_id}).one()
 
         def model(self) -> FinishedModel:
-            return FinishedModel(new_id("mdl"), "svm", {}, {}, model_path, 5, digest)
+            return FinishedModel(new_id("mdl"), "svm", {}, bare_report(), model_path, 5, digest)
 
         @precondition(lambda self: self.ended is None)
         @rule(seconds=st.sampled_from([1, 10, 29, 31, 100, -3600]))

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from api_support import api_client, measures, store_model, tiny_model
+from api_support import api_client, measures, report, store_model, tiny_model
 from sqlalchemy import text
 
 from service.db.session import Database
 from service.models.drift import adjusted_count, drift_of
 from service.models.repository import DayStatistics, ModelStatistics, UsageKey
-from service.models.schemas import Measures, OperatingPoint
+from service.models.schemas import OperatingPoint
 from service.predictions import usage
 from service.predictions.usage import UsageRecorder
 from service.settings import Settings
 from solver.evaluation import OperatingCurve
+from solver.report import Measures, Report
 
 ROWS = [{"age": age, "job": job} for age in (10, 25, 35, 45, 80) for job in ("clerk", "cook", "pilot")]
 
@@ -147,7 +148,7 @@ def test_counts_wait_for_postgres(database: Database, tmp_path: Path) -> None:
 )
 def test_adjusted_count(positive: int, changes: dict[str, int], expected: float | None) -> None:
     counts = {"true_positives": 8, "false_negatives": 2, "false_positives": 3, "true_negatives": 7}
-    measured = Measures.model_validate(measures() | counts | changes)
+    measured = Measures.from_dict(measures() | counts | changes)
     found = adjusted_count(positive, 1000, measured)
     assert (found and found.value) == (None if expected is None else pytest.approx(expected))
     assert found is None or found.low <= found.value <= found.high
@@ -163,7 +164,7 @@ def test_the_interval_of_an_estimate_holds_the_share() -> None:
             "true_positives": hits, "false_negatives": 100 - hits, "false_positives": alarms,
             "true_negatives": 100 - alarms,
         }  # fmt: skip
-        measured = Measures.model_validate(measures() | {name: int(count) for name, count in counts.items()})
+        measured = Measures.from_dict(measures() | {name: int(count) for name, count in counts.items()})
         found = adjusted_count(int(rng.binomial(200, 0.3 * 0.8 + 0.7 * 0.1)), 200, measured)
         assert found is not None
         held += found.low <= 0.3 <= found.high
@@ -174,10 +175,10 @@ def test_an_estimate_that_says_nothing_is_not_given() -> None:
     counts = {"true_positives": 2, "false_negatives": 38, "false_positives": 0, "true_negatives": 60}
     point = OperatingPoint(
         objective={"kind": "f1"}, threshold=0.5, status="met", status_reason="",
-        calibration=Measures.model_validate(measures() | counts), created_at=None,
+        calibration=Measures.from_dict(measures() | counts), created_at=None,
     )  # fmt: skip
-    report = {"rows": {"positive": 40, "negative": 60}, "curve": [0]}
-    told = drift_of("mdl_1", report, point, 7, [DayStatistics(date(2026, 7, 1), 0.5, ModelStatistics(rows=21))])
+    trained = Report.from_dict(report())
+    told = drift_of("mdl_1", trained, point, 7, [DayStatistics(date(2026, 7, 1), 0.5, ModelStatistics(rows=21))])
     assert (told.positive_share, told.prior.estimate, told.prior.low, told.prior.high) == (0, None, None, None)
     (reason,) = told.unknown
     assert "from 21 rows it could be anything from 0% to 100%" in reason
@@ -193,9 +194,10 @@ def test_reasons_name_times_in_utc() -> None:
         calibration=None,
         created_at=datetime(2026, 7, 1, 1, 30, tzinfo=timezone(timedelta(hours=2))),  # of a Postgres elsewhere
     )
-    report = {"rows": {"positive": 1, "negative": 1}, "curve": [0]}
     counted = [DayStatistics(date(2026, 7, 1), 0.1, ModelStatistics(rows=5))]
-    assert "applied at 2026-06-30T23:30Z:" in drift_of("mdl_1", report, point, 30, counted).unknown[0]
+    assert (
+        "applied at 2026-06-30T23:30Z:" in drift_of("mdl_1", Report.from_dict(report()), point, 30, counted).unknown[0]
+    )
 
 
 def _project_of(database: Database, model_id: str) -> str:

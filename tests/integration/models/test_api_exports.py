@@ -169,7 +169,8 @@ def test_model_card(client, database, tmp_path):
     assert "| now, calibration rows |" in now
     assert "the model without them" not in now
     with database.transaction() as session:
-        returned = '{"comparison": {"returned": "no_unlabelled"}}'
+        comparison = {"mode": "safe", "gain": 0.0, "standard_error": 0.1, "low": -0.1, "high": 0.1}
+        returned = json.dumps({"comparison": comparison | {"returned": "no_unlabelled"}})
         session.execute(text("UPDATE models SET report = report || CAST(:more AS jsonb)"), {"more": returned})
     assert "did not help enough here: this is the model without them." in client.get(f"/models/{model}/card").text
     with database.transaction() as session:

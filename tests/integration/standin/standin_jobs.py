@@ -13,6 +13,9 @@ import threading
 import time
 from pathlib import Path
 
+from bare_report import bare_report
+
+from solver.report import SharedStage
 from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
 
 
@@ -80,9 +83,11 @@ def note(job: Job, line: str) -> None:
             file.write(line + "\n")
 
 
-def _finish(job: Job, status: str, **report: object) -> Result:
+def _finish(job: Job, status: str, parts: dict[str, SharedStage] | None = None, **told: object) -> Result:
+    """What is told lies in the report's ``params``, which take anything."""
     Path(job.scratch, MODEL_FILE).write_bytes(b"model of " + job.job_id.encode())
-    return Result("svm", {"format": 1}, {"status": status, "status_reason": "", "timings": {"training": 0.0}, **report})
+    report = bare_report(params=told, status=status, parts=parts or {}, timings={"training": 0.0})
+    return Result("svm", {"format": 1}, report.to_dict())
 
 
 def run(job: Job, reporter: Reporter) -> Result:

@@ -76,7 +76,7 @@ def test_two_workers_share_two_stages_of_a_job(open_stack, tmp_path):
     job_id = stack.enqueue("parts", parts=6, stages=2, seconds=0.3, parts_note=str(note))
     stack.wait_for_status(job_id, "succeeded")
     (model,) = stack.models(job_id)
-    assert model.report["values"] == [sum(values(6)) + number / 3 for number in range(6)]
+    assert model.report["params"]["values"] == [sum(values(6)) + number / 3 for number in range(6)]
     shares = model.report["parts"]
     assert {stage: share["parts"] for stage, share in shares.items()} == {"first": 6, "second": 6}
     elsewhere = sum(share["elsewhere"] for share in shares.values())
@@ -103,7 +103,7 @@ def test_what_a_killed_worker_had_taken_is_computed_by_the_others(open_stack, tm
     job = stack.wait_for_status(job_id, "succeeded")
     assert job.attempt == 1
     (model,) = stack.models(job_id)
-    assert model.report["values"] == values(5)
+    assert model.report["params"]["values"] == values(5)
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_child_that_dies_elsewhere_does_not_end_the_job(open_stack, tmp_path):
     job_id = stack.enqueue("parts", parts=5, seconds=0.2, die_elsewhere=True, parts_note=str(tmp_path / "note"))
     stack.wait_for_status(job_id, "succeeded")
     (model,) = stack.models(job_id)
-    assert model.report["values"] == values(5)
+    assert model.report["params"]["values"] == values(5)
     assert model.report["parts"]["first"]["elsewhere"] == 0
     assert lines(tmp_path / "note", "part")
 
@@ -127,7 +127,7 @@ def test_the_parts_of_a_killed_attempt_are_nobodys(open_stack, tmp_path):
     job = stack.wait_for_status(job_id, "succeeded")
     assert job.attempt == 2
     (model,) = stack.models(job_id)
-    assert model.report["values"] == values(6)
+    assert model.report["params"]["values"] == values(6)
     wait_for(lambda: count(stack.database, JobPartRow) == 0)
 
 
@@ -154,7 +154,7 @@ def test_workers_of_other_numerics_and_single_ones_share_nothing(open_stack):
     job_id = stack.enqueue("parts", parts=4, seconds=0.2)
     stack.wait_for_status(job_id, "succeeded")
     (model,) = stack.models(job_id)
-    assert model.report["values"] == values(4)
+    assert model.report["params"]["values"] == values(4)
     assert model.report["parts"] == {}
 
 
@@ -178,7 +178,7 @@ def test_whoever_shares_parts_may_die_anywhere(open_stack, place, action):
         stack.start_worker()
     stack.wait_for_status(job_id, "succeeded", 40)
     (model,) = stack.models(job_id)
-    assert model.report["values"] == values(5)
+    assert model.report["params"]["values"] == values(5)
     logs = b"".join(map(stack.log_of, [dispatcher] if of_dispatcher else workers))
     assert f"planned fault: {place}:{action}".encode() in logs
     wait_for(lambda: count(stack.database, JobPartRow) == 0)

@@ -108,7 +108,7 @@ def test_a_worker_whose_processes_are_never_ready_gives_the_job_back(
 def test_the_child_has_no_secrets_and_a_folder_of_its_own(bench: Bench) -> None:
     job_id = bench.enqueue("environment")
     bench.supervisor.run(job_id)
-    report = bench.models(job_id)[0].report
+    report = bench.models(job_id)[0].report["params"]
     assert not {"PREFSVM_DATABASE_URL", "PREFSVM_BROKER_URL"} & set(report["environment"])
     assert {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"} <= set(report["environment"])
     assert report["folder"].startswith(str(bench.settings.data_dir / "scratch"))
@@ -390,7 +390,7 @@ def test_a_job_that_reports_without_end_is_written_within_bounds(bench: Bench) -
 def test_what_the_database_cannot_hold_is_replaced(bench: Bench) -> None:
     job_id = bench.enqueue("odd report")
     assert bench.supervisor.run(job_id) == "succeeded"
-    assert bench.models(job_id)[0].report["odd"] == {
+    assert bench.models(job_id)[0].report["params"]["odd"] == {
         "nan": None, "nul\ufffd": "a\ufffdb?", "path": [1, 2.5, None, True],
     }  # fmt: skip
 

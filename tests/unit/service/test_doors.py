@@ -246,7 +246,7 @@ def test_a_value_is_the_same_at_each_door_or_refused(format: str, data: st.DataO
             rules = Rules(target=None, include=None, exclude=(), positive="a", unlabeled=(), missing="indicate")
             meant, kinds_of = meant_rows(rows, features.columns, features.readings)
             corrected = apply_corrections(table, label_of_rows, Corrections(meant, ["a"], [kinds_of]), rules)
-            assert corrected.report["added"] == 0, (kind, sent, corrected.report)
+            assert corrected.report.added == 0, (kind, sent, corrected.report)
             assert corrected.labels[row] == "a"
 
 
@@ -359,12 +359,12 @@ def test_what_is_learned_again_of_feedback_is_the_same_in_each_form(format: str,
     for sent in json_forms(kind, values[row], options):
         rows, meant = meant_rows([{"x": sent, "z": row % 7}], columns, readings)
         trained = train(table, labels, request, corrections=Corrections(rows, ["b"], [meant]))
-        report = trained.report["feedback"]
-        if report["refused"]:
-            assert "column 'x'" in report["refused"][0]["reason"]
+        report = trained.report.feedback
+        if report.refused:
+            assert "column 'x'" in report.refused[0].reason
             assert (kind, isinstance(sent, str)) == ("code in two forms", False)
             continue
-        assert report["added"] == 0, (sent, report)
+        assert report.added == 0, (sent, report)
         made.append((report, trained.model.predict(table).scores.tolist()))
     assert all(each == made[0] for each in made)
 
@@ -402,8 +402,8 @@ def test_feedback_means_later_what_it_meant_when_it_was_given(
     rules = Rules(target=None, include=["x"], exclude=(), positive="a", unlabeled=(), missing="indicate")
     made = apply_corrections(table, labels, Corrections(rows, ["a"], [kinds]), rules)
     if isinstance(meant, int):
-        assert (made.report["added"], made.report["refused"]) == (0, [])
+        assert (made.report.added, made.report.refused) == (0, [])
         assert np.flatnonzero(made.changed).tolist() == [i for i in range(table.n_rows) if i % 3 == meant]
     else:
-        assert meant in made.report["refused"][0]["reason"]
+        assert meant in made.report.refused[0].reason
         assert not made.changed.any()

@@ -9,6 +9,7 @@ import pytest
 from solver.algorithms import ALGORITHMS, ParamError, validate_params
 from solver.features import Column, Table
 from solver.model_file import read_model, write_model
+from solver.report import Report
 from solver.training import TrainingError, TrainingRequest, train
 
 GIVEN_BY_TRAINING = {"objective", "positive", "unlabeled", "random_state", "callback", "max_seconds"}
@@ -55,15 +56,15 @@ def test_trains_by_name(name, objective, tmp_path):
     request = TrainingRequest(algorithm=name, objective=objective, positive="spam", test_fraction=0.2, seed=1)
     trained = train(table, labels, request)
     report = trained.report
-    assert json.loads(json.dumps(report, allow_nan=False)) == report
-    assert report["algorithm"] == name
-    assert report["status"] in ("met", "cannot_certify", "preference_unmet")
-    assert report["test"]["n"] == 12
-    assert {"no_unlabelled", "plain_svm"} <= report["controls"].keys()
-    assert all(control["test"]["n"] == 12 for control in report["controls"].values())
-    assert ("all_positive" in report["controls"]) == (objective["kind"] == "cost")
+    assert Report.from_dict(json.loads(json.dumps(report.to_dict(), allow_nan=False))) == report
+    assert report.algorithm == name
+    assert report.status in ("met", "cannot_certify", "preference_unmet")
+    assert report.test.n == 12
+    assert {"no_unlabelled", "plain_svm"} <= report.controls.keys()
+    assert all(control.test.n == 12 for control in report.controls.values())
+    assert ("all_positive" in report.controls) == (objective["kind"] == "cost")
     if ALGORITHMS[name].uses_unlabelled:
-        assert report["comparison"]["mode"] == "safe"
+        assert report.comparison.mode == "safe"
     probabilities = trained.model.predict(table).probabilities
     assert probabilities.shape == (120,)
     assert ((probabilities >= 0) & (probabilities <= 1)).all()

@@ -76,7 +76,7 @@ def test_it_is_the_svm_on_labelled_and_claimed_rows(share):
         scores = rank_by_set(marks, np.flatnonzero(y == label), unlabelled, 0.0, c=20.0, exponent=2.0).scores
         claims[label] = set(unlabelled[np.argsort(-scores, kind="stable")[: round(factor * count)]].tolist())
     both = claims[0] & claims[1]
-    report = fitted.report_["rounds"]
+    report = fitted.report_.rounds
     assert report == [
         {
             "round": 1,
@@ -97,7 +97,7 @@ def test_both_classes_can_claim_the_same_rows():
     # all values are the same: both rank the rows as they come
     X = sparse.csr_array(np.ones((40, 3)))
     y = np.array([0, 1, 0, 1] + [-1] * 36)
-    (report,) = AugmentedClassifier(**LINEAR).fit(X, y).report_["rounds"]
+    (report,) = AugmentedClassifier(**LINEAR).fit(X, y).report_.rounds
     assert report["dropped"] == 9
     assert report["added"] == {"positive": 0, "negative": 0}
 
@@ -124,7 +124,7 @@ def test_every_augmenter_with_every_cut_off(augmenter, cut_off):
     assert fitted.decision_function(X).tobytes() == again.decision_function(X).tobytes()
     rest = y == -1
     assert (fitted.predict(X[rest]) == truth[rest]).mean() > 0.8
-    (report,) = fitted.report_["rounds"]
+    (report,) = fitted.report_.rounds
     claimed, added = report["claimed"], report["added"]
     for side in ("positive", "negative"):
         assert added[side] == claimed[side] - report["dropped"] >= 0
@@ -151,7 +151,7 @@ def test_two_labelled_rows_of_each_class_are_enough(augmenter, cut_off):
     X, y, _ = texts(2, n=60, labelled=2)
     fitted = AugmentedClassifier(augmenter=augmenter, cut_off=cut_off, kernel="linear").fit(X, y)
     assert np.isfinite(fitted.decision_function(X)).all()
-    assert len(fitted.report_["rounds"]) == 1
+    assert len(fitted.report_.rounds) == 1
 
 
 def test_a_spy_em_that_failed_claims_nothing(monkeypatch):
@@ -165,7 +165,7 @@ def test_a_spy_em_that_failed_claims_nothing(monkeypatch):
 
     monkeypatch.setattr(module, "spy_em", failing)
     fitted = AugmentedClassifier(augmenter="spy-em", cut_off="own", **LINEAR).fit(X, y)
-    assert fitted.report_["rounds"][0]["claimed"] == {"positive": 0, "negative": 0}
+    assert fitted.report_.rounds[0]["claimed"] == {"positive": 0, "negative": 0}
     alone = SVM(**LINEAR).fit(X, y)
     np.testing.assert_allclose(fitted.decision_function(X), alone.decision_function(X), atol=1e-2)
 

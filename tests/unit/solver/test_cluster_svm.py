@@ -121,7 +121,7 @@ def test_the_same_bits_on_any_number_of_threads(form, options):
             made.append(ClusterSVM(random_state=3, **options, **ALONE).fit(form(X), y))
     one, other = (model.decision_state() for model in made)
     assert one.dual_coef.tobytes() == other.dual_coef.tobytes()
-    assert (one.intercept, made[0].report_["rounds"]) == (other.intercept, made[1].report_["rounds"])
+    assert (one.intercept, made[0].report_.rounds) == (other.intercept, made[1].report_.rounds)
 
 
 def test_more_rows_than_are_clustered(monkeypatch):
@@ -164,7 +164,7 @@ def test_principal_components_tell_rings_apart():
     y = np.where(np.arange(300) < 12, outer, -1)
     model = ClusterSVM(space="kernel-pca", random_state=0, **ALONE).fit(X, y)
     assert (model.predict(X) == outer).mean() > 0.97
-    assert model.report_["rounds"][0]["components"] == list(chosen)
+    assert model.report_.rounds[0]["components"] == list(chosen)
 
 
 def test_components_of_equal_rows():
@@ -191,9 +191,7 @@ def test_clusters_without_labelled_rows_can_be_left_out():
     X = centres[number] + rng.normal(size=(90, 2))
     y = np.where((np.arange(90) < 12) & (number < 2), number, -1)
     used = {
-        empty: ClusterSVM(clusters=3, empty=empty, random_state=0, **ALONE)
-        .fit(X, y)
-        .report_["rounds"][-1]["unlabelled"]
+        empty: ClusterSVM(clusters=3, empty=empty, random_state=0, **ALONE).fit(X, y).report_.rounds[-1]["unlabelled"]
         for empty in ("nearest", "drop")
     }
     assert used == {"nearest": 82, "drop": 52}
@@ -201,12 +199,12 @@ def test_clusters_without_labelled_rows_can_be_left_out():
 
 def test_the_report_has_the_clusterings():
     X, y, _, _ = simulated(0, 40)
-    rounds = ClusterSVM(random_state=0).fit(X, y).report_["rounds"]
+    rounds = ClusterSVM(random_state=0).fit(X, y).report_.rounds
     assert [each["clusters"] for each in rounds[:-1]] == [2, 2, 4, 4, 6, 6, 10, 10, 16, 16, 20, 20, 40, 40]
     assert max(each["weight"] for each in rounds[:-1]) == 1.0
     assert all(0 <= each["left_out_right"] <= 1 for each in rounds[:-1])
     assert 0 < rounds[-1]["positive"] < rounds[-1]["unlabelled"] <= 460
-    one = ClusterSVM(clusters="loo", random_state=0).fit(X, y).report_["rounds"]
+    one = ClusterSVM(clusters="loo", random_state=0).fit(X, y).report_.rounds
     assert len(one) == 2
     assert one[0]["left_out_right"] >= max(each["left_out_right"] for each in rounds[:-1:2])
 

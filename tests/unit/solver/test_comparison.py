@@ -18,6 +18,7 @@ from solver.evaluation import (
     reliability_curve,
     unpaired_z_test,
 )
+from solver.report import ReliabilityBin
 
 three = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=60).map(
     lambda rows: [np.array(column) for column in zip(*rows, strict=True)]
@@ -103,14 +104,14 @@ def test_probabilities_of_a_true_sigmoid_are_reliable():
     assert sigmoid.slope == pytest.approx(1.5, rel=0.05)
     assert sigmoid.offset == pytest.approx(-1, rel=0.1)
     curve = reliability_curve(truth, sigmoid(scores))
-    assert sum(point["n"] for point in curve) == 20_000
+    assert sum(point.n for point in curve) == 20_000
     assert len(curve) == 10
     for point in curve:
-        assert point["observed"] == pytest.approx(point["predicted"], abs=0.03)
+        assert point.observed == pytest.approx(point.predicted, abs=0.03)
 
 
 def test_reliability_of_tied_probabilities_is_one_bin():
-    assert reliability_curve([1, -1, 1, -1], [0.5] * 4) == [{"n": 4, "predicted": 0.5, "observed": 0.5}]
+    assert reliability_curve([1, -1, 1, -1], [0.5] * 4) == [ReliabilityBin(n=4, predicted=0.5, observed=0.5)]
 
 
 def test_mismatched_lengths_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import sparse
 
 from solver.corrections import Corrections, Rules, apply_corrections
 from solver.features import Column, MatrixData, Table
+from solver.report import FeedbackReport, RefusedFeedback
 from solver.training import TrainingError, TrainingRequest, train
 
 
@@ -49,9 +51,9 @@ def test_a_row_of_the_data_set_gets_its_right_label(table: Table) -> None:
     assert made.unmeasured.tolist() == [False, False, True, False, True]
     assert made.changed.tolist() == [True, False, True, True, True]
     assert made.data is table
-    assert made.report == {
-        "rows": 3, "added": 0, "relabelled": 3, "confirmed": 1, "superseded": 0, "refused": []
-    }  # fmt: skip
+    assert made.report == FeedbackReport(
+        rows=3, added=0, relabelled=3, confirmed=1, superseded=0, held_out=0, refused=[]
+    )
     assert table.columns["label"].values.tolist() == ["spam", "ham", None, "ham", "?"]
 
 
@@ -70,7 +72,7 @@ def test_other_rows_are_added_for_training_only(table: Table) -> None:
     assert made.data.columns["age"].values.tolist()[5:] == [31, 30.5]
     assert made.data.columns["job"].values.tolist()[5:] == ["clerk", "cook"]
     assert np.isnan(made.data.columns["id"].values[5:]).all()
-    assert made.report["added"] == 2
+    assert made.report.added == 2
 
 
 def test_the_last_word_counts(table: Table) -> None:
@@ -78,7 +80,7 @@ def test_the_last_word_counts(table: Table) -> None:
         table, [{"age": 9, "job": "x"}, {"age": 8, "job": "x"}, {"age": 9.0, "job": "x"}], ["spam", "ham", "ham"]
     )
     assert made.labels.tolist()[5:] == ["ham", "ham"]
-    assert (made.report["rows"], made.report["added"], made.report["superseded"]) == (3, 2, 1)
+    assert (made.report.rows, made.report.added, made.report.superseded) == (3, 2, 1)
 
 
 def test_what_cannot_be_used_is_refused_and_counted(table: Table) -> None:
@@ -86,7 +88,7 @@ def test_what_cannot_be_used_is_refused_and_counted(table: Table) -> None:
     given = [good, good, {"age": "old", "job": "x"}, {"age": 1e999, "job": "x"}, {"age": 1, "job": [1]}, {"other": 1}]
     made = apply(table, given, ["eggs", "?", *4 * ["ham"]])
     assert made.labels.tolist() == ["spam", "ham", None, "ham", "?"]
-    assert {part["reason"]: part["rows"] for part in made.report["refused"]} == {
+    assert {part.reason: part.rows for part in made.report.refused} == {
         "the data set has no such label": 2,
         "column 'age': expected a finite number or null": 2,
         "column 'job': expected text, a number, true, false or null": 1,
@@ -94,8 +96,8 @@ def test_what_cannot_be_used_is_refused_and_counted(table: Table) -> None:
     }
     # Such rows would be left out again, or end the training.
     made = apply(table, [{"age": 1, "job": None}, {"age": 1}], ["ham", "ham"], missing="drop", exclude=("id",))
-    assert made.report["refused"] == [
-        {"reason": "a value is missing, and this training takes no rows with missing values", "rows": 2}
+    assert made.report.refused == [
+        RefusedFeedback("a value is missing, and this training takes no rows with missing values", 2)
     ]
 
 
@@ -112,7 +114,7 @@ def test_rows_of_a_matrix(dense: bool) -> None:
     assert made.unmeasured.tolist() == [False, False, True, False, True]
     added = made.data.X[[4]]
     assert (added if dense else added.toarray()).tolist() == [[2.5, 0, 0]]
-    assert [part["rows"] for part in made.report["refused"]] == [1]
+    assert [part.rows for part in made.report.refused] == [1]
 
 
 def test_a_column_of_numbers_that_is_a_category_to_the_model(table: Table) -> None:
@@ -133,18 +135,16 @@ def test_training_learns_them_and_measures_on_what_it_would_without() -> None:
     corrections = Corrections([{"a": -9 + 0.01 * i, "b": -9} for i in range(30)], ["yes"] * 30)
     without = train(data, labels, request)
     made = train(data, labels, request, corrections=corrections)
-    assert made.report["test"]["n"] == without.report["test"]["n"] == 50
-    assert made.report["calibration"]["n"] == without.report["calibration"]["n"] == 150
-    assert made.report["rows"] == without.report["rows"] | {
-        "total": 230, "labelled": 230, "positive": 130, "feedback": 30
-    }  # fmt: skip
-    assert made.report["feedback"] == {
-        "rows": 30, "added": 30, "relabelled": 0, "confirmed": 0, "superseded": 0, "refused": [], "held_out": 0
-    }  # fmt: skip
+    assert made.report.test.n == without.report.test.n == 50
+    assert made.report.calibration.n == without.report.calibration.n == 150
+    assert made.report.rows == replace(without.report.rows, total=230, labelled=230, positive=130, feedback=30)
+    assert made.report.feedback == FeedbackReport(
+        rows=30, added=30, relabelled=0, confirmed=0, superseded=0, refused=[], held_out=0
+    )
     row = [{"a": -8.9, "b": -9.0}]
     assert without.model.predict_rows(row)[0].labels == ["no"]
     assert made.model.predict_rows(row)[0].labels == ["yes"]
-    assert "feedback" not in without.report
+    assert without.report.feedback is None is without.report.rows.feedback
     again = train(data, labels, request, corrections=corrections)
     assert again.model.decision.threshold == made.model.decision.threshold
     np.testing.assert_array_equal(again.model.decision.dual_coef, made.model.decision.dual_coef)
@@ -158,10 +158,10 @@ def test_a_correction_wins_over_the_label_of_the_data_set_wherever_the_row_is() 
     request = TrainingRequest(positive="yes", test_fraction=0.25, seed=3)
     mended = train(data, wrong, request, corrections=Corrections(rows, labels[:20].tolist()))
     right = train(data, labels, request)
-    assert mended.report["feedback"]["relabelled"] == 20
-    assert mended.report["test"] == right.report["test"]
-    assert mended.report["calibration"] == right.report["calibration"]
-    assert 0 < mended.report["feedback"]["held_out"] < 20
+    assert mended.report.feedback.relabelled == 20
+    assert mended.report.test == right.report.test
+    assert mended.report.calibration == right.report.calibration
+    assert 0 < mended.report.feedback.held_out < 20
 
 
 def test_rows_with_missing_values_are_dropped_with_their_marks() -> None:
@@ -169,10 +169,10 @@ def test_rows_with_missing_values_are_dropped_with_their_marks() -> None:
     data.columns["a"].values[:7] = np.nan
     corrections = Corrections([{"a": 0.5, "b": 1.0}, {"a": 0.5, "b": None}], ["yes", "yes"])
     made = train(data, labels, TrainingRequest(positive="yes", missing="drop"), corrections=corrections)
-    assert made.report["rows"]["dropped"] == 7
-    assert made.report["rows"]["feedback"] == 1
-    assert made.report["calibration"]["n"] == 193
-    assert any(w.startswith("feedback: 1 row(s) are not used: a value is missing") for w in made.report["warnings"])
+    assert made.report.rows.dropped == 7
+    assert made.report.rows.feedback == 1
+    assert made.report.calibration.n == 193
+    assert any(w.startswith("feedback: 1 row(s) are not used: a value is missing") for w in made.report.warnings)
 
 
 def test_feedback_alone_is_no_base_for_figures() -> None:

@@ -82,13 +82,13 @@ def test_a_few_rows_without_an_error_prove_little():
 
 def test_measures_show_what_is_undefined_as_none():
     nothing_found = measures(ConfusionCounts(0, 0, 5, 3))
-    assert nothing_found["precision"] is None
-    assert nothing_found["recall"]["value"] == 0.0
-    assert nothing_found["f1"]["value"] == 0.0
+    assert nothing_found.precision is None
+    assert nothing_found.recall.value == 0.0
+    assert nothing_found.f1.value == 0.0
     no_positives = measures(ConfusionCounts(0, 0, 5, 0))
-    assert no_positives["recall"] is None
-    assert no_positives["f1"] is None
-    assert measures(ConfusionCounts(3, 1, 5, 1), costs=(2.0, 1.0))["cost"]["value"] == pytest.approx(0.3)
+    assert no_positives.recall is None
+    assert no_positives.f1 is None
+    assert measures(ConfusionCounts(3, 1, 5, 1), costs=(2.0, 1.0)).cost.value == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

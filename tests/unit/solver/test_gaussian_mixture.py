@@ -202,12 +202,12 @@ def test_the_score_is_linear_or_quadratic():
 def test_the_report_has_the_rounds():
     X, y, _, _ = two_classes()
     report = GaussianMixtureClassifier().fit(X, y).report_
-    rounds = [each["round"] for each in report["rounds"]]
+    rounds = [each["round"] for each in report.rounds]
     assert rounds == list(range(len(rounds)))
     assert len(rounds) > 1
-    short = GaussianMixtureClassifier(max_rounds=1).fit(X, y).report_["rounds"]
+    short = GaussianMixtureClassifier(max_rounds=1).fit(X, y).report_.rounds
     assert len(short) == 1
-    assert report["controls"]["plain_svm"]["calibration"]["n"] == 40
+    assert report.controls["plain_svm"].calibration.n == 40
 
 
 def test_it_can_be_stopped_and_has_a_limit_of_time():

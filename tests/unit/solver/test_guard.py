@@ -1,5 +1,7 @@
 """What is returned when the unlabelled rows do not help, and what the report says beside it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -67,23 +69,23 @@ def test_safe_mode_returns_the_control_unless_the_method_is_shown_better(method)
     settings = {"random_state": 0, "gamma": 0.3}
     safe = method(mode="safe", **settings).fit(X, y)
     own = method(mode="method", **settings).fit(X, y)
-    comparison = safe.report_["comparison"]
-    assert comparison["returned"] == "no_unlabelled"
-    assert comparison["gain"] <= 1.64 * comparison["standard_error"]
+    comparison = safe.report_.comparison
+    assert comparison.returned == "no_unlabelled"
+    assert comparison.gain <= 1.64 * comparison.standard_error
     svm = SVM(**settings).fit(X[y >= 0], y[y >= 0])
     np.testing.assert_allclose(safe.decision_function(X), svm.decision_function(X), atol=1e-6)
     assert safe.threshold_ == pytest.approx(svm.threshold_, abs=1e-6)
-    assert safe.report_["calibration"] == safe.report_["controls"]["no_unlabelled"]["calibration"]
-    assert own.report_["comparison"] == {**comparison, "mode": "method", "returned": "method"}
-    assert own.report_["controls"]["no_unlabelled"] == safe.report_["controls"]["no_unlabelled"]
+    assert safe.report_.calibration == safe.report_.controls["no_unlabelled"].calibration
+    assert own.report_.comparison == replace(comparison, mode="method", returned="method")
+    assert own.report_.controls["no_unlabelled"] == safe.report_.controls["no_unlabelled"]
 
 
 def test_certificate_of_the_guarded_model_uses_rows_that_the_guard_did_not_see():
     X, y, _ = partly_labelled(labelled=160)
     objective = {"kind": "recall", "target": 0.6, "confidence": 0.9}
     tsvm = TSVM(objective=objective, mode="safe", random_state=0).fit(X, y)
-    assert tsvm.report_["threshold_rule"] == "fixed-sequence"
-    assert tsvm.report_["calibration"]["n"] == 80
+    assert tsvm.report_.threshold_rule == "fixed-sequence"
+    assert tsvm.report_.calibration.n == 80
     changed = TSVM(objective=objective, mode="safe", random_state=0)
     labels = y.copy()
     # swapping the labels inside the held-out half changes the threshold at most, never the comparison
@@ -93,25 +95,25 @@ def test_certificate_of_the_guarded_model_uses_rows_that_the_guard_did_not_see()
     noise[held_out] = noise[held_out][::-1]
     changed.set_params(gamma=0.2).fit(noise, labels)
     same = TSVM(objective=objective, mode="safe", gamma=0.2, random_state=0).fit(X, labels)
-    assert changed.report_["comparison"] == pytest.approx(same.report_["comparison"], abs=1e-9)
+    assert vars(changed.report_.comparison) == pytest.approx(vars(same.report_.comparison), abs=1e-9)
 
 
 def test_report_says_where_a_control_wins():
     X, y, _ = partly_labelled(labelled=120)
     costs = {"kind": "cost", "false_negative": 100.0, "false_positive": 1.0}
     unshifted = SVM(objective=costs, threshold_rule="zero", random_state=0).fit(X, y)
-    controls = unshifted.report_["controls"]
+    controls = unshifted.report_.controls
     assert {"all_positive", "all_negative"} <= controls.keys()
-    everything = controls["all_positive"]["calibration"]
-    assert everything["recall"]["value"] == 1.0
-    assert everything["cost"]["value"] < unshifted.report_["calibration"]["cost"]["value"]
-    assert any("all_positive is better" in warning for warning in unshifted.report_["warnings"])
+    everything = controls["all_positive"].calibration
+    assert everything.recall.value == 1.0
+    assert everything.cost.value < unshifted.report_.calibration.cost.value
+    assert any("all_positive is better" in warning for warning in unshifted.report_.warnings)
     assert unshifted.control_states_["all_positive"].predict_positive(X).all()
     assert not unshifted.control_states_["all_negative"].predict_positive(X).any()
     chosen = SVM(objective=costs, random_state=0).fit(X, y)
-    assert not any("all_positive is better" in warning for warning in chosen.report_["warnings"])
-    assert chosen.report_["calibration"]["cost"]["value"] <= everything["cost"]["value"]
-    assert "all_positive" not in SVM(random_state=0).fit(X, y).report_["controls"]
+    assert not any("all_positive is better" in warning for warning in chosen.report_.warnings)
+    assert chosen.report_.calibration.cost.value <= everything.cost.value
+    assert "all_positive" not in SVM(random_state=0).fit(X, y).report_.controls
 
 
 def test_probabilities_come_from_scores_of_rows_not_trained_on():
@@ -122,14 +124,14 @@ def test_probabilities_come_from_scores_of_rows_not_trained_on():
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
         order = np.argsort(estimator.decision_function(X))
         assert np.all(np.diff(probabilities[order, 1]) >= 0)
-        report = estimator.report_["probability"]
-        assert 0 < report["brier"] < 0.25
-        assert sum(point["n"] for point in report["reliability"]) == estimator.report_["calibration"]["n"]
+        report = estimator.report_.probability
+        assert 0 < report.brier < 0.25
+        assert sum(point.n for point in report.reliability) == estimator.report_.calibration.n
         new = y == -1
         assert np.mean((probabilities[new, 1] - truth[new]) ** 2) < 0.2
     in_sample = SVM(labeled_split="full")
     assert not hasattr(in_sample, "predict_proba")
-    assert in_sample.fit(X, y).report_["probability"] is None
+    assert in_sample.fit(X, y).report_.probability is None
     with pytest.raises(ValueError, match="no probabilities"):
         in_sample.decision_state().probabilities(np.zeros(1))
 

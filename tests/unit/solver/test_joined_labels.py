@@ -7,6 +7,7 @@ import time
 import pytest
 
 from solver.joined_labels import JoinError, join_labels
+from solver.report import JoinedLabelsReport
 
 NAMES = ("id", "patient")
 
@@ -15,7 +16,7 @@ def test_each_row_gets_the_label_of_its_key():
     made = join_labels(["c", "a", "b", "e\u0301", "z"], ["a", "b", "\u00e9", "c"], ["x", "y", "x", None], names=NAMES)
     assert made.labels.tolist() == [None, "x", "y", "x", None]
     assert made.warnings == []
-    assert made.counts["labelled"] == 3
+    assert made.report.labelled == 3
 
 
 def test_what_finds_no_partner_is_counted_and_named():
@@ -24,9 +25,9 @@ def test_what_finds_no_partner_is_counted_and_named():
         keys, ["a", "a", "q", None, "r", "b"], ["x", "x", "y", "y", "y", "?"], names=NAMES, unlabeled=["?"]
     )
     assert made.labels.tolist() == ["x", None, "x", None, None]
-    assert made.counts == {
-        "labelled": 2, "unmatched": 2, "repeated": 1, "without_key": 1, "rows_without_key": 2, "shared": 1,
-    }  # fmt: skip
+    assert made.report == JoinedLabelsReport(
+        labelled=2, unmatched=2, repeated=1, without_key=1, rows_without_key=2, shared=1,
+    )  # fmt: skip
     assert made.warnings == [
         "labels: 2 labelled key(s) are not in the data set ('q', 'r')",
         "labels: 1 row(s) of the labels repeat a key and its label",
@@ -45,7 +46,7 @@ def test_a_key_with_two_labels_is_refused_with_the_rows():
         "and 'yes ' in row 3; 'a' is 'x' in row 1 and 'y' in row 4; leave one label a key"
     )
     made = join_labels(["a", "b"], ["a", "b", "b"], ["x", "Yes", "yes "], names=NAMES, fold=True)
-    assert (made.labels.tolist(), made.counts["repeated"]) == (["x", "Yes"], 1)
+    assert (made.labels.tolist(), made.report.repeated) == (["x", "Yes"], 1)
     # "Not known" contradicts nobody, in whatever capitals where those do not count.
     made = join_labels(["a"], ["a", "a"], ["x", "NA "], names=NAMES, fold=True, unlabeled=["na"])
     assert made.labels.tolist() == ["x"]

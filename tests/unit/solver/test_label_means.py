@@ -181,9 +181,9 @@ def test_costs_come_from_the_objective():
     by_objective = CS4VM(objective=objective, **PAPER).fit(X, y)
     by_name = CS4VM(false_negative=5.0, false_positive=2.0, **PAPER).fit(X, y)
     assert np.array_equal(by_objective.decision_function(X), by_name.decision_function(X))
-    assert by_name.report_["objective"] == objective
-    assert by_name.report_["calibration"]["cost"]["value"] >= 0
-    json.dumps(by_name.report_, allow_nan=False)
+    assert by_name.report_.objective == objective
+    assert by_name.report_.calibration.cost.value >= 0
+    json.dumps(by_name.report_.to_dict(), allow_nan=False)
 
 
 def test_share_of_positives_given_estimated_or_shrunk():

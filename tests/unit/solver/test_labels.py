@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,8 @@ def test_a_word_for_a_missing_value_is_no_label_unless_somebody_says_so(word: st
         assert '"unlabeled"' in caught.value.message
         assert '"negative"' in caught.value.message
         report = trained(labels, negative=[word, "no"]).report
-        assert report["rows"]["negative"] == 40 + len(others)
-    assert trained(labels, unlabeled=[word]).report["rows"]["unlabelled"] == 40
+        assert report.rows.negative == 40 + len(others)
+    assert trained(labels, unlabeled=[word]).report.rows.unlabelled == 40
 
 
 def test_minus_one_beside_zero_and_one() -> None:
@@ -49,14 +48,14 @@ def test_minus_one_beside_zero_and_one() -> None:
         trained(labels, positive="1")
     assert "60 row(s) of '-1'" in caught.value.message
     assert "scikit-learn" in caught.value.message
-    assert trained(labels, positive="1", unlabeled=["-1"]).report["rows"]["unlabelled"] == 60
-    assert trained(labels, positive=None, unlabeled=["-1"]).report["rows"]["unlabelled"] == 60
-    assert trained(labels, positive="1", negative=["-1", "0"]).report["rows"]["negative"] == 80
-    assert trained(["-1", "1"] * 20, positive=None).report["rows"]["negative"] == 20
+    assert trained(labels, positive="1", unlabeled=["-1"]).report.rows.unlabelled == 60
+    assert trained(labels, positive=None, unlabeled=["-1"]).report.rows.unlabelled == 60
+    assert trained(labels, positive="1", negative=["-1", "0"]).report.rows.negative == 80
+    assert trained(["-1", "1"] * 20, positive=None).report.rows.negative == 20
 
 
 def test_the_positive_class_may_be_such_a_word() -> None:
-    assert trained(["unknown", "known"] * 20, positive="unknown").report["rows"]["positive"] == 20
+    assert trained(["unknown", "known"] * 20, positive="unknown").report.rows.positive == 20
 
 
 def test_negative_names_all_or_is_refused() -> None:
@@ -69,14 +68,14 @@ def test_negative_names_all_or_is_refused() -> None:
 def test_spellings_are_said_and_folded_on_request() -> None:
     labels: list[str | None] = [*["Yes", "yes ", "YES", "yes"] * 6, *["no", "NO"] * 9, None]
     report = trained(labels).report
-    assert report["rows"]["positive"] == 6
-    (said,) = [warning for warning in report["warnings"] if "fold" in warning]
+    assert report.rows.positive == 6
+    (said,) = [warning for warning in report.warnings if "fold" in warning]
     assert "'YES', 'Yes', 'yes', 'yes '" in said
     made = trained(labels, Corrections([{"x": 5.0}], ["YES"]), fold=True)
     assert made.model.classes == ("NO", "yes")
-    assert made.report["rows"] | {"total": 0} == made.report["rows"] | {"total": 0, "positive": 25, "negative": 18}
-    assert not [warning for warning in made.report["warnings"] if "fold" in warning]
-    assert made.report["feedback"]["added"] == 1
+    assert (made.report.rows.positive, made.report.rows.negative) == (25, 18)
+    assert not [warning for warning in made.report.warnings if "fold" in warning]
+    assert made.report.feedback.added == 1
 
 
 def test_a_folded_label_is_spelt_as_the_request_does_or_most_often() -> None:
@@ -103,12 +102,12 @@ def test_kept_labels(negatives: int, positives: int, data: st.DataObject) -> Non
 
 def test_blanked_labels_take_part_as_unlabelled_rows() -> None:
     labels: list[str | None] = ["yes", "no", "no"] * 40
-    rows = trained(labels, keep=30, keep_seed=1).report["rows"]
-    assert (rows["positive"], rows["negative"], rows["unlabelled"]) == (10, 20, 90)
+    rows = trained(labels, keep=30, keep_seed=1).report.rows
+    assert (rows.positive, rows.negative, rows.unlabelled) == (10, 20, 90)
     # a label that no row kept may still be given by feedback
     labels = ["yes", *["no"] * 60, *["yes"] * 60, "never"]
     made = trained(labels, Corrections([{"x": 9.0}], ["never"]), keep=10, keep_seed=1)
-    assert made.report["feedback"]["refused"] == []
+    assert made.report.feedback.refused == []
     with pytest.raises(TrainingError, match="1000 labels are to be kept, and there are 122"):
         trained(labels, keep=1000)
-    assert Counter(trained(labels, keep=4).report["rows"]) == Counter(trained(labels, keep=4).report["rows"])
+    assert trained(labels, keep=4).report.rows == trained(labels, keep=4).report.rows

@@ -32,6 +32,7 @@ from solver.estimators import (
 )
 from solver.evaluation import OperatingCurve
 from solver.features import Column, Table
+from solver.report import CurvePoints
 from solver.training import TrainingRequest, train
 
 LABELLED, UNLABELLED = 60, 150
@@ -121,8 +122,8 @@ def check_method(
         make = dense_rows if kinds[seed % len(kinds)] == "dense" else sparse_rows
         model = fitted(cls, params, seed, make)
         areas.append(roc_auc_score(*model.left_out))
-        comparison = model.report_["comparison"]
-        taken += comparison is not None and comparison["returned"] == "method"
+        comparison = model.report_.comparison
+        taken += comparison is not None and comparison.returned == "method"
     assert is_chance(areas, allowed=allowed), (
         f"mean area {np.mean(areas):.3f}, standard error {np.std(areas) / len(areas) ** 0.5:.3f}"
     )
@@ -173,7 +174,7 @@ def test_the_half_that_calibrates_has_no_say_in_tuned_parameters() -> None:
     changed = X.copy()
     changed[calibrating] = rng.normal(size=(100, 4))
     other = SVM(labeled_split="part", tune="C", gamma=1.0, random_state=0).fit(changed, y)
-    assert other.report_["tuning"] == svm.report_["tuning"]
+    assert other.report_.tuning == svm.report_.tuning
 
 
 @pytest.mark.parametrize(("cls", "params"), [(SVM, {"tune": "C-gamma"}), (PSVM, {}), (RampTSVM, {})], ids=named)
@@ -186,9 +187,9 @@ def test_nothing_is_certified_of_labels_drawn_at_random(cls: type[Any], params: 
     assert sum(met) <= 2  # one in ten is allowed
 
 
-def area_of(curve: Mapping[str, Any]) -> float:
+def area_of(curve: CurvePoints) -> float:
     """Area under the stored curve."""
-    known = OperatingCurve.from_dict(dict(curve))
+    known = OperatingCurve.from_dict(vars(curve))
     return float(np.trapezoid(known.true_positives / known.positives, known.false_positives / known.negatives))
 
 
@@ -227,14 +228,14 @@ def check_training(
             rows = [{name: column.values[100 + i] for name, column in table.columns.items()} for i in range(feedback)]
             corrections = Corrections(rows, rng.choice(["yes", "no"], feedback).tolist())
         made = train(table, labels, request, corrections=corrections)
-        test = made.report["test"]
+        test = made.report.test
         informedness.append(
-            test["true_positives"] / (test["true_positives"] + test["false_negatives"])
-            - test["false_positives"] / (test["false_positives"] + test["true_negatives"])
+            test.true_positives / (test.true_positives + test.false_negatives)
+            - test.false_positives / (test.false_positives + test.true_negatives)
         )
-        areas.append(area_of(made.report["curve"]))
-        briers.append(made.report["probability"]["brier"])
-        taken += (made.report["comparison"] or {}).get("returned") == "method"
+        areas.append(area_of(made.report.curve))
+        briers.append(made.report.probability.brier)
+        taken += made.report.comparison is not None and made.report.comparison.returned == "method"
     assert is_chance(informedness, chance=0.0), f"test rows: {np.mean(informedness):.3f}"
     assert is_chance(areas), f"stored curve: {np.mean(areas):.3f}"
     assert np.mean(briers) > 0.23, f"probabilities: {np.mean(briers):.3f}"  # .25 is that of knowing nothing

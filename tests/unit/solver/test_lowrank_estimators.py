@@ -23,22 +23,22 @@ def test_a_low_rank_model_is_an_expansion_over_its_landmarks():
     X, y = overlapping(1000)
     exact = SVM(random_state=0, unlabeled=-1).fit(X, y)
     low = SVM(random_state=0, unlabeled=-1, solver="lowrank").fit(X, y)
-    assert exact.report_["solver"]["engine"] == "working-set"
-    assert exact.report_["solver"]["lowrank"] is None
-    report = low.report_["solver"]
-    assert report["engine"] == "lowrank"
-    assert report["lowrank"]["reason"] == "solver was set to lowrank"
-    assert report["support_vectors"] == report["lowrank"]["landmarks"] <= 1024
+    assert exact.report_.solver.engine == "working-set"
+    assert exact.report_.solver.lowrank is None
+    report = low.report_.solver
+    assert report.engine == "lowrank"
+    assert report.lowrank.reason == "solver was set to lowrank"
+    assert report.support_vectors == report.lowrank.landmarks <= 1024
     state = low.decision_state()
-    assert len(state.dual_coef) == state.support_vectors.shape[0] == report["lowrank"]["landmarks"]
+    assert len(state.dual_coef) == state.support_vectors.shape[0] == report.lowrank.landmarks
     f, g = exact.decision_function(X), low.decision_function(X)
     assert np.mean(np.abs(f - g)) < 0.05
     assert np.mean(exact.predict(X) == low.predict(X)) > 0.97
-    difference = report["lowrank"]["difference"]
-    assert difference["rows_trained"] == difference["rows_compared"] == 500
-    assert abs(difference["accuracy_exact"] - difference["accuracy_lowrank"]) < 0.02
-    assert difference["same_decision"] > 0.97
-    json.dumps(low.report_, allow_nan=False)
+    difference = report.lowrank.difference
+    assert difference.rows_trained == difference.rows_compared == 500
+    assert abs(difference.accuracy_exact - difference.accuracy_lowrank) < 0.02
+    assert difference.same_decision > 0.97
+    json.dumps(low.report_.to_dict(), allow_nan=False)
 
 
 def test_a_sparse_solution_is_polished_and_said_to_be():
@@ -46,10 +46,10 @@ def test_a_sparse_solution_is_polished_and_said_to_be():
     X = rng.normal(size=(2000, 2))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     low = SVM(C=10, random_state=0, unlabeled=-1, solver="lowrank", labeled_split="full").fit(X, y)
-    report = low.report_["solver"]
-    assert report["engine"] == "lowrank+polish"
-    assert report["lowrank"]["polish"]["candidates"] <= 500
-    assert report["lowrank"]["polish"]["missed"] < 0.01
+    report = low.report_.solver
+    assert report.engine == "lowrank+polish"
+    assert report.lowrank.polish.candidates <= 500
+    assert report.lowrank.polish.missed < 0.01
     exact = SVM(C=10, random_state=0, unlabeled=-1, labeled_split="full").fit(X, y)
     assert np.mean(exact.predict(X) == low.predict(X)) > 0.999
 
@@ -57,8 +57,8 @@ def test_a_sparse_solution_is_polished_and_said_to_be():
 def test_auto_goes_by_the_memory_for_kernel_rows():
     X, y = overlapping(5200)
     few = SVM(cache_size=1, random_state=0, unlabeled=-1, labeled_split="full").fit(X, y)
-    assert few.report_["solver"]["engine"].startswith("lowrank")
-    assert "5200 rows are more than the 5000" in few.report_["solver"]["lowrank"]["reason"]
+    assert few.report_.solver.engine.startswith("lowrank")
+    assert "5200 rows are more than the 5000" in few.report_.solver.lowrank.reason
 
 
 def test_the_choice():
@@ -79,8 +79,8 @@ def test_psvm_labels_many_unlabelled_rows_with_it():
     y[100:] = -1
     low = PSVM(solver="lowrank", max_rounds=2, random_state=0).fit(X, y)
     exact = PSVM(solver="exact", max_rounds=2, random_state=0).fit(X, y)
-    assert low.report_["solver"]["engine"].startswith("lowrank")
-    assert low.report_["rounds"][1]["f1"] == pytest.approx(exact.report_["rounds"][1]["f1"], abs=0.02)
+    assert low.report_.solver.engine.startswith("lowrank")
+    assert low.report_.rounds[1]["f1"] == pytest.approx(exact.report_.rounds[1]["f1"], abs=0.02)
     assert np.mean(low.predict(X) == exact.predict(X)) > 0.98
 
 
@@ -89,16 +89,16 @@ def test_tuning_uses_it_too():
     X, y = overlapping(400)
     svm = SVM(solver="lowrank", tune="C", random_state=0, unlabeled=-1).fit(X, y)
     exact = SVM(solver="exact", tune="C", random_state=0, unlabeled=-1).fit(X, y)
-    for found, expected in zip(svm.report_["tuning"]["cells"], exact.report_["tuning"]["cells"], strict=True):
-        assert abs(found["utility"] - expected["utility"]) < 0.01
+    for found, expected in zip(svm.report_.tuning.cells, exact.report_.tuning.cells, strict=True):
+        assert abs(found.utility - expected.utility) < 0.01
 
 
 def test_out_of_time_before_the_first_factor_leaves_a_model():
     X, y = overlapping(20_000)
     svm = SVM(solver="lowrank", max_seconds=0.05, random_state=0, unlabeled=-1, labeled_split="full").fit(X, y)
     assert svm.status_ == "solver_limit"
-    assert svm.report_["solver"]["engine"] == "sample of 2000 rows"
-    assert svm.report_["solver"]["lowrank"] is None
+    assert svm.report_.solver.engine == "sample of 2000 rows"
+    assert svm.report_.solver.lowrank is None
     assert np.mean(svm.predict(X) == y) > 0.75
 
 

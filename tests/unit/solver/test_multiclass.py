@@ -46,10 +46,10 @@ def test_unlabelled_rows_reach_every_classifier(method, learner):
     assert fitted.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     assert (fitted.predict(X) == NAMES).mean() > 0.85
     for classifier in fitted.estimators_:
-        rows = classifier.report_["rows"]
-        assert rows["unlabelled"] == 126
+        rows = classifier.report_.rows
+        assert rows.unlabelled == 126
         # the other class's labelled rows have no part in a pair, neither as its rows nor as unlabelled ones
-        assert (rows["positive"], rows["negative"]) == ((8, 8) if method is OneVsOne else (8, 16))
+        assert (rows.positive, rows.negative) == ((8, 8) if method is OneVsOne else (8, 16))
     marked = np.where([name is None for name in y], "?", y).astype(str)
     codes = np.where(marked == "?", -1, NUMBERS)
     scores = fitted.decision_function(X)

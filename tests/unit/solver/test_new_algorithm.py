@@ -83,8 +83,8 @@ def test_the_entry_is_checked_and_trained_by_name():
     labels = np.where(truth, "spam", "ham").astype(object)
     request = TrainingRequest(algorithm="tiny", params={"times": 3}, objective={"kind": "f1"}, positive="spam", seed=1)
     report = train(table, labels, request).report
-    assert report["algorithm"] == "tiny"
-    assert report["params"]["times"] == 3.0
+    assert report.algorithm == "tiny"
+    assert report.params["times"] == 3.0
 
 
 @pytest.mark.usefixtures("tiny")

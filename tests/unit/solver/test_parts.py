@@ -96,8 +96,8 @@ def test_a_training_of_which_others_computed_parts_has_the_same_bits(request_, s
     for mine, theirs in zip(arrays(alone), arrays(together), strict=True):
         assert mine.tobytes() == theirs.tobytes()
     for what in ("tuning", "curve", "calibration", "status", "comparison", "rounds"):
-        assert alone.report.get(what) == together.report.get(what)
-    assert alone.report["solver"]["iterations"] == together.report["solver"]["iterations"]
+        assert getattr(alone.report, what) == getattr(together.report, what)
+    assert alone.report.solver.iterations == together.report.solver.iterations
 
 
 @pytest.mark.parametrize("shape", [(700, 700), (700, 700, 8, "sparse")])
@@ -113,9 +113,9 @@ def test_the_folds_of_a_large_svm_are_parts(monkeypatch, shape):
     for mine, theirs in zip(arrays(alone), arrays(together), strict=True):
         assert mine.tobytes() == theirs.tobytes()
     for what in ("curve", "calibration", "probability", "status"):
-        assert alone.report[what] == together.report[what]
+        assert getattr(alone.report, what) == getattr(together.report, what)
     # whether they share kernel rows is a matter of time, not of the result
-    curves = [OperatingCurve.from_dict(result.report["curve"]) for result in (before, alone)]
+    curves = [OperatingCurve.from_dict(vars(result.report.curve)) for result in (before, alone)]
     admitted = [np.interp(-curves[0].thresholds, -each.thresholds, each.predicted_positives) for each in curves]
     np.testing.assert_allclose(*admitted, atol=2)
 
@@ -136,10 +136,10 @@ def test_a_training_that_was_stopped_goes_on_without_the_parts_that_are_missing(
     data, labels = problem(200, 60)
     request = TrainingRequest("self-training", {"tune": "C-gamma", "kernel": "rbf", "mode": "method"})
     trained = train(data, labels, request, parts=Stopped())
-    cells = trained.report["tuning"]["cells"]
+    cells = trained.report.tuning.cells
     assert len(cells) == 6
-    assert {cell["gamma"] for cell in cells} == {trained.report["tuning"]["gamma"]}
-    assert trained.report["calibration"]["n"] == 12  # those of one fold
+    assert {cell.gamma for cell in cells} == {trained.report.tuning.gamma}
+    assert trained.report.calibration.n == 12  # those of one fold
 
 
 def test_the_digest_of_the_numerics_is_stable():

@@ -47,9 +47,9 @@ def test_all_learn_the_two_kinds_of_texts(method):
     claimed = np.zeros(400, dtype=int)
     claimed[fitted.expand(new)] = 1
     assert claimed[of_new == 1].mean() > claimed[of_new == 0].mean() + 0.25
-    (told,) = fitted.report_["rounds"]
+    (told,) = fitted.report_.rounds
     assert told["claimed"] == pytest.approx(np.isin(fitted.expand(X), np.flatnonzero(y == -1)).sum(), abs=1)
-    assert fitted.report_["solver"]["support_vectors"] == len(fitted.decision_state().dual_coef) >= 1
+    assert fitted.report_.solver.support_vectors == len(fitted.decision_state().dual_coef) >= 1
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -144,7 +144,7 @@ def test_parts_have_the_same_bits_elsewhere(method):
     alone = clone(estimator).fit(X, y)
     together = clone(estimator).share(Elsewhere()).fit(X, y)
     assert together.threshold_ == alone.threshold_
-    assert together.report_["curve"] == alone.report_["curve"]
+    assert together.report_.curve == alone.report_.curve
     assert np.array_equal(together.decision_function(X), alone.decision_function(X))
 
 
@@ -156,10 +156,10 @@ def test_odd_input(method):
     assert np.isfinite(method(random_state=0).fit(X, two).decision_function(X)).all()
     constant = method(random_state=0).fit(np.ones((60, 3)), y)
     assert np.isfinite(constant.decision_function(np.ones((4, 3)))).all()
-    json_ready = constant.report_["rounds"]
+    json_ready = constant.report_.rounds
     assert all(isinstance(value, int | float | str) for told in json_ready for value in told.values())
     without = method(random_state=0).fit(X, truth)  # no unlabelled row: the SVM on the labelled ones
-    assert without.report_["rounds"] == []
+    assert without.report_.rounds == []
     assert (without.predict(X) == truth).mean() > 0.8
     assert len(without.expand(X)) > 0
     with pytest.raises(ValueError, match="at least 2 labelled of each class"):
@@ -188,8 +188,8 @@ def test_a_collapse_is_said():
     settings = {"random_state": 0, "kernel": "linear", "labeled_split": "full"}
     X, y, _ = texts()
     few = RocSVM(**settings).fit(X, np.where(np.cumsum(y == 1) > 4, -1, y))
-    assert few.report_["rounds"][0]["claimed"] == 0
-    assert "All unlabelled rows ended as negatives: too few positive rows for Roc-SVM." in few.report_["warnings"]
+    assert few.report_.rounds[0]["claimed"] == 0
+    assert "All unlabelled rows ended as negatives: too few positive rows for Roc-SVM." in few.report_.warnings
     more = RocSVM(**settings).fit(X, np.where(np.cumsum(y == 1) > 15, -1, y)).report_
     (told,) = more["rounds"]
     assert (told["kept"], told["claimed"] > 0) == ("first", True)
@@ -197,29 +197,29 @@ def test_a_collapse_is_said():
     terms = np.eye(3)[[0] * 10 + [1] * 40]
     labels = np.array([1] * 10 + [0] * 10 + [-1] * 30)
     none = SpyEM(**settings).fit(terms, labels)
-    assert none.report_["rounds"][0]["claimed"] == len(none.expand(terms[10:])) == 0
-    assert any(warning.startswith("Expectation maximisation ended") for warning in none.report_["warnings"])
+    assert none.report_.rounds[0]["claimed"] == len(none.expand(terms[10:])) == 0
+    assert any(warning.startswith("Expectation maximisation ended") for warning in none.report_.warnings)
     # a spy that is like no other row: every unlabelled row looks more positive
     odd = 5.0 * np.eye(3)[[0] * 9 + [1] + [2] * 2 + [0] * 30]
     odd[9] *= 10
     odd[12:, 2] = 1
     labels = np.array([1] * 10 + [0] * 2 + [-1] * 30)
     fits = [SpyEM(**settings | {"random_state": seed}).fit(odd, labels) for seed in range(12)]
-    failed = [fit for fit in fits if fit.report_["rounds"][0]["reliable_negatives"] == 0]
+    failed = [fit for fit in fits if fit.report_.rounds[0]["reliable_negatives"] == 0]
     assert failed
     for fit in failed:
         assert len(fit.expand(odd[12:])) == 30
-        assert "No unlabelled row was a reliable negative: the method claims all of them." in fit.report_["warnings"]
+        assert "No unlabelled row was a reliable negative: the method claims all of them." in fit.report_.warnings
 
 
 def test_few_positive_rows_take_the_share_of_the_labelled_ones():
     X, y, _ = texts(labelled=20)  # 8 positive rows
-    few = SpyBayesianSets(random_state=0).fit(X, y).report_["rounds"][0]
+    few = SpyBayesianSets(random_state=0).fit(X, y).report_.rounds[0]
     assert few["share"] == 0.4
     assert 0.5 < few["spies_auc"] <= 1
-    more = SpyBayesianSets(random_state=0, cut="share", c=10.0).fit(*texts(labelled=60)[:2]).report_["rounds"][0]
+    more = SpyBayesianSets(random_state=0, cut="share", c=10.0).fit(*texts(labelled=60)[:2]).report_.rounds[0]
     assert (more["share"], more["c"]) == (0.4, 10.0)
-    by_spies = SpyBayesianSets(random_state=0, cut="prior").fit(*texts(labelled=160)[:2]).report_["rounds"][0]
+    by_spies = SpyBayesianSets(random_state=0, cut="prior").fit(*texts(labelled=160)[:2]).report_.rounds[0]
     assert by_spies["share"] != 0.4
 
 

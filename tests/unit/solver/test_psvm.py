@@ -82,7 +82,7 @@ def test_follows_the_specification_round_by_round(soft_labels, objective, seed):
     settings = {"C": 2.0, "gamma": 0.2}
     psvm = PSVM.paper(objective=objective, soft_labels=soft_labels, tol=1e-8, random_state=seed, **settings).fit(X, y)
     best, trace = reference_psvm(X, y, C_soft=1.0, objective=goal, soft_labels=soft_labels, seed=seed, **settings)
-    rounds = psvm.report_["rounds"]
+    rounds = psvm.report_.rounds
     assert len(rounds) == len(trace)
     for mine, (theta_plus, theta_minus, soft, counts) in zip(rounds, trace, strict=True):
         assert mine["theta_plus"] == pytest.approx(theta_plus, abs=1e-4)
@@ -175,11 +175,8 @@ def test_safe_keeps_the_control_where_nothing_can_be_learned():
         X, y = rng.normal(size=(300, 8)), rng.integers(0, 2, 300)
         y[60:] = -1
         psvm = PSVM(mode="safe", C_soft=1.0, random_state=seed).fit(X, y)
-        taken += psvm.report_["comparison"]["returned"] == "method"
-        claims += (
-            psvm.report_["calibration"]["f1"]["value"]
-            - psvm.report_["controls"]["no_unlabelled"]["calibration"]["f1"]["value"]
-        )
+        taken += psvm.report_.comparison.returned == "method"
+        claims += psvm.report_.calibration.f1.value - psvm.report_.controls["no_unlabelled"].calibration.f1.value
     assert taken <= 2  # 5 % of 40
     assert claims / 40 < 0.01
 
@@ -189,16 +186,16 @@ def test_without_unlabelled_rows_it_is_the_svm_with_the_same_threshold():
     psvm, svm = PSVM(random_state=0).fit(X, y), SVM(random_state=0).fit(X, y)
     assert psvm.threshold_ == svm.threshold_
     assert np.array_equal(psvm.decision_function(X), svm.decision_function(X))
-    assert len(psvm.report_["rounds"]) == 1
+    assert len(psvm.report_.rounds) == 1
 
 
 def test_control_without_unlabelled_rows_is_the_svm_on_the_labelled_ones():
     X, y, _ = partly_labelled()
     psvm = PSVM(random_state=0, gamma=0.2).fit(X, y)
     svm = SVM(random_state=0, gamma=0.2).fit(X[:80], y[:80])
-    control = psvm.report_["controls"]["no_unlabelled"]
-    assert control["threshold"] == pytest.approx(svm.threshold_, abs=1e-5)
-    assert control["calibration"] == svm.report_["calibration"]
+    control = psvm.report_.controls["no_unlabelled"]
+    assert control.threshold == pytest.approx(svm.threshold_, abs=1e-5)
+    assert control.calibration == svm.report_.calibration
     state = psvm.control_states_["no_unlabelled"]
     np.testing.assert_allclose(state.decision_function(X), svm.decision_function(X), atol=1e-9)
     plain = psvm.control_states_["plain_svm"]
@@ -209,7 +206,7 @@ def test_control_without_unlabelled_rows_is_the_svm_on_the_labelled_ones():
 def test_not_adjusting_labels_everything_at_once():
     X, y, _ = partly_labelled()
     psvm = PSVM.paper(threshold_rule="zero", random_state=0).fit(X, y)
-    rounds = psvm.report_["rounds"]
+    rounds = psvm.report_.rounds
     assert psvm.threshold_ == 0.0
     assert len(rounds) == 2  # Table 9: everything is labelled in round 1
     assert rounds[0]["positives_added"] + rounds[0]["negatives_added"] == 200
@@ -221,7 +218,7 @@ def test_trace_is_consistent(negative_rule, split):
     X, y, _ = partly_labelled()
     objective = {"kind": "precision", "target": 0.85}
     psvm = PSVM(objective=objective, negative_rule=negative_rule, labeled_split=split, random_state=0).fit(X, y)
-    rounds = psvm.report_["rounds"]
+    rounds = psvm.report_.rounds
     assert rounds[0]["soft_positives"] == rounds[0]["soft_negatives"] == 0
     for before, after in pairwise(rounds):
         # incremental: what was added is there, nothing goes away
@@ -234,15 +231,15 @@ def test_trace_is_consistent(negative_rule, split):
             assert entry["purity_negative"] >= 0.95 or entry["theta_minus"] == entry["theta_plus"]
     kept = rounds[psvm.best_round_ - 1]
     assert kept["theta_plus"] == psvm.threshold_
-    assert kept["f1"] == psvm.report_["calibration"]["f1"]["value"]
+    assert kept["f1"] == psvm.report_.calibration.f1.value
     key = [(r["precision"] >= 0.85, r["f1"] if r["precision"] >= 0.85 else r["precision"]) for r in rounds]
     assert psvm.best_round_ - 1 == key.index(max(key))  # the earliest of the best
-    json.dumps(psvm.report_, allow_nan=False)
+    json.dumps(psvm.report_.to_dict(), allow_nan=False)
 
 
 def test_ratio_rule_keeps_the_class_ratio():
     X, y, _ = partly_labelled()
-    rounds = PSVM(random_state=0).fit(X, y).report_["rounds"]
+    rounds = PSVM(random_state=0).fit(X, y).report_.rounds
     ratio = (y == 0).sum() / (y == 1).sum()
     positives, negatives = rounds[0]["positives_added"], rounds[0]["negatives_added"]
     assert negatives == pytest.approx(min(positives * ratio, 200 - positives), abs=1)
@@ -251,7 +248,7 @@ def test_ratio_rule_keeps_the_class_ratio():
 def test_most_confident_rows_come_first_under_a_cap():
     X, y, _ = partly_labelled()
     psvm = PSVM(max_add=10, max_rounds=4, random_state=0).fit(X, y)
-    rounds = psvm.report_["rounds"]
+    rounds = psvm.report_.rounds
     assert len(rounds) == 4
     for entry in rounds:
         assert 0 < entry["positives_added"] + entry["negatives_added"] <= 10
@@ -262,7 +259,7 @@ def test_recomputed_labels_end_also_when_they_cycle():
     for seed in range(8):
         X, y, _ = partly_labelled(labelled=60, seed=seed, separation=0.4)
         psvm = PSVM.paper(soft_labels="rec", gamma=1.0, random_state=seed, max_rounds=200).fit(X, y)
-        ended.append(len(psvm.report_["rounds"]))
+        ended.append(len(psvm.report_.rounds))
     assert max(ended) < 200
     assert min(ended) >= 2
 
@@ -295,11 +292,11 @@ def test_part_becomes_cross_fitting_with_few_labels():
     few[np.flatnonzero(truth == 1)[:9]] = 1
     few[np.flatnonzero(truth == 0)[:30]] = 0
     report = PSVM.paper(random_state=0).fit(X, few).report_
-    assert report["labeled_split"] == "xfit"
-    assert any("cross-fitted" in warning for warning in report["warnings"])
-    assert any("9 labelled" in warning for warning in report["warnings"])
+    assert report.labeled_split == "xfit"
+    assert any("cross-fitted" in warning for warning in report.warnings)
+    assert any("9 labelled" in warning for warning in report.warnings)
     few[np.flatnonzero(truth == 1)[9]] = 1
-    assert PSVM.paper(random_state=0).fit(X, few).report_["labeled_split"] == "part"
+    assert PSVM.paper(random_state=0).fit(X, few).report_.labeled_split == "part"
 
 
 def test_certificate_rows_influence_nothing_but_the_threshold():
@@ -307,14 +304,14 @@ def test_certificate_rows_influence_nothing_but_the_threshold():
     objective = {"kind": "precision", "target": 0.75, "confidence": 0.9}
     psvm = PSVM(objective=objective, random_state=0).fit(X, y)
     assert psvm.status_ == "met"
-    assert psvm.report_["calibration"]["n"] == 200
+    assert psvm.report_.calibration.n == 200
     signs = np.where(y[:400] == 1, 1, -1)
     rng = np.random.default_rng(np.random.RandomState(0).randint(2**31))
     _, held_out = stratified_halves(signs, rng)
     scores = psvm.decision_function(X[held_out])
     mine = confusion(signs[held_out], scores > psvm.threshold_)
-    assert mine.precision == psvm.report_["calibration"]["precision"]["value"]
-    assert psvm.report_["threshold_rule"] == "fixed-sequence"
+    assert mine.precision == psvm.report_.calibration.precision.value
+    assert psvm.report_.threshold_rule == "fixed-sequence"
     changed = X.copy()
     changed[held_out] = rng.normal(size=(200, X.shape[1])) * X.std() + X.mean()
     other = PSVM(objective=objective, gamma=0.1, tol=1e-7, random_state=0).fit(changed, y)
@@ -333,7 +330,7 @@ def test_stopping_keeps_the_best_round_so_far():
 
     psvm = PSVM(max_add=5, random_state=0, callback=stop_in_the_second_round).fit(X, y)
     assert psvm.status_ == "stopped"
-    assert len(psvm.report_["rounds"]) == 2
+    assert len(psvm.report_.rounds) == 2
     assert fractions == sorted(fractions)
     assert 0 < fractions[-1] < 1
     whole = PSVM(max_add=5, max_rounds=2, random_state=0).fit(X, y)
@@ -344,7 +341,7 @@ def test_solver_limit_stops_the_rounds():
     X, y, _ = partly_labelled()
     psvm = PSVM(max_iter=2, random_state=0).fit(X, y)
     assert psvm.status_ == "solver_limit"
-    assert len(psvm.report_["rounds"]) <= 1
+    assert len(psvm.report_.rounds) <= 1
     assert np.isfinite(psvm.decision_function(X)).all()
     assert PSVM(max_seconds=1e-6, random_state=0).fit(X, y).status_ == "solver_limit"
 
@@ -371,7 +368,7 @@ def test_minus_one_beside_one_is_ambiguous():
         PSVM().fit(X, signs)
     signs[80:] = 0
     psvm = PSVM(unlabeled=0, random_state=0).fit(X, signs)
-    assert psvm.report_["rows"]["unlabelled"] == 200
+    assert psvm.report_.rows.unlabelled == 200
     assert psvm.classes_.tolist() == [-1, 1]
 
 
@@ -398,7 +395,7 @@ def test_degenerate_data_give_an_answer(seed, split, soft_labels):
         psvm = make(objective=objective, labeled_split=split, soft_labels=soft_labels, random_state=0).fit(X, y)
         assert np.isfinite(psvm.threshold_)
         assert np.array_equal(psvm.predict(X) == 1, psvm.decision_function(X) > psvm.threshold_)
-        json.dumps(psvm.report_, allow_nan=False)
+        json.dumps(psvm.report_.to_dict(), allow_nan=False)
 
 
 def shared_data(name):
@@ -435,6 +432,6 @@ def test_tumours_with_a_tenth_of_the_labels():
     labels = np.where(np.arange(450) < 45, malignant[train], -1)
     psvm = PSVM(objective={"kind": "recall", "target": 0.95}, random_state=0).fit(X[train], labels)
     assert psvm.status_ == "met"
-    assert psvm.report_["calibration"]["recall"]["value"] >= 0.95
+    assert psvm.report_.calibration.recall.value >= 0.95
     counts = confusion(malignant[test], psvm.predict(X[test]) == 1)
     assert counts.f1 > 0.85

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from solver.evaluation import OperatingCurve, measures
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import cost_interval
 from solver.operating_point import Objective, certify_from_curve, choose_threshold
+from solver.report import Classes, CurvePoints, Report, Rows, TuningReport
 from solver.retuning import Calibration
 
 
@@ -22,14 +25,23 @@ def scored(n: int, seed: int, ties: bool = False) -> tuple[np.ndarray, np.ndarra
 
 
 def report(curve: OperatingCurve, **changes):
-    rows = {"labelled": 2 * (curve.positives + curve.negatives), "positive": 2 * curve.positives}
-    return {
-        "algorithm": "psvm",
-        "labeled_split": "part",
-        "threshold_rule": "fixed-sequence",
-        "rows": rows,
-        "curve": curve.to_dict(),
-    } | changes
+    positive, negative = 2 * curve.positives, 2 * curve.negatives
+    made = Report(
+        algorithm="psvm",
+        params={},
+        objective={"kind": "f1"},
+        status="met",
+        status_reason="",
+        threshold=0.0,
+        classes=Classes("no", "yes"),
+        rows=Rows(total=500, labelled=positive + negative, positive=positive, negative=negative, unlabelled=0),
+        calibration=None,
+        test=None,
+        labeled_split="part",
+        threshold_rule="fixed-sequence",
+        curve=CurvePoints(**curve.to_dict()),
+    )
+    return replace(made, **changes)
 
 
 @given(
@@ -88,13 +100,13 @@ def test_certificates_only_from_rows_kept_apart():
     assert (met.status, met.reason) == ("met", "")
     supervised = report(curve, algorithm="svm", threshold_rule="f1max")
     assert Calibration.from_report(supervised).operating_point(objective).status == "met"
-    tuned = supervised | {"tuning": {"C": 1.0, "rows": 100}}  # by the other half, as it says since it is so
+    tuned = replace(supervised, tuning=TuningReport(1.0, 1.0, rows=100))  # by the other half, as it says since it is so
     assert Calibration.from_report(tuned).operating_point(objective).status == "met"
     for changes in (
         {"labeled_split": "xfit"},
         {"threshold_rule": "f1max"},
-        {"threshold_rule": "f1max", "algorithm": "svm", "tuning": {"C": 1.0}},
-        {"rows": {"labelled": len(y), "positive": int(y.sum())}},
+        {"threshold_rule": "f1max", "algorithm": "svm", "tuning": TuningReport(1.0, 1.0)},
+        {"rows": Rows(total=len(y), labelled=len(y), positive=int(y.sum()), negative=int((1 - y).sum()), unlabelled=0)},
     ):
         point = Calibration.from_report(report(curve, **changes)).operating_point(objective)
         assert point.status == "cannot_certify"
@@ -102,7 +114,7 @@ def test_certificates_only_from_rows_kept_apart():
         assert point.counts.recall >= 0.8
     hopeless = Objective.parse({"kind": "precision", "target": 1.0, "confidence": 0.99})
     assert Calibration.from_report(report(curve)).operating_point(hopeless).status != "met"
-    assert Calibration.from_report(report(curve) | {"curve": None}) is None
+    assert Calibration.from_report(replace(report(curve), curve=None)) is None
 
 
 def test_one_row_of_a_class_certifies_nothing():
@@ -122,6 +134,6 @@ def test_cost_interval_covers_as_stated():
 
 
 def test_no_error_seen_is_not_no_cost():
-    shown = measures(ConfusionCounts(10, 0, 10, 0), costs=(5.0, 1.0))["cost"]
-    assert shown["value"] == shown["low"] == 0
-    assert 0.5 < shown["high"] < 1
+    shown = measures(ConfusionCounts(10, 0, 10, 0), costs=(5.0, 1.0)).cost
+    assert shown.value == shown.low == 0
+    assert 0.5 < shown.high < 1

@@ -209,20 +209,20 @@ def test_layer_of_objectives_is_the_same_for_all(method):
     X, y, truth = clusters(n=240, labelled=20, distance=1.0)
     estimator = method(objective={"kind": "recall", "target": 0.9}, random_state=0).fit(X, y)
     report = estimator.report_
-    json.dumps(report, allow_nan=False)
-    assert report["calibration"]["n"] == 40
+    json.dumps(report.to_dict(), allow_nan=False)
+    assert report.calibration.n == 40
     assert estimator.status_ == "met"
-    assert report["calibration"]["recall"]["value"] >= 0.9
-    supervised = report["controls"]["no_unlabelled"]["calibration"]
-    assert supervised["recall"]["value"] >= 0.9
-    assert set(report["controls"]) == {"no_unlabelled", "plain_svm"}
+    assert report.calibration.recall.value >= 0.9
+    supervised = report.controls["no_unlabelled"].calibration
+    assert supervised.recall.value >= 0.9
+    assert set(report.controls) == {"no_unlabelled", "plain_svm"}
     assert np.array_equal(estimator.predict(X) == 1, estimator.decision_function(X) > estimator.threshold_)
     assert ((estimator.predict(X) == truth) & (y == -1)).sum() > 120
     again = clone(estimator).fit(X, y)
     assert np.array_equal(again.decision_function(X), estimator.decision_function(X))
     held = method(objective={"kind": "recall", "target": 0.5, "confidence": 0.8}, random_state=0).fit(X, y)
-    assert held.report_["threshold_rule"] == "fixed-sequence"
-    assert held.report_["calibration"]["n"] == 20
+    assert held.report_.threshold_rule == "fixed-sequence"
+    assert held.report_.calibration.n == 20
 
 
 @pytest.mark.parametrize("method", SEMI_SUPERVISED)

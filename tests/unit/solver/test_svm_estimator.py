@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 
 from solver.estimators import SVM
 from solver.evaluation import confusion
+from solver.report import Report, Rows
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_sample_weights_scale_the_cost_and_zero_leaves_a_row_out():
     mine = SVM(threshold_rule="zero", labeled_split="full", tol=1e-6, gamma=0.3).fit(X, y, sample_weight=weight)
     theirs = SVC(tol=1e-6, gamma=0.3).fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(mine.decision_function(X), theirs.decision_function(X), atol=2e-4)
-    assert mine.report_["rows"]["total"] == np.count_nonzero(weight)
+    assert mine.report_.rows.total == np.count_nonzero(weight)
 
 
 @pytest.mark.parametrize("split", ["xfit", "part", "full"])
@@ -69,30 +70,24 @@ def test_report_tells_what_the_decision_does(tumours, split, objective):
     X, y = tumours
     svm = SVM(objective=objective, labeled_split=split, random_state=0).fit(X, y)
     report = svm.report_
-    assert json.loads(json.dumps(report, allow_nan=False)) == report
-    calibration = report["calibration"]
-    assert svm.status_ == report["status"] == "met"
+    assert Report.from_dict(json.loads(json.dumps(report.to_dict(), allow_nan=False))) == report
+    calibration = report.calibration
+    assert svm.status_ == report.status == "met"
     if isinstance(objective, dict):
-        assert calibration[objective["kind"]]["value"] >= objective["target"]
-    assert report["threshold"] == svm.threshold_
+        assert getattr(calibration, objective["kind"]).value >= objective["target"]
+    assert report.threshold == svm.threshold_
     assert np.array_equal(svm.predict(X) == 1, svm.decision_function(X) > svm.threshold_)
-    assert calibration["n"] == len(y) // 2 if split == "part" else len(y)
+    assert calibration.n == len(y) // 2 if split == "part" else len(y)
     if split == "full":
         counts = confusion(np.where(y == 1, 1, -1), svm.predict(X) == 1)
-        assert counts.true_positives == calibration["true_positives"]
-        assert "optimistic" in report["warnings"][0]
-    plain = report["controls"]["plain_svm"]
-    assert plain["threshold"] == 0.0
-    assert plain["calibration"]["n"] == len(y)
-    curve = report["curve"]
-    assert curve["positives"] + curve["negatives"] == calibration["n"]
-    assert report["rows"] == {
-        "total": 569,
-        "labelled": 569,
-        "positive": 212,
-        "negative": 357,
-        "unlabelled": 0,
-    }
+        assert counts.true_positives == calibration.true_positives
+        assert "optimistic" in report.warnings[0]
+    plain = report.controls["plain_svm"]
+    assert plain.threshold == 0.0
+    assert plain.calibration.n == len(y)
+    curve = report.curve
+    assert curve.positives + curve.negatives == calibration.n
+    assert report.rows == Rows(total=569, labelled=569, positive=212, negative=357, unlabelled=0)
 
 
 def test_cross_fitted_scores_come_from_models_that_did_not_see_the_row():
@@ -100,10 +95,10 @@ def test_cross_fitted_scores_come_from_models_that_did_not_see_the_row():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 5)), rng.choice([0, 1], 200)
     parameters = {"gamma": 5.0, "C": 100.0, "random_state": 0}
-    remembered = SVM(labeled_split="full", **parameters).fit(X, y).report_["calibration"]["f1"]["value"]
-    honest = SVM(**parameters).fit(X, y).report_["controls"]["plain_svm"]["calibration"]
+    remembered = SVM(labeled_split="full", **parameters).fit(X, y).report_.calibration.f1.value
+    honest = SVM(**parameters).fit(X, y).report_.controls["plain_svm"].calibration
     assert remembered == 1.0
-    accuracy = (honest["true_positives"] + honest["true_negatives"]) / 200
+    accuracy = (honest.true_positives + honest.true_negatives) / 200
     assert 0.35 < accuracy < 0.65
 
 
@@ -132,7 +127,7 @@ def test_positive_class_can_be_chosen():
     dog = SVM(random_state=0).fit(X, names)
     cat = SVM(random_state=0, positive="cat").fit(X, names)
     assert cat.classes_.tolist() == ["dog", "cat"]
-    assert cat.report_["rows"]["positive"] == dog.report_["rows"]["negative"]
+    assert cat.report_.rows.positive == dog.report_.rows.negative
     np.testing.assert_allclose(cat.decision_function(X), -dog.decision_function(X), atol=5e-3)
     with pytest.raises(ValueError, match="'cow'"):
         SVM(positive="cow").fit(X, names)
@@ -217,7 +212,7 @@ def test_degenerate_data_give_an_answer(seed, split):
     assert np.isfinite(svm.threshold_)
     assert np.isfinite(svm.decision_function(X)).all()
     assert np.array_equal(svm.predict(X) == 1, svm.decision_function(X) > svm.threshold_)
-    json.dumps(svm.report_, allow_nan=False)
+    json.dumps(svm.report_.to_dict(), allow_nan=False)
 
 
 def test_same_seed_same_bits(tumours):
@@ -246,7 +241,7 @@ def test_limits_are_reported_and_never_called_converged(tumours):
     svm = SVM(max_iter=3, random_state=0).fit(X, y)
     assert svm.status_ == "solver_limit"
     assert "limit" in svm.status_reason_
-    assert svm.report_["calibration"]["n"] == len(y)
+    assert svm.report_.calibration.n == len(y)
     started = time.thread_time()  # a neighbour may have the cores meanwhile
     hurried = SVM(C=1e6, gamma=10.0, max_seconds=1e-3, random_state=0).fit(np.tile(X, (4, 1)), np.tile(y, 4))
     assert time.thread_time() - started < 5
@@ -270,7 +265,7 @@ def test_callback_stops_and_what_is_there_can_be_used(tumours):
     svm = SVM(callback=lambda *_: True, random_state=0).fit(X, y)
     assert svm.status_ == "stopped"
     assert svm.predict(X).shape == y.shape
-    json.dumps(svm.report_, allow_nan=False)
+    json.dumps(svm.report_.to_dict(), allow_nan=False)
 
 
 def test_confidence_holds_out_rows_that_never_train(tumours):
@@ -278,9 +273,9 @@ def test_confidence_holds_out_rows_that_never_train(tumours):
     objective = {"kind": "precision", "target": 0.85, "confidence": 0.9}
     svm = SVM(objective=objective, random_state=0).fit(X, y)
     assert svm.status_ == "met"
-    assert svm.report_["threshold_rule"] == "fixed-sequence"
-    assert svm.report_["calibration"]["n"] == 284
-    assert svm.report_["controls"]["no_unlabelled"]["threshold"] == svm.threshold_
+    assert svm.report_.threshold_rule == "fixed-sequence"
+    assert svm.report_.calibration.n == 284
+    assert svm.report_.controls["no_unlabelled"].threshold == svm.threshold_
     few = SVM(objective=objective, random_state=0).fit(np.r_[X[y == 0][:9], X[y == 1][:3]], [0] * 9 + [1] * 3)
     assert few.status_ == "cannot_certify"
     assert "at least 4" in few.status_reason_
@@ -307,6 +302,6 @@ def test_equal_rows_are_on_one_side_of_the_threshold(target):
     svm = SVM(objective={"kind": "precision", "target": target}, random_state=0).fit(X, y)
     assert svm.status_ == ("met" if target < 2 / 3 else "preference_unmet")
     found = svm.predict(X)
-    calibration = svm.report_["calibration"]
-    assert (calibration["true_positives"], calibration["false_positives"]) == (40, 20)
+    calibration = svm.report_.calibration
+    assert (calibration.true_positives, calibration.false_positives) == (40, 20)
     assert (np.sum(found[y == 1]), np.sum(found[y == 0])) == (40, 20)

@@ -90,7 +90,7 @@ def test_a_training_says_so() -> None:
     labels = objects("yes" if code == 1 else "no" if code == 0 else None for code in CODES)
     table = Table({"x": Column("x", "number", RNG.normal(size=N)), "outcome": Column("outcome", "number", TRUTH * 1.0)})
     made = train(table, labels, TrainingRequest(algorithm="svm", positive="yes"))
-    assert any("column 'outcome' alone tells" in warning for warning in made.report["warnings"])
+    assert any("column 'outcome' alone tells" in warning for warning in made.report.warnings)
 
 
 @pytest.mark.parametrize("algorithm", ["psvm", "roc-svm", "spy-em", "bayesian-sets", "svm"])
@@ -104,14 +104,14 @@ def test_a_precision_without_negative_rows_is_not_met(algorithm: str) -> None:
     request = TrainingRequest(algorithm=algorithm, positive="p", objective={"kind": "precision", "target": 0.9})
     made = train(table, labels, request)
     report = made.report
-    assert report["status"] != "met", report["status_reason"]
-    unlabelled = report["unlabelled"]
+    assert report.status != "met", report.status_reason
+    unlabelled = report.unlabelled
     scores = made.model.decision.decision_function(made.model.feature_matrix(table.take(np.arange(62, 1062)))[0])
-    assert unlabelled["positive"] == int((scores > made.model.decision.threshold).sum())
-    assert (unlabelled["rows"], unlabelled["measured"], unlabelled["labelled_share"]) == (1000, 1000, 60 / 62)
-    called = report["calibration"]["true_positives"] + report["calibration"]["false_positives"]
-    if abs(unlabelled["share"] - called / report["calibration"]["n"]) > 0.2:
-        assert any(f"{unlabelled['share']:.0%} of the unlabelled rows" in warning for warning in report["warnings"])
+    assert unlabelled.positive == int((scores > made.model.decision.threshold).sum())
+    assert (unlabelled.rows, unlabelled.measured, unlabelled.labelled_share) == (1000, 1000, 60 / 62)
+    called = report.calibration.true_positives + report.calibration.false_positives
+    if abs(unlabelled.share - called / report.calibration.n) > 0.2:
+        assert any(f"{unlabelled['share']:.0%} of the unlabelled rows" in warning for warning in report.warnings)
 
 
 def test_a_precision_takes_some_negative_rows() -> None:

@@ -60,11 +60,11 @@ def test_no_algorithm_makes_the_texts_dense(algorithm: str, params: dict[str, An
     if algorithm == "svm":
         table, labels = table.take(np.arange(300)), labels[:300]
     result = train(table, labels, asked)
-    assert result.report["features"] > 4000
-    assert result.report["params"]["kernel"] == "linear"
+    assert result.report.features > 4000
+    assert result.report.params["kernel"] == "linear"
     assert sparse.issparse(result.model.decision.support_vectors)
     if params != METHOD:  # which tell these texts apart badly
-        assert result.report["test"]["f1"]["value"] > 0.8
+        assert result.report.test.f1.value > 0.8
     one, _ = result.model.predict_rows([{"body": texts[0]}])
     assert one.scores[0] == pytest.approx(result.model.predict(table.take(np.array([0]))).scores[0], rel=1e-12)
 

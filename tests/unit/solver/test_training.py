@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn.metrics import confusion_matrix
 from solver.estimators import PSVM, SVM
 from solver.features import Column, FeatureError, MatrixData, Table
 from solver.model_file import read_model, write_model
+from solver.report import Classes, Rows
 from solver.training import (
     ALGORITHMS,
     ParamError,
@@ -68,34 +70,26 @@ def test_the_report_counts_rows_and_holds_every_part() -> None:
     labels[5] = "  "
     result = train(table, labels, request(algorithm="psvm", unlabeled=["?"], test_fraction=0.2, seed=3))
     report = result.report
-    json.dumps(report, allow_nan=False)
-    assert report["rows"] == {
-        "total": 200,
-        "labelled": 98,
-        "positive": 48,
-        "negative": 50,
-        "unlabelled": 102,
-        "test": 20,
-        "dropped": 0,
-    }
-    assert report["test"]["n"] == 20
-    assert report["test"]["true_positives"] + report["test"]["false_negatives"] == 10
-    assert report["calibration"]["n"] == 78
-    assert report["classes"] == {"negative": "no", "positive": "yes"}
-    assert report["algorithm"] == "psvm"
-    assert report["params"]["C_soft"] == 0.1
-    assert report["objective"] == {"kind": "f1"}
-    assert set(report["timings"]) == {"features", "training", "evaluating"}
-    assert report["peak_memory_bytes"] > 10_000_000
-    assert report["threshold"] == result.model.decision.threshold
-    assert {name: control["test"]["n"] for name, control in report["controls"].items()} == {
+    json.dumps(report.to_dict(), allow_nan=False)
+    assert report.rows == Rows(total=200, labelled=98, positive=48, negative=50, unlabelled=102, test=20, dropped=0)
+    assert report.test.n == 20
+    assert report.test.true_positives + report.test.false_negatives == 10
+    assert report.calibration.n == 78
+    assert report.classes == Classes("no", "yes")
+    assert report.algorithm == "psvm"
+    assert report.params["C_soft"] == 0.1
+    assert report.objective == {"kind": "f1"}
+    assert set(report.timings) == {"features", "training", "evaluating"}
+    assert report.peak_memory_bytes > 10_000_000
+    assert report.threshold == result.model.decision.threshold
+    assert {name: control.test.n for name, control in report.controls.items()} == {
         "no_unlabelled": 20,
         "plain_svm": 20,
     }
-    assert report["controls"]["plain_svm"]["threshold"] == 0.0
+    assert report.controls["plain_svm"].threshold == 0.0
     assert result.model.curve is not None
-    assert result.model.curve.to_dict() == report["curve"]
-    assert len(report["rounds"]) >= 1
+    assert result.model.curve.to_dict() == report.curve.to_dict()
+    assert len(report.rounds) >= 1
 
 
 def test_target_and_excluded_columns_are_no_features() -> None:
@@ -111,13 +105,13 @@ def test_test_rows_touch_nothing_but_the_test_measures() -> None:
     table, labels = blobs(120, 40)
     before = train(table, labels, request(algorithm="psvm", test_fraction=0.25, seed=5))
     # which rows were held out shows when a row's values change nothing but the measures on test rows
-    model, calibration, held_out = before.model.decision, before.report["calibration"], []
+    model, calibration, held_out = before.model.decision, before.report.calibration, []
     for row in np.flatnonzero(labels != None)[:30]:  # noqa: E711 (element by element)
         x = table.columns["x"].values.copy()
         x[row] = 1e4
         changed = Table({**table.columns, "x": Column("x", "number", x)})
         after = train(changed, labels, request(algorithm="psvm", test_fraction=0.25, seed=5))
-        if after.report["calibration"] == calibration and after.model.decision.threshold == model.threshold:
+        if after.report.calibration == calibration and after.model.decision.threshold == model.threshold:
             np.testing.assert_array_equal(after.model.decision.dual_coef, model.dual_coef)
             state, same_state = after.model.features.state()[0], before.model.features.state()[0]  # type: ignore[union-attr]
             for name, array in state.items():
@@ -146,7 +140,7 @@ def test_test_measures_are_those_of_the_model_on_the_rows_it_did_not_see() -> No
     labels = objects(["1" if t else "0" for t in truth])
     X[:, 2] = np.arange(n)  # tells the rows apart
     result = train(MatrixData(X), labels, TrainingRequest(algorithm="svm", test_fraction=0.3, seed=2))
-    report = result.report["test"]
+    report = result.report.test
     # drawn again here, from the documented rule: stratified, by the seed
     draw = np.random.default_rng(2)
     rows = []
@@ -157,10 +151,10 @@ def test_test_measures_are_those_of_the_model_on_the_rows_it_did_not_see() -> No
     made = result.model.predict(MatrixData(X[test_rows]))
     tn, fp, fn, tp = confusion_matrix(labels[test_rows].tolist(), made.labels, labels=["0", "1"]).ravel()
     assert (
-        report["true_negatives"],
-        report["false_positives"],
-        report["false_negatives"],
-        report["true_positives"],
+        report.true_negatives,
+        report.false_positives,
+        report.false_negatives,
+        report.true_positives,
     ) == (
         tn,
         fp,
@@ -175,10 +169,7 @@ def test_same_seed_same_model_other_seed_other_split() -> None:
         train(table, labels, request(algorithm="psvm", test_fraction=0.2, seed=seed)) for seed in (1, 1, 2)
     )
     assert first.model.predict(table).scores.tobytes() == again.model.predict(table).scores.tobytes()
-    without_time = [
-        {k: v for k, v in r.report.items() if k not in ("timings", "peak_memory_bytes", "rounds")}
-        for r in (first, again)
-    ]
+    without_time = [replace(made.report, timings={}, peak_memory_bytes=None, rounds=[]) for made in (first, again)]
     assert without_time[0] == without_time[1]
     assert first.model.predict(table).scores.tobytes() != other.model.predict(table).scores.tobytes()
 
@@ -210,9 +201,9 @@ def test_more_than_two_labels_are_positive_against_the_rest_with_a_warning() -> 
     labels[:6:2] = "maybe"
     result = train(table, labels, request())
     assert result.model.classes == ("not yes", "yes")
-    assert result.report["rows"]["negative"] == 20
+    assert result.report.rows.negative == 20
     said = "3 different labels: 'yes' is told from all others together ('maybe', 'no')"
-    assert any(warning.startswith(said) for warning in result.report["warnings"])
+    assert any(warning.startswith(said) for warning in result.report.warnings)
     assert set(result.model.predict(table).labels) == {"not yes", "yes"}
 
 
@@ -276,11 +267,11 @@ def test_a_test_share_leaves_two_rows_of_each_class_for_training() -> None:
     few = np.flatnonzero(labels == "yes")[3:]
     labels[few] = None
     result = train(table, labels, request(algorithm="psvm", test_fraction=0.9))
-    assert result.report["rows"]["test"] == 1 + 13
+    assert result.report.rows.test == 1 + 13
     labels[np.flatnonzero(labels == "yes")[2:]] = None
     result = train(table, labels, request(algorithm="psvm", test_fraction=0.5))
-    assert result.report["test"]["recall"] is None
-    assert any("too few labelled rows of 'yes'" in warning for warning in result.report["warnings"])
+    assert result.report.test.recall is None
+    assert any("too few labelled rows of 'yes'" in warning for warning in result.report.warnings)
 
 
 @pytest.mark.parametrize("unlabelled", [0, 20])
@@ -291,19 +282,19 @@ def test_auto_is_svm_whatever_rows_there_are(unlabelled: int) -> None:
 
 def test_svm_says_that_it_leaves_unlabelled_rows_aside() -> None:
     table, labels = blobs()
-    warnings = train(table, labels, request()).report["warnings"]
+    warnings = train(table, labels, request()).report.warnings
     assert any(each.startswith("svm does not learn from the 20 unlabelled rows; psvm and") for each in warnings)
 
 
 def test_a_model_that_always_says_the_same_is_warned_about() -> None:
     table, labels = blobs()
-    assert not any("are predicted" in warning for warning in train(table, labels, request()).report["warnings"])
+    assert not any("are predicted" in warning for warning in train(table, labels, request()).report.warnings)
     # precision and recall of a model that finds nothing are easily read over
     nothing = request(objective={"kind": "precision", "target": 1.0}, params={"C": 1e-6, "threshold_rule": "zero"})
     few_positives = objects([None if label == "yes" and row > 6 else label for row, label in enumerate(labels)])
     assert any(
         warning.endswith("rows that the model was measured on are predicted 'no'")
-        for warning in train(table, few_positives, nothing).report["warnings"]
+        for warning in train(table, few_positives, nothing).report.warnings
     )
 
 
@@ -351,12 +342,12 @@ def test_stopping_keeps_the_best_model_so_far(stop_in: str) -> None:
         request(algorithm="psvm", test_fraction=0.1, params={"max_rounds": 40, "max_add": 2}),
         progress=lambda p: p.phase == stop_in,
     )
-    assert result.report["status"] == "stopped"
-    assert result.report["status_reason"]
-    assert len(result.report["rounds"]) <= 1
-    json.dumps(result.report, allow_nan=False)
+    assert result.report.status == "stopped"
+    assert result.report.status_reason
+    assert len(result.report.rounds) <= 1
+    json.dumps(result.report.to_dict(), allow_nan=False)
     assert len(result.model.predict(table).labels) == 300
-    assert result.report["test"]["n"] == 10
+    assert result.report.test.n == 10
 
 
 def test_a_training_stopped_in_its_first_solve_has_a_model_with_a_threshold() -> None:
@@ -364,12 +355,12 @@ def test_a_training_stopped_in_its_first_solve_has_a_model_with_a_threshold() ->
     objective = {"kind": "precision", "target": 0.95}
     wish = request(algorithm="svm", test_fraction=0.2, objective=objective, params={"tune": "C-gamma"})
     stopped = train(table, labels, wish, progress=lambda _: True).report
-    assert stopped["status"] == "stopped"
-    assert stopped["solver"]["support_vectors"] > 0
-    assert stopped["labeled_split"] == "full"
-    assert stopped["calibration"]["precision"]["value"] >= 0.95
-    assert stopped["test"]["precision"]["value"] > 0.9
-    assert any("measures are optimistic" in warning for warning in stopped["warnings"])
+    assert stopped.status == "stopped"
+    assert stopped.solver.support_vectors > 0
+    assert stopped.labeled_split == "full"
+    assert stopped.calibration.precision.value >= 0.95
+    assert stopped.test.precision.value > 0.9
+    assert any("measures are optimistic" in warning for warning in stopped.warnings)
 
 
 def test_a_stopped_training_measures_as_many_test_rows_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,12 +369,12 @@ def test_a_stopped_training_measures_as_many_test_rows_as_there_is_time_for(monk
     table, labels = blobs(1000, 0)
     wish = request(algorithm="svm", test_fraction=0.2)
     stopped = train(table, labels, wish, progress=lambda p: p.phase == "training").report
-    assert stopped["test"]["n"] == stopped["controls"]["plain_svm"]["test"]["n"] == 30
-    assert "the training was stopped: 30 of the 200 test rows were measured on" in stopped["warnings"]
-    assert 5 < stopped["test"]["true_positives"] + stopped["test"]["false_negatives"] < 25  # drawn at random
+    assert stopped.test.n == stopped.controls["plain_svm"].test.n == 30
+    assert "the training was stopped: 30 of the 200 test rows were measured on" in stopped.warnings
+    assert 5 < stopped.test.true_positives + stopped.test.false_negatives < 25  # drawn at random
     whole = train(table, labels, wish).report
-    assert whole["test"]["n"] == 200
-    assert not any("were measured on" in warning for warning in whole["warnings"])
+    assert whole.test.n == 200
+    assert not any("were measured on" in warning for warning in whole.warnings)
 
 
 # -- whole way ---------------------------------------------------------------------------------------------------------
@@ -415,9 +406,9 @@ def cancer() -> TrainedModel:
 
 def test_breast_cancer_end_to_end(cancer: TrainedModel, tmp_path: Path) -> None:
     _, _, held_out, truth = breast_cancer()
-    assert cancer.report["status"] == "met"
-    assert cancer.report["calibration"]["recall"]["value"] >= 0.95
-    assert cancer.report["rows"]["labelled"] < 60
+    assert cancer.report.status == "met"
+    assert cancer.report.calibration.recall.value >= 0.95
+    assert cancer.report.rows.labelled < 60
     made = cancer.model.predict(held_out)
     positive = np.array(made.labels) == "malignant"
     sick = truth == "malignant"
@@ -493,7 +484,7 @@ def test_any_training_survives_storing(
             seed=seed,
         ),
     )
-    json.dumps(result.report, allow_nan=False)
+    json.dumps(result.report.to_dict(), allow_nan=False)
     path = tmp_path_factory.mktemp("any") / "model"
     write_model(path, result.model)
     before, after = result.model.predict(table), read_model(path).predict(table)
@@ -577,12 +568,12 @@ def test_rows_with_missing_values_can_be_dropped_or_refused() -> None:
     x[:5], c[3:9] = np.nan, None
     gaps = Table({**table.columns, "x": Column("x", "number", x), "c": Column("c", "text", c)})
     whole = train(gaps, labels, request(test_fraction=0.2))
-    assert whole.report["rows"]["dropped"] == 0
+    assert whole.report.rows.dropped == 0
     dropped = train(gaps, labels, request(test_fraction=0.2, missing="drop"))
-    rows = dropped.report["rows"]
-    assert (rows["total"], rows["dropped"]) == (table.n_rows, 9)
-    assert rows["labelled"] + rows["unlabelled"] + rows["dropped"] == rows["total"]
-    assert f"9 of {table.n_rows} rows lack a value (5 in 'x', 6 in 'c') and take no part" in dropped.report["warnings"]
+    rows = dropped.report.rows
+    assert (rows.total, rows.dropped) == (table.n_rows, 9)
+    assert rows.labelled + rows.unlabelled + rows.dropped == rows.total
+    assert f"9 of {table.n_rows} rows lack a value (5 in 'x', 6 in 'c') and take no part" in dropped.report.warnings
     kept = train(gaps.take(np.arange(9, table.n_rows)), labels[9:], request(test_fraction=0.2))
     assert dropped.model.predict(table).scores.tobytes() == kept.model.predict(table).scores.tobytes()
     assert dropped.model.predict(gaps).warnings != []
@@ -606,9 +597,9 @@ def test_texts_take_a_linear_kernel_unless_another_is_asked_for() -> None:
     labels = objects(["spam" if t else "ham" for t in truth])
     asked = {"algorithm": "svm", "positive": "spam", "test_fraction": 0.25, "kinds": {"note": "text"}}
     result = train(table, labels, TrainingRequest(**asked))
-    assert result.report["params"]["kernel"] == result.model.decision.kind == "linear"
-    assert result.report["columns"] == result.model.columns == [{"name": "note", "kind": "text"}]
-    assert result.report["test"]["f1"]["value"] > 0.9
+    assert result.report.params["kernel"] == result.model.decision.kind == "linear"
+    assert [vars(each) for each in result.report.columns] == result.model.columns == [{"name": "note", "kind": "text"}]
+    assert result.report.test.f1.value > 0.9
     decided, _ = result.model.predict_rows([{"note": "click to WIN money"}, {"note": "lunch"}])
     assert decided.labels == ["spam", "ham"]
     other = train(table, labels, TrainingRequest(**asked, params={"kernel": "rbf"}, text={"words": 2}))
@@ -617,4 +608,4 @@ def test_texts_take_a_linear_kernel_unless_another_is_asked_for() -> None:
     with pytest.raises(TrainingError, match="words must be"):
         train(table, labels, TrainingRequest(**asked, text={"words": 20}))
     numbers_only, its_labels = blobs()
-    assert train(numbers_only, its_labels, request(include=["x"])).report["params"]["kernel"] == "rbf"
+    assert train(numbers_only, its_labels, request(include=["x"])).report.params["kernel"] == "rbf"

@@ -26,23 +26,23 @@ def seeded(random_state):
 def test_every_cell_is_what_cross_validation_says(objective):
     X, y = moons(100)
     svm = SVM(objective=objective, tune="C-gamma", tol=1e-5, random_state=0).fit(X, y)
-    tuning = svm.report_["tuning"]
-    assert len(tuning["cells"]) == len(C_GRID) * len(GAMMA_FACTORS)
+    tuning = svm.report_.tuning
+    assert len(tuning.cells) == len(C_GRID) * len(GAMMA_FACTORS)
     signs = np.where(y == 1, 1, -1)
     fold = stratified_folds(signs, 5, seeded(0))
     goal = Objective.parse(objective)
-    for cell in tuning["cells"][::4]:
+    for cell in tuning.cells[::4]:
         scores = np.empty(100)
         for k in range(5):
-            model = SVC(C=cell["C"], gamma=cell["gamma"], tol=1e-6).fit(X[fold != k], signs[fold != k])
+            model = SVC(C=cell.C, gamma=cell.gamma, tol=1e-6).fit(X[fold != k], signs[fold != k])
             scores[fold == k] = model.decision_function(X[fold == k])
-        assert cell["utility"] == pytest.approx(goal.utility(choose_threshold(scores, signs, goal).counts), abs=0.02)
-    best = max(cell["utility"] for cell in tuning["cells"])
-    chosen = [c for c in tuning["cells"] if (c["C"], c["gamma"]) == (tuning["C"], tuning["gamma"])]
-    assert chosen[0]["utility"] == best
-    same = SVM(objective=objective, C=tuning["C"], gamma=tuning["gamma"], tol=1e-5, random_state=1).fit(X, y)
+        assert cell.utility == pytest.approx(goal.utility(choose_threshold(scores, signs, goal).counts), abs=0.02)
+    best = max(cell.utility for cell in tuning.cells)
+    chosen = [c for c in tuning.cells if (c.C, c.gamma) == (tuning.C, tuning.gamma)]
+    assert chosen[0].utility == best
+    same = SVM(objective=objective, C=tuning.C, gamma=tuning.gamma, tol=1e-5, random_state=1).fit(X, y)
     np.testing.assert_allclose(svm.decision_function(X), same.decision_function(X), atol=1e-2)
-    json.dumps(svm.report_, allow_nan=False)
+    json.dumps(svm.report_.to_dict(), allow_nan=False)
 
 
 def test_tuning_helps_where_the_default_kernel_is_wrong():
@@ -61,10 +61,10 @@ def test_semi_supervised_methods_are_tuned_on_their_labelled_rows(method):
     gamma = float(1 / (2 * X.var()))
     tuned = method(tune="C", random_state=0).fit(X, labels)
     alone = SVM(tune="C", gamma=gamma, random_state=0).fit(X[:60], y[:60])
-    assert tuned.report_["tuning"]["C"] == alone.report_["tuning"]["C"]
-    assert len(tuned.report_["tuning"]["cells"]) == len(C_GRID)
-    fixed = method(C=tuned.report_["tuning"]["C"], random_state=5).fit(X, labels)
-    assert fixed.report_["tuning"] is None
+    assert tuned.report_.tuning.C == alone.report_.tuning.C
+    assert len(tuned.report_.tuning.cells) == len(C_GRID)
+    fixed = method(C=tuned.report_.tuning.C, random_state=5).fit(X, labels)
+    assert fixed.report_.tuning is None
 
 
 def test_certificate_rows_have_no_say():
@@ -77,18 +77,18 @@ def test_certificate_rows_have_no_say():
     reports = [
         SVM(objective=objective, tune="C", gamma=1.0, random_state=0).fit(data, y).report_ for data in (X, noise)
     ]
-    assert reports[0]["tuning"]["C"] == reports[1]["tuning"]["C"]
-    for first, second in zip(reports[0]["tuning"]["cells"], reports[1]["tuning"]["cells"], strict=True):
+    assert reports[0].tuning.C == reports[1].tuning.C
+    for first, second in zip(reports[0].tuning.cells, reports[1].tuning.cells, strict=True):
         assert first["utility"] == pytest.approx(second["utility"], abs=0.02)
 
 
 def test_linear_kernel_has_no_gamma_to_tune_and_a_stop_is_obeyed():
     X, y = moons()
     svm = SVM(kernel="linear", tune="C-gamma", random_state=0).fit(X, y)
-    assert len(svm.report_["tuning"]["cells"]) == len(C_GRID)
+    assert len(svm.report_.tuning.cells) == len(C_GRID)
     stopped = SVM(tune="C-gamma", random_state=0, max_seconds=1e-6).fit(X, y)
     assert stopped.status_ == "solver_limit"
-    assert stopped.report_["tuning"]["C"] == 1.0
+    assert stopped.report_.tuning.C == 1.0
     with pytest.raises(ValueError, match="tune"):
         SVM(tune="everything").fit(X, y)
 

@@ -160,9 +160,9 @@ def test_10_every_result_says_how_exact_it_is(n):
     assert solution.gap == pytest.approx(gap_of(K, y, 5.0, solution.alpha), abs=1e-9)
     v = y * solution.alpha
     assert solution.objective == pytest.approx(0.5 * v @ K @ v - solution.alpha.sum(), rel=1e-6)
-    report = SVM(C=5.0, gamma=0.5, random_state=0).fit(X, y).report_["solver"]
-    assert report["gap"] <= 1e-3
-    assert report["objective"] < 0
+    report = SVM(C=5.0, gamma=0.5, random_state=0).fit(X, y).report_.solver
+    assert report.gap <= 1e-3
+    assert report.objective < 0
 
 
 def test_11_sparse_features_with_64_bit_indices():
@@ -231,6 +231,6 @@ def test_16_the_model_can_be_looked_into():
     svm = SVM(gamma=0.5, random_state=0).fit(X, y)
     state = svm.decision_state()
     assert list(svm.classes_) == [-1.0, 1.0]
-    assert len(state.support_vectors) == len(state.dual_coef) == svm.report_["solver"]["support_vectors"] > 0
+    assert len(state.support_vectors) == len(state.dual_coef) == svm.report_.solver.support_vectors > 0
     f = kernel_block(X, state.support_vectors, "rbf", gamma=0.5) @ state.dual_coef + state.intercept
     np.testing.assert_allclose(f, svm.decision_function(X), atol=1e-9)

@@ -18,6 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from service.ingest.columnar import read_columnar, read_identifiers, read_kinds, read_labels
 from service.ingest.identifiers import IdentifierSample, identifier
+from solver.report import ExcludedColumn
 from solver.training import train
 from worker.fit import training_request
 
@@ -121,8 +122,8 @@ def test_noise_sorted_by_class_trains_to_chance(case: str) -> None:
     auc, report, columns = trained(read)
     assert columns == {"x1", "x2"}
     assert 0.3 < auc < 0.7  # noise on a few rows; with the index it is 1
-    assert report["excluded"] == [{"name": name, "reason": read.columns[name]["identifier"]}]
-    assert any(repr(name) in warning for warning in report["warnings"])
+    assert report.excluded == [ExcludedColumn(name, read.columns[name]["identifier"])]
+    assert any(repr(name) in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize("features", [{"include": ["n", "x1"]}, {"kinds": {"n": "number"}}])
@@ -130,7 +131,7 @@ def test_who_asks_for_it_gets_it(features: dict[str, Any]) -> None:
     read = Read(csv("n", HOLES), "csv")
     auc, report, columns = trained(read, **features)
     assert "n" in columns
-    assert report["excluded"] == []
+    assert report.excluded == []
     assert auc > 0.95  # sorted by class
     assert "identifier" not in Read(csv("n", HOLES), "csv", {"columns": {"n": "number"}}).columns["n"]
 
@@ -138,7 +139,7 @@ def test_who_asks_for_it_gets_it(features: dict[str, Any]) -> None:
 def test_who_leaves_it_out_is_not_told_of_it() -> None:
     _, report, columns = trained(Read(csv("n", HOLES), "csv"), exclude=["n"])
     assert columns == {"x1", "x2"}
-    assert report["excluded"] == []
+    assert report.excluded == []
 
 
 def test_a_data_set_read_by_an_older_version_is_looked_at_by_the_job() -> None:

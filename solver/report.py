@@ -1,0 +1,429 @@
+"""The report of a training: what was asked, what was reached, how, and what it cost.
+
+The fit fills it (`solver.estimators`), `solver.training` adds what it knows of the data, and the worker its own
+seconds. Each completes the one before with `dataclasses.replace`; everybody else reads attributes. The JSON that is
+stored with a model is `Report.to_dict`, and the answers of the API have their schema from these classes: the
+descriptions stand beside the fields.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from types import NoneType, UnionType
+from typing import Any, Final, Self, cast, get_args, get_origin, get_type_hints
+
+
+def _about(description: str, **more: Any) -> dict[str, Any]:
+    """What the schema of the API says of a field."""
+    return {"description": description, **more}
+
+
+_INSIDE: Final[Mapping[str, Any]] = {"exclude": True}
+"""Of a field that is stored with a model and is no part of the report that the API shows."""
+
+
+class JsonObject:
+    """A dataclass that JSON can say."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, with null for NaN and infinity, which JSON lacks."""
+        return {name: json_ready(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, value: object) -> Self:
+        """Read the JSON form, also of an older version: what it did not know yet takes its default.
+
+        Raises
+        ------
+        ValueError
+            If something is missing that every version wrote, or something is no value of its kind.
+        """
+        read: Callable[[object], Self] = _reader(cast("Any", cls))
+        return read(value)
+
+
+@dataclass(frozen=True)
+class Estimate(JsonObject):
+    """A measure with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measures(JsonObject):
+    """Counts and measures on one set of rows."""
+
+    n: int
+    true_positives: int
+    false_positives: int
+    true_negatives: int
+    false_negatives: int
+    precision: Estimate | None = field(
+        metadata=_about("Null where it is undefined: nothing is predicted positive."),
+    )
+    recall: Estimate | None
+    f1: Estimate | None
+    cost: Estimate | None = field(default=None, metadata=_about("Mean cost of a row, where the objective is a cost."))
+    confidence: float = field(metadata=_about("Level of the intervals."))
+
+    @property
+    def predicted_positives(self) -> int:
+        """Rows that are predicted positive."""
+        return self.true_positives + self.false_positives
+
+
+@dataclass(frozen=True)
+class Control(JsonObject):
+    """What a simpler method reached on the same rows."""
+
+    threshold: float | None = None
+    calibration: Measures | None = None
+    test: Measures | None = None
+
+
+@dataclass(frozen=True)
+class Classes(JsonObject):
+    """Names of the two classes."""
+
+    negative: str
+    positive: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(JsonObject):
+    """How many rows there were."""
+
+    total: int
+    labelled: int
+    positive: int
+    negative: int
+    unlabelled: int
+    test: int = field(default=0, metadata=_about("Held out of everything and only measured on."))
+    dropped: int = field(default=0, metadata=_about("Left out, as they lack a value."))
+    feedback: int | None = field(
+        default=None,
+        metadata=_about(
+            "With a label that comes from a correction; only for a training with feedback.",
+            exclude_if=lambda n: n is None,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class RefusedFeedback(JsonObject):
+    """Corrected rows that could not be used."""
+
+    reason: str
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedbackReport(JsonObject):
+    """What became of the corrected rows."""
+
+    rows: int = field(metadata=_about("Corrected rows that were sent."))
+    added: int = field(metadata=_about("Rows that the data set has not: learned from, and never measured on."))
+    relabelled: int = field(metadata=_about("Rows of the data set that have another label now, or one at all."))
+    confirmed: int = field(metadata=_about("Rows of the data set that had this label."))
+    superseded: int = field(metadata=_about("Corrections of which a later one says otherwise, or the same."))
+    held_out: int = field(metadata=_about("Corrected rows of the data set that are tested on instead of learned from."))
+    refused: list[RefusedFeedback]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedLabelsReport(JsonObject):
+    """How the labels of another data set found their rows."""
+
+    labelled: int = field(metadata=_about("Rows that have a label from there."))
+    unmatched: int = field(metadata=_about("Keys with a label that no row has."))
+    repeated: int = field(metadata=_about("Rows there that say again what an earlier one of the same key says."))
+    without_key: int = field(metadata=_about("Rows there that have a label and no key."))
+    rows_without_key: int = field(metadata=_about("Rows of the data set without a key; they count as unlabelled."))
+    shared: int = field(metadata=_about("Rows that have their label together with an earlier row of the same key."))
+
+
+@dataclass(frozen=True)
+class ExcludedColumn(JsonObject):
+    """A column that was left out, and why."""
+
+    name: str
+    reason: str = field(metadata={"examples": ["counts the rows"]})
+
+
+@dataclass(frozen=True)
+class ModelColumn(JsonObject):
+    """A column that a row for the model must have."""
+
+    name: str
+    kind: str = field(
+        metadata=_about(
+            "`number`, `category`, `date` or `text`: what a value must be. All but numbers are sent as text."
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecidedUnlabelled(JsonObject):
+    """What the model says of the unlabelled rows that it was trained with."""
+
+    rows: int
+    measured: int = field(metadata=_about("Of them, drawn at random: those that it decided on."))
+    positive: int = field(metadata=_about("Of these, those that it calls positive."))
+    share: float
+    labelled_share: float = field(metadata=_about("Share of positive ones among the labelled rows."))
+
+
+@dataclass(frozen=True)
+class TuningCell(JsonObject):
+    """One C and gamma that were tried."""
+
+    C: float
+    gamma: float
+    utility: float | None = field(
+        metadata=_about("What the objective is worth there; null where the solver did not converge.")
+    )
+
+
+@dataclass(frozen=True)
+class TuningReport(JsonObject):
+    """The C and gamma that were chosen, and what every cell of the grid reached."""
+
+    C: float
+    gamma: float
+    rows: int | None = field(
+        default=None,
+        metadata=_about("Labelled rows that chose; null for models of old, where all did."),
+    )
+    cells: list[TuningCell] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonReport(JsonObject):
+    """The method against the same one without the unlabelled rows, on the same calibration rows."""
+
+    mode: str
+    returned: str = field(metadata=_about("`method` or `no_unlabelled`."))
+    gain: float = field(metadata=_about("Of the objective's utility by the unlabelled rows."))
+    standard_error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityBin(JsonObject):
+    """Rows of similar probability."""
+
+    n: int
+    predicted: float = field(metadata=_about("Their mean probability."))
+    observed: float = field(metadata=_about("Share of positive ones among them."))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityReport(JsonObject):
+    """How scores become probabilities, 1 / (1 + exp(-(slope · score + offset))), and how good they are."""
+
+    slope: float
+    offset: float
+    brier: float = field(metadata=_about("Mean squared difference between the probability and the truth."))
+    reliability: list[ReliabilityBin]
+
+
+@dataclass(frozen=True)
+class PolishReport(JsonObject):
+    """How an exact solution was made of a low-rank one."""
+
+    candidates: int
+    missed: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowRankDifference(JsonObject):
+    """Both engines trained on the same sample of rows, compared on rows that neither has seen."""
+
+    rows_trained: int
+    rows_compared: int
+    accuracy_exact: float
+    accuracy_lowrank: float
+    same_decision: float
+    mean_score_difference: float | None
+    mean_score: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowRankReport(JsonObject):
+    """How far the low-rank engine is from the exact one."""
+
+    reason: str | None
+    landmarks: int
+    rank: int
+    factor_in_file: bool
+    polish: PolishReport | None
+    difference: LowRankDifference | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverReport(JsonObject):
+    """How the quadratic program of the model was solved."""
+
+    gap: float | None = None
+    objective: float | None = None
+    iterations: int | None = field(default=None, metadata=_about("Of all programs of the training."))
+    status: str | None = None
+    support_vectors: int | None = None
+    engine: str | None = None
+    lowrank: LowRankReport | None = field(default=None, metadata=_about("Null for an exact solution."))
+
+
+@dataclass(frozen=True)
+class CurvePoints(JsonObject):
+    """What every threshold gives on the calibration rows, see `solver.evaluation.OperatingCurve`."""
+
+    thresholds: list[float]
+    true_positives: list[int]
+    false_positives: list[int]
+    positives: int
+    negatives: int
+
+
+@dataclass(frozen=True)
+class SharedStage(JsonObject):
+    """A stage of a training that several workers shared."""
+
+    parts: int
+    elsewhere: int = field(metadata=_about("Of them, those that other workers computed."))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome(JsonObject):
+    """A threshold, the objective that it was chosen for, and whether it serves that."""
+
+    objective: dict[str, Any]
+    status: str = field(
+        metadata=_about("`met`, `preference_unmet`, `cannot_certify`, `solver_limit` or `stopped`.", examples=["met"])
+    )
+    status_reason: str = field(metadata=_about("One sentence; empty if the objective was met."))
+    threshold: float = field(metadata=_about("The decision is score > threshold."))
+    calibration: Measures | None = field(metadata=_about("On the rows that the threshold was chosen on."))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Outcome):
+    """What was asked, what was reached, how, and what it cost."""
+
+    algorithm: str
+    params: dict[str, Any]
+    classes: Classes
+    rows: Rows
+    labeled_split: str | None = field(
+        default=None, metadata=_about("Where the calibration rows came from: `xfit`, `part` or `full`.")
+    )
+    threshold_rule: str | None = None
+    test: Measures | None = field(metadata=_about("On rows that nothing was fitted to; null without a test fraction."))
+    controls: dict[str, Control] = field(
+        default_factory=dict,
+        metadata=_about("`no_unlabelled`: the same method without the unlabelled rows. `plain_svm`: at threshold 0."),
+    )
+    comparison: ComparisonReport | None = field(
+        default=None, metadata=_about("Null for a method that uses no unlabelled rows.")
+    )
+    tuning: TuningReport | None = field(default=None, metadata=_about("Null where nothing was tuned."))
+    probability: ProbabilityReport | None = field(
+        default=None, metadata=_about("Null where no rows of both classes were left to fit it on.")
+    )
+    rounds: list[dict[str, Any]] = field(
+        default_factory=list, metadata=_about("What the method tells of its training; each method has its own.")
+    )
+    features: int | None = field(default=None, metadata=_about("Columns of the matrix that was learned from."))
+    columns: list[ModelColumn] = field(default_factory=list, metadata=_INSIDE)
+    curve: CurvePoints | None = field(default=None, metadata=_INSIDE)
+    feedback: FeedbackReport | None = field(default=None, metadata=_about("Null for a training without feedback."))
+    labels: JoinedLabelsReport | None = field(
+        default=None, metadata=_about("Null where the rows themselves had the labels.")
+    )
+    solver: SolverReport | None = None
+    timings: dict[str, float] = field(default_factory=dict, metadata=_about("Seconds of each phase."))
+    peak_memory_bytes: int | None = None
+    unlabelled: DecidedUnlabelled | None = field(
+        default=None, metadata=_about("Null for a training without unlabelled rows.")
+    )
+    excluded: list[ExcludedColumn] = field(
+        default_factory=list,
+        metadata=_about("Columns that were left out because they number or name the rows."),
+    )
+    parts: dict[str, SharedStage] = field(
+        default_factory=dict, metadata=_about("By stage of the training that several workers shared.")
+    )
+    warnings: list[str] = field(default_factory=list)
+
+    def with_seconds(self, **phases: float) -> Self:
+        """The report with these seconds added to those of each phase."""
+        added = {name: self.timings.get(name, 0.0) + seconds for name, seconds in phases.items()}
+        return replace(self, timings=self.timings | added)
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def json_ready(value: Any) -> Any:
+    """The same as JSON has it: objects for dataclasses, and None for NaN and infinity."""
+    if isinstance(value, JsonObject):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {name: json_ready(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@functools.cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """What makes a value of a type from its JSON, or raises ValueError."""
+    if kind is Any:
+        return lambda value: value
+    if is_dataclass(kind):
+        return _object_reader(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        (some,) = (_reader(argument) for argument in arguments if argument is not NoneType)
+        return lambda value: None if value is None else some(value)
+    if origin is list:
+        item = _reader(arguments[0])
+        return lambda value: [item(each) for each in _checked(list, value)]
+    if origin is dict:
+        item = _reader(arguments[1])
+        return lambda value: {name: item(each) for name, each in _checked(dict, value).items()}
+    return functools.partial(_checked, (int, float) if kind is float else kind)
+
+
+def _object_reader(kind: Any) -> Callable[[Any], Any]:
+    hints = get_type_hints(kind)
+    known = [
+        (each.name, _reader(hints[each.name]), each.default is MISSING and each.default_factory is MISSING)
+        for each in fields(kind)
+    ]
+
+    def read(value: Any) -> Any:
+        given = _checked(dict, value)
+        made = {}
+        for name, reader, is_needed in known:
+            if name in given:
+                try:
+                    made[name] = reader(given[name])
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+            elif is_needed:
+                raise ValueError(f"{name} is missing")
+        return kind(**made)
+
+    return read
+
+
+def _checked(kind: Any, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"expected {kind}, got {type(value).__name__}")
+    return value
