@@ -1,11 +1,11 @@
-"""What all classifiers here share: labels, kernel, threshold, controls, report."""
+"""What all classifiers here share: parameters, labels and kernel before a fit, and what a fitted one can be asked."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,89 +19,33 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from solver.choices import EngineName, Mode, ThresholdRule, Tune
 from solver.decision import DecisionState
 from solver.estimators._calibration import CalibrationPlan, calibration_scores, make_plan
-from solver.estimators._guard import Comparison, compare, difference_between, wins
+from solver.estimators._choosing import (
+    FEWEST_OF_A_CLASS,
+    Fit,
+    Fitted,
+    Learned,
+    add_controls,
+    fit_calibrated,
+    fit_certified,
+)
+from solver.estimators._expansion import Expansion
 from solver.estimators._labels import BinaryLabels, encode_labels
-from solver.estimators._run import Expansion, KernelParameters, SolverLimits, TrainingRun
+from solver.estimators._reporting import fitted_report
+from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
+from solver.estimators._scores import decision_state
 from solver.estimators._tuning import SHARE_OF_FIT, Tuning, tune
 from solver.estimators.parameters import SharedParameters
-from solver.evaluation.counts import ConfusionCounts, confusion
-from solver.evaluation.curves import OperatingCurve
-from solver.evaluation.measures import measures
-from solver.evaluation.probability import Sigmoid, brier_score, fit_sigmoid, reliability_curve
+from solver.evaluation.probability import fit_sigmoid
 from solver.evaluation.splits import stratified_halves
-from solver.operating_point import (
-    Objective,
-    OperatingPoint,
-    check_rule,
-    choose_threshold,
-)
+from solver.operating_point import Objective, check_rule
 from solver.parts import ALONE, Parts
-from solver.report import Classes, CurvePoints, ProbabilityReport, Report, Rows, SolverReport
-from solver.report import Control as ControlReport
-from solver.smo import Solution
+from solver.report import Report
 from solver.typing import Matrix
 
-_CURVE_POINTS: Final = 4000
 _BLOCK_ELEMENTS: Final = 1 << 20
-_FEWEST_OF_A_CLASS: Final = 2
 _WARN_BELOW: Final = 10
 
-
-@dataclass(frozen=True)
-class Learned:
-    """What learning on a calibration plan gives, before a threshold is chosen.
-
-    Attributes
-    ----------
-    model, scores : Expansion, float64 array
-        The method's model and its scores of the plan's calibration rows (NaN where not scored).
-    supervised, supervised_scores : Expansion, float64 array
-        The same without unlabelled rows: the SVM on the plan's training rows.
-    rounds : list of dict
-        The trace of an iterative method.
-    """
-
-    model: Expansion
-    scores: NDArray[np.float64]
-    supervised: Expansion
-    supervised_scores: NDArray[np.float64]
-    rounds: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Control:
-    """A decision that stands beside the method's own in every report."""
-
-    model: Expansion
-    threshold: float
-    counts: ConfusionCounts | None
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A fit's result.
-
-    Attributes
-    ----------
-    plan : CalibrationPlan
-    learned : Learned
-    model : Expansion
-        The one that is returned: the method's or the control's.
-    rows, scores : arrays
-        Rows that the threshold was chosen on, and the model's scores of them (NaN where not scored).
-    point : OperatingPoint
-    controls : dict of Control
-    comparison : Comparison or None
-    """
-
-    plan: CalibrationPlan
-    learned: Learned
-    model: Expansion
-    rows: NDArray[np.intp]
-    scores: NDArray[np.float64]
-    point: OperatingPoint
-    controls: dict[str, Control]
-    comparison: Comparison | None
+STOPPED: Final = "Training was stopped; this is the best model until then."
 
 
 def _has_probability(estimator: Any) -> bool:
@@ -177,11 +121,8 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         labelled = np.setdiff1d(run.labelled, extra, assume_unique=True)
         truth = run.y[labelled]
         smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
-        warnings: list[str] = []
-        if smaller < _WARN_BELOW:
-            warnings.append(f"Only {smaller} labelled rows of the rarer class: the threshold is uncertain.")
         certificate = None
-        if rule == "fixed-sequence" and smaller >= 2 * _FEWEST_OF_A_CLASS:
+        if rule == "fixed-sequence" and smaller >= 2 * FEWEST_OF_A_CLASS:
             first, second = stratified_halves(truth, seed)
             certificate = CalibrationPlan("part", labelled[first], labelled[second])
             plan = certificate if self._supervised else make_plan(run.y, labelled[first], "xfit", seed)
@@ -189,67 +130,16 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             plan = make_plan(run.y, labelled, self.labeled_split, seed)
         run, plan = self._tune(run, plan, objective, seed)
         plan = plan.with_unmeasured(extra)
+        mode = None if self._supervised else self.mode
+        fit = Fit(run, objective, rule, mode, self._learn, self._train_svm)
+        if smaller < _WARN_BELOW:
+            fit.warnings.append(f"Only {smaller} labelled rows of the rarer class: the threshold is uncertain.")
         if certificate is not None:
-            fitted = self._fit_certified(run, objective, plan, certificate.with_unmeasured(extra))
+            fitted = fit_certified(fit, plan, certificate.with_unmeasured(extra))
         else:
-            fitted = self._fit_calibrated(run, plan, objective, rule, warnings)
-        self._finish(run, objective, rule, fitted, warnings)
+            fitted = fit_calibrated(fit, plan, self.labeled_split)
+        self._finish(fit, fitted)
         return self
-
-    def _fit_calibrated(
-        self,
-        run: TrainingRun,
-        plan: CalibrationPlan,
-        objective: Objective,
-        rule: ThresholdRule,
-        warnings: list[str],
-    ) -> Fitted:
-        """Learn, and choose the threshold on the calibration scores."""
-        if plan.split != self.labeled_split:
-            warnings.append("Too few labelled rows of a class for two halves: cross-fitted scores are used instead.")
-        if plan.split == "full" and rule != "zero":
-            warnings.append("The threshold was chosen on rows that trained the model, so its measures are optimistic.")
-        scored_rule: ThresholdRule = "f1max" if rule == "fixed-sequence" else rule
-        learned = self._learn(run, plan, objective, scored_rule)
-        if run.ended == "stopped" and not np.isfinite(learned.scores).any():
-            plan, learned = self._best_when_stopped(run, plan, learned, warnings)
-        point = self._choose(run, plan, learned.scores, objective, scored_rule)
-        control = point
-        if learned.supervised_scores is not learned.scores:
-            control = self._choose(run, plan, learned.supervised_scores, objective, scored_rule)
-        comparison = self._compare(run, plan, learned, (point, control), objective)
-        model, scores = learned.model, learned.scores
-        if comparison is not None and comparison.returned == "no_unlabelled":
-            model, scores, point = learned.supervised, learned.supervised_scores, control
-        if rule == "fixed-sequence":
-            point = replace(
-                point,
-                status="cannot_certify",
-                reason=f"A certificate needs at least {2 * _FEWEST_OF_A_CLASS} labelled rows of each class.",
-            )
-        controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
-        return Fitted(plan, learned, model, plan.rows, scores, point, controls, comparison)
-
-    @staticmethod
-    def _best_when_stopped(
-        run: TrainingRun, plan: CalibrationPlan, learned: Learned, warnings: list[str]
-    ) -> tuple[CalibrationPlan, Learned]:
-        """What to keep of a run that was stopped before the method's model was scored.
-
-        That is the model without unlabelled rows if that one was scored; else what there is, with scores of rows that
-        trained it.
-        """
-        best, scores = learned.supervised, learned.supervised_scores
-        if np.isfinite(scores).any():
-            warnings.append("Training was stopped before the unlabelled rows had a part in it.")
-        else:
-            scores = run.scores_in_time(best, plan.rows)
-            plan = replace(plan, split="full", folds=())
-            warnings.append(
-                "Training was stopped before any left-out row was scored: the threshold was chosen on rows that "
-                "trained the model, so its measures are optimistic."
-            )
-        return plan, Learned(best, scores, best, scores, learned.rounds)
 
     def _tune(
         self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, seed: np.random.Generator
@@ -264,75 +154,8 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             return run, plan
         certain = replace(objective, confidence=None)
         self._tuning = tune(run, plan.training_rows, certain, self.tune, self.C, seed, plan.fold)
-        run = replace(run, before=SHARE_OF_FIT, **run.tuned(self._tuning.C, self._tuning.gamma))
+        run = run.rebuilt(before=SHARE_OF_FIT, **run.tuned(self._tuning.C, self._tuning.gamma))
         return run, replace(plan, tuned=self._tuning.folds if plan.folds else ())
-
-    def _fit_certified(
-        self,
-        run: TrainingRun,
-        objective: Objective,
-        inner: CalibrationPlan,
-        plan: CalibrationPlan,
-    ) -> Fitted:
-        """Learn on one half of the labelled rows; certify the result on the other half, which nothing has seen."""
-        uncertified = replace(objective, confidence=None)
-        learned = self._learn(run, inner, uncertified, "f1max")
-        comparison = None
-        model = learned.model
-        if not self._supervised:
-            points = (
-                self._choose(run, inner, learned.scores, uncertified, "f1max"),
-                self._choose(run, inner, learned.supervised_scores, uncertified, "f1max"),
-            )
-            comparison = self._compare(run, inner, learned, points, uncertified)
-            if comparison is not None and comparison.returned == "no_unlabelled":
-                model = learned.supervised
-        positive_share = float(np.mean(run.y[np.setdiff1d(plan.training_rows, plan.unmeasured)] > 0))
-
-        def certify(candidate: Expansion) -> tuple[NDArray[np.float64], OperatingPoint]:
-            scores = run.scores_in_time(candidate, plan.rows)
-            scored = np.isfinite(scores)
-            truth = run.y[plan.rows][scored]
-            if not (truth > 0).any():
-                reason = "Training was stopped before a positive row was scored."
-                return scores, OperatingPoint(0.0, confusion(truth, scores[scored] > 0), "cannot_certify", reason)
-            use_reference = len(run.unlabelled) > 0 and run.ended != "stopped"
-            point = choose_threshold(
-                scores[scored],
-                truth,
-                objective,
-                "fixed-sequence",
-                reference_scores=run.approximate_scores(candidate, run.unlabelled) if use_reference else None,
-                positive_share=positive_share,
-                resolution=self.tol,
-            )
-            return scores, point
-
-        scores, point = certify(model)
-        control = point if learned.supervised is model else certify(learned.supervised)[1]
-        controls = {"no_unlabelled": Control(learned.supervised, control.threshold, control.counts)}
-        return Fitted(plan, learned, model, plan.rows, scores, point, controls, comparison)
-
-    def _compare(
-        self,
-        run: TrainingRun,
-        plan: CalibrationPlan,
-        learned: Learned,
-        points: tuple[OperatingPoint, OperatingPoint],
-        objective: Objective,
-    ) -> Comparison | None:
-        """The method against the control without unlabelled rows; None for a method that uses none."""
-        scored = np.isfinite(learned.scores) & np.isfinite(learned.supervised_scores)
-        if self._supervised or not scored.any():
-            return None
-        point, control = points
-        return compare(
-            run.y[plan.rows][scored],
-            learned.scores[scored] > point.threshold,
-            learned.supervised_scores[scored] > control.threshold,
-            objective,
-            self.mode,
-        )
 
     def share(self, parts: Parts) -> Any:
         """Say who computes the parts of the next `fit`; the result is the same.
@@ -460,10 +283,10 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             X, weight = X[keep], weight[keep]
         encoded, only_trained = labels.y[keep], only_trained[keep]
         counts = {int(sign): int(np.count_nonzero(encoded[~only_trained] == sign)) for sign in (-1, 1)}
-        if (labels.y < 0).any() and min(counts.values()) < _FEWEST_OF_A_CLASS:
+        if (labels.y < 0).any() and min(counts.values()) < FEWEST_OF_A_CLASS:
             negative, positive = labels.classes.tolist()
             raise ValueError(
-                f"need at least {_FEWEST_OF_A_CLASS} labelled of each class, got {counts[1]} of the positive class "
+                f"need at least {FEWEST_OF_A_CLASS} labelled of each class, got {counts[1]} of the positive class "
                 f"{positive!r} and {counts[-1]} of the negative class {negative!r}"
             )
         self.classes_ = labels.classes
@@ -526,81 +349,16 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             variance = _variance(X)
         return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0
 
-    def _choose(
-        self,
-        run: TrainingRun,
-        plan: CalibrationPlan,
-        scores: NDArray[np.float64],
-        objective: Objective,
-        rule: ThresholdRule,
-    ) -> OperatingPoint:
-        """The operating point on the calibration rows that were scored; at 0 when no positive one was."""
-        scored = np.isfinite(scores)
-        truth = run.y[plan.rows][scored]
-        if not (truth > 0).any():
-            return OperatingPoint(0.0, confusion(truth, scores[scored] > 0), "preference_unmet", "")
-        return choose_threshold(scores[scored], truth, objective, rule, resolution=self.tol)
-
-    def _plain_svm(self, run: TrainingRun, plan: CalibrationPlan, learned: Learned) -> Control | None:
-        """The SVM on all labelled rows with threshold 0, measured on rows it did not see; None when time is up."""
-        if plan.split != "part":
-            scored = np.isfinite(learned.supervised_scores)
-            counts = confusion(run.y[plan.rows][scored], learned.supervised_scores[scored] > 0)
-            return Control(learned.supervised, 0.0, counts if scored.any() else None)
-        if run.ended:
-            return None
-        # the two halves score each other, and together they are where the training on both starts
-        one = run.remember_scores(learned.supervised, plan.rows)
-        other = run.remember_scores(self._train_svm(run, plan.rows), plan.training_rows)
-        model = self._train_svm(run, run.labelled, start=one.added_to(other))
-        others = np.setdiff1d(plan.training_rows, plan.unmeasured)
-        scores = np.concatenate([run.approximate_scores(one, plan.rows), run.approximate_scores(other, others)])
-        truth = np.concatenate([run.y[plan.rows], run.y[others]])
-        return Control(model, 0.0, confusion(truth, scores > 0))
-
-    def _add_controls(self, run: TrainingRun, objective: Objective, fitted: Fitted, warnings: list[str]) -> None:
-        """Put the other controls beside the first one, and say where one is better than what is returned."""
-        plain = self._plain_svm(run, fitted.plan, fitted.learned)
-        if plain is not None:
-            fitted.controls["plain_svm"] = plain
-        scored = np.isfinite(fitted.scores)
-        truth = run.y[fitted.rows][scored]
-        if len(truth) == 0:
-            return
-        mine = fitted.scores[scored] > fitted.point.threshold
-        decisions: dict[str, NDArray[np.bool_]] = {}
-        if fitted.plan.split != "part":
-            decisions["plain_svm"] = np.nan_to_num(fitted.learned.supervised_scores[scored]) > 0
-        if objective.costs is not None:
-            nothing = replace(fitted.learned.supervised, rows=np.zeros(0, dtype=np.intp), coefficients=np.zeros(0))
-            for name, threshold in (("all_positive", -1.0), ("all_negative", 1.0)):
-                decisions[name] = np.full(len(truth), threshold < 0)
-                model = replace(nothing, intercept=0.0)
-                fitted.controls[name] = Control(model, threshold, confusion(truth, decisions[name]))
-        differences = {
-            name: difference_between(truth, decision, mine, objective) for name, decision in decisions.items()
-        }
-        if fitted.comparison is not None and fitted.comparison.returned == "method":
-            differences["no_unlabelled"] = fitted.comparison.difference.reversed()
-        warnings += [
-            f"The control {name} is better on the calibration rows by {difference.gain:.3f} "
-            f"(standard error {difference.standard_error:.3f})."
-            for name, difference in differences.items()
-            if wins(difference)
-        ]
-
-    def _finish(
-        self, run: TrainingRun, objective: Objective, rule: ThresholdRule, fitted: Fitted, warnings: list[str]
-    ) -> None:
+    def _finish(self, fit: Fit, fitted: Fitted) -> None:
         """Set the fitted attributes."""
-        self._add_controls(run, objective, fitted, warnings)
-        point, costs = fitted.point, objective.costs
+        add_controls(fit, fitted)
+        run, point = fit.run, fitted.point
         scored = np.isfinite(fitted.scores)
-        scores, truth = fitted.scores[scored], run.y[fitted.rows][scored]
+        scores, truth = fitted.scores[scored], run.y[fitted.plan.rows][scored]
         self.threshold_ = point.threshold
         self.n_iter_ = max(1, run.iterations)
         if run.ended == "stopped":
-            self.status_, self.status_reason_ = "stopped", "Training was stopped; this is the best model until then."
+            self.status_, self.status_reason_ = "stopped", STOPPED
         elif run.ended == "solver_limit":
             self.status_ = "solver_limit"
             self.status_reason_ = "The solver reached its limit of iterations, time or precision before it converged."
@@ -609,75 +367,9 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         # in-sample scores say nothing about probabilities of new rows
         both = (truth > 0).any() and (truth < 0).any()
         sigmoid = fit_sigmoid(scores, truth) if both and fitted.plan.split != "full" else None
-        self._state = replace(run.state(fitted.model, point.threshold), probability=sigmoid)
-        self.control_states_ = {name: run.state(c.model, c.threshold) for name, c in fitted.controls.items()}
-        self.report_ = Report(
-            **self._asked(run, objective),
-            threshold=point.threshold,
-            threshold_rule=rule,
-            labeled_split=fitted.plan.split,
-            calibration=measures(point.counts, costs=costs) if scored.any() else None,
-            test=None,
-            controls={
-                name: ControlReport(c.threshold, None if c.counts is None else measures(c.counts, costs=costs))
-                for name, c in fitted.controls.items()
-            },
-            tuning=None if self._tuning is None else self._tuning.report(),
-            comparison=None if fitted.comparison is None else fitted.comparison.report(),
-            rounds=fitted.learned.rounds,
-            curve=_curve(scores, truth, self.tol),
-            probability=None if sigmoid is None else _probability(sigmoid, scores, truth),
-            solver=self._solved(run, fitted.model.solution),
-            warnings=warnings,
-        )
-
-    def _asked(self, run: TrainingRun, objective: Objective) -> dict[str, Any]:
-        """The fields of every report: what was asked, on which rows, and how it ended."""
-        return {
-            "algorithm": self.declaration.name,
-            "params": {name: _plain(value) for name, value in self.get_params().items() if name != "callback"},
-            "objective": objective.to_dict(),
-            "status": self.status_,
-            "status_reason": self.status_reason_,
-            "classes": Classes(*map(str, self.classes_.tolist())),
-            "rows": Rows(
-                total=len(run.y),
-                labelled=len(run.labelled),
-                positive=int(np.count_nonzero(run.y > 0)),
-                negative=int(np.count_nonzero(run.y < 0)),
-                unlabelled=len(run.unlabelled),
-            ),
-            "timings": {"training": run.seconds},
-        }
-
-    def _solved(self, run: TrainingRun, solution: Solution) -> SolverReport:
-        return SolverReport(
-            gap=float(solution.gap),
-            objective=float(solution.objective),
-            iterations=run.iterations,
-            status=solution.status,
-            support_vectors=int(self._state.support_vectors.shape[0]),
-            engine=solution.engine,
-            lowrank=run.low_rank.report(
-                solution, run.y, self._labelled_cost(run) * run.cost, run.limits.tol, compare=not run.ended
-            ),
-        )
-
-
-def _curve(scores: NDArray[np.float64], truth: NDArray[np.float64], tol: float) -> CurvePoints | None:
-    if not len(scores):
-        return None
-    return CurvePoints(**OperatingCurve.from_scores(scores, truth, tol).thinned(_CURVE_POINTS).to_dict())
-
-
-def _probability(sigmoid: Sigmoid, scores: NDArray[np.float64], truth: NDArray[np.float64]) -> ProbabilityReport:
-    probabilities = sigmoid(scores)
-    return ProbabilityReport(
-        slope=sigmoid.slope,
-        offset=sigmoid.offset,
-        brier=brier_score(truth, probabilities),
-        reliability=reliability_curve(truth, probabilities),
-    )
+        self._state = replace(decision_state(run, fitted.model, point.threshold), probability=sigmoid)
+        self.control_states_ = {name: decision_state(run, c.model, c.threshold) for name, c in fitted.controls.items()}
+        self.report_ = fitted_report(self, fit, fitted, self._state, self._labelled_cost(run) * run.cost)
 
 
 def _variance(X: NDArray[Any]) -> float:
@@ -686,16 +378,3 @@ def _variance(X: NDArray[Any]) -> float:
     step = max(1, _BLOCK_ELEMENTS // max(1, X.shape[1]))
     squares = (np.square(X[s : s + step] - mean, dtype=np.float64).sum() for s in range(0, X.shape[0], step))
     return float(sum(squares)) / X.size
-
-
-def _plain(value: Any) -> Any:
-    """A JSON value for a parameter or a label."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, Objective):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(_plain(key)): _plain(part) for key, part in value.items()}
-    if value is None or isinstance(value, str | bool | int | float):
-        return cast(Any, value)
-    return str(value)

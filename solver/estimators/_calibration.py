@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.choices import LabeledSplit
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_scores, scores_in_time
 from solver.evaluation.splits import stratified_folds, stratified_halves
 from solver.parts import PartResult
 
@@ -152,7 +154,7 @@ def separate_fold_scores(
             results.append(
                 {
                     # the solver's tolerance leaves more open than the rounding of these scores does
-                    "scores": plan.on_common_scale(number, apart.approximate_scores(model, held_out)),
+                    "scores": plan.on_common_scale(number, approximate_scores(apart, model, held_out)),
                     "iterations": np.array([apart.iterations], dtype=np.int64),
                     "met_a_limit": np.array([bool(apart.ended)], dtype=np.uint8),
                 }
@@ -198,7 +200,7 @@ def calibration_scores(
     float64 array in the order of `plan.rows`; NaN where the run was over before the row's fold was trained
     """
     if not plan.folds:
-        return run.scores_in_time(model, plan.rows)
+        return scores_in_time(run, model, plan.rows)
     scores = np.full(len(run.y), np.nan)
     for number, (training_rows, held_out) in enumerate(plan.folds):
         if run.is_exhausted():
@@ -212,7 +214,7 @@ def calibration_scores(
         if run.is_exhausted():
             break
         # the solver's tolerance leaves more open than the rounding of these scores does
-        scores[held_out] = plan.on_common_scale(number, own.approximate_scores(fold_model, held_out))
+        scores[held_out] = plan.on_common_scale(number, approximate_scores(own, fold_model, held_out))
         _report_fold(run, number, plan)
     result: NDArray[np.float64] = scores[plan.rows]
     return result

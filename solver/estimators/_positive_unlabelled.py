@@ -10,12 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from solver.choices import ThresholdRule
 from solver.decision import DecisionState
-from solver.estimators._base import Fitted
+from solver.estimators._base import STOPPED
 from solver.estimators._calibration import CalibrationPlan
+from solver.estimators._choosing import Fit, Fitted
+from solver.estimators._expansion import Expansion
 from solver.estimators._labels import BinaryLabels, encode_positives
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._reporting import asked_and_ended
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import decision_state
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.operating_point import Objective
 from solver.planes import Plane
@@ -86,26 +89,22 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         is_positive = run.y[labelled] > 0
         return self._separate(run, labelled[is_positive], run.unlabelled, float(np.mean(is_positive)))
 
-    def _finish(
-        self, run: TrainingRun, objective: Objective, rule: ThresholdRule, fitted: Fitted, warnings: list[str]
-    ) -> None:
-        warnings += _told(fitted.learned.rounds)
-        super()._finish(run, objective, rule, fitted, warnings)
-        self._method_state = run.state(fitted.learned.model, 0.0)
+    def _finish(self, fit: Fit, fitted: Fitted) -> None:
+        fit.warnings += _told(fitted.learned.rounds)
+        super()._finish(fit, fitted)
+        self._method_state = decision_state(fit.run, fitted.learned.model, 0.0)
 
     def _finish_unmeasured(self, run: TrainingRun, objective: Objective, model: Expansion) -> None:
         """Set the fitted attributes where no negative row is labelled."""
-        self._method_state = self._state = run.state(model, 0.0)
+        self._method_state = self._state = decision_state(run, model, 0.0)
         self.control_states_ = {}
         self.threshold_, self.n_iter_ = 0.0, max(1, run.iterations)
         self.status_, self.status_reason_ = "cannot_certify", "No negative row is labelled, so nothing was measured."
         if run.ended == "stopped":
-            self.status_, self.status_reason_ = "stopped", "Training was stopped; this is the best model until then."
+            self.status_, self.status_reason_ = "stopped", STOPPED
         self.report_ = Report(
-            **self._asked(run, objective),
-            threshold=0.0,
+            **asked_and_ended(self, run, objective),
             calibration=None,
-            test=None,
             rounds=run.trace,
             warnings=_told(run.trace),
         )

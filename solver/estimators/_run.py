@@ -12,28 +12,19 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from solver.choices import EngineName
-from solver.decision import DecisionState
+from solver.estimators._expansion import Expansion
 from solver.estimators._lowrank import LowRank
-from solver.estimators._quadratic import Quadratic
 from solver.kernels.kernel import FEW, FeatureKernel, Kernel
 from solver.kernels.row_cache import default_cache_bytes
-from solver.lowrank import LowRankSolution
 from solver.parts import ALONE, Parts
-from solver.planes import Plane
 from solver.smo import Callback, Limits, Program, Solution, Start, kernel_of_its_own, solve, solve_many
 from solver.smo.engines import DIRECT_LIMIT
 from solver.typing import Matrix
 
-# of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
-_FLOAT32_ROUNDING: Final = 1e-6
-
-# of a run that was told to stop: what its first model has in all, and what scoring rows may still take
+# that the first model of a run has in all which was told to stop
 _FIRST_MODEL_SECONDS: Final = 3.0
-_SCORING_SECONDS: Final = 1.0
-_SCORING_ROWS: Final = 1024
 
 FitCallback = Callable[[float, dict[str, Any]], Any]
 EndReason = Literal["", "solver_limit", "stopped"]
@@ -60,72 +51,6 @@ class SolverLimits:
     backend: str
     solver: EngineName = "exact"
     planned_seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Expansion:
-    """f(x) = Σ_j coefficients_j K(x_{rows_j}, x) + intercept over rows of the training set; or a plane, or quadratic.
-
-    Attributes
-    ----------
-    rows, coefficients, intercept : int array, float64 array, float
-    solution : Solution
-        What gave it.
-    sums : float64 array of shape (n,), optional
-        Scores without the intercept by row of the run, as far as the solver knew them (NaN elsewhere).
-    duals : float64 array of shape (n,), optional
-        y · alpha by row of the run: what the next training starts from.
-    plane : Plane or Quadratic, optional
-        Says it all, whatever the run's kernel. There are no rows and coefficients then.
-    """
-
-    rows: NDArray[np.intp]
-    coefficients: NDArray[np.float64]
-    intercept: float
-    solution: Solution = field(repr=False, compare=False)
-    sums: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    duals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    plane: Plane | Quadratic | None = field(default=None, repr=False, compare=False)
-
-    @classmethod
-    def from_plane(cls, plane: Plane | Quadratic, rounds: int = 1) -> Expansion:
-        """A model that no quadratic program gave."""
-        none = np.zeros(0)
-        solution = Solution(
-            alpha=none,
-            b=plane.intercept,
-            b_low=plane.intercept,
-            b_high=plane.intercept,
-            objective=0.0,
-            gap=0.0,
-            iterations=rounds,
-            status="optimal",
-            gradient=none,
-            n_support=0,
-            n_bounded=0,
-            n_kernel_rows=0,
-            seconds=0.0,
-            engine="none",
-        )
-        return cls(np.zeros(0, dtype=np.intp), none, plane.intercept, solution, plane=plane)
-
-    @classmethod
-    def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> Expansion:
-        """Sum the variables of each row; several variables may stand on one row.
-
-        A low-rank solution that was not polished is an expansion over its landmarks instead.
-        """
-        if isinstance(solution, LowRankSolution) and solution.polish is None:
-            return cls(solution.factor.landmarks, solution.coefficients, float(solution.b), solution)
-        dense = np.bincount(rows, weights=y * solution.alpha, minlength=total).astype(np.float64)
-        used = np.flatnonzero(dense)
-        return cls(used, dense[used], float(solution.b), solution)
-
-    def added_to(self, other: Expansion) -> Expansion:
-        """The other one with this one's duals and sums added: a start for training on the rows of both, no model."""
-        if self.duals is None or other.duals is None or self.sums is None or other.sums is None:
-            return other
-        return replace(other, duals=self.duals + other.duals, sums=self.sums + other.sums)
 
 
 @dataclass
@@ -217,16 +142,23 @@ class TrainingRun:
     def _cache_limit(self) -> int | None:
         return self.parts.cache_bytes if self.limits.cache_bytes is None else self.limits.cache_bytes
 
+    def rebuilt(self, **changes: Any) -> TrainingRun:
+        """A run with these changes that goes on from here, with a kernel and a low-rank engine of its own.
+
+        It shares no kernel rows with this one.
+        """
+        return replace(self, **changes)  # which calls `__post_init__`
+
     def apart(self, **changes: Any) -> TrainingRun:
-        """A run on the same rows that has nothing in common with this one but clock and callback.
+        """A run with these changes that has nothing in common with this one but clock and callback.
 
         What is trained on it has the same bits wherever and whenever that happens. It never returns a model, so that it
         may be stopped before it has one.
         """
-        return replace(self, **{"memo": {}, "trace": [], "iterations": 0, "has_model": True, **changes})
+        return self.rebuilt(**{"memo": {}, "trace": [], "iterations": 0, "has_model": True, **changes})
 
     def tuned(self, C: float, gamma: float) -> dict[str, Any]:
-        """What distinguishes a run with this C and gamma."""
+        """What distinguishes a run with this C and gamma, for `rebuilt` and `apart`."""
         return {"tuned_C": C, "kernel_parameters": replace(self.kernel_parameters, gamma=gamma)}
 
     def tuned_to(self, C: float, gamma: float) -> TrainingRun:
@@ -458,95 +390,6 @@ class TrainingRun:
             self.ended = cancelled
         elif solution.status != "optimal" or not np.isfinite(solution.b):
             self.ended = self.ended or "solver_limit"
-
-    def scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Scores of some of the run's rows."""
-        if len(rows) == 0:
-            return np.zeros(0)
-        if expansion.plane is not None:
-            return expansion.plane.scores(self.X, rows)
-        return np.asarray(self.kernel.products(expansion.rows, expansion.coefficients, rows) + expansion.intercept)
-
-    def scores_in_time(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Scores of some of the run's rows; once the run was stopped, only of as many as take about a second.
-
-        Those are drawn at random; the others' scores are NaN.
-        """
-        if self.ended != "stopped":
-            return self.scores(expansion, rows)
-        scores = np.full(len(rows), np.nan)
-        order = np.random.default_rng(0).permutation(len(rows))
-        give_up = time.monotonic() + _SCORING_SECONDS
-        for start in range(0, len(rows), _SCORING_ROWS):
-            part = order[start : start + _SCORING_ROWS]
-            scores[part] = self.scores(expansion, rows[part])
-            if time.monotonic() >= give_up:
-                break
-        return scores
-
-    def approximate_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Scores that the solver knows from training, otherwise from its float32 kernel rows, often at hand.
-
-        The former are as accurate as its decision when to stop. The latter are replaced by exact ones where the
-        rounding of these rows could add up to a tenth of the solver's tolerance.
-        """
-        if expansion.plane is not None:
-            return self.scores(expansion, rows)
-        return self._approximate_sums(expansion, rows) + expansion.intercept
-
-    def remember_scores(self, expansion: Expansion, rows: NDArray[np.intp]) -> Expansion:
-        """The expansion with approximate scores of these rows, which a training that starts from it is spared then."""
-        if expansion.sums is None:
-            return expansion
-        sums = expansion.sums.copy()
-        sums[rows] = self._approximate_sums(expansion, rows)
-        return replace(expansion, sums=sums)
-
-    def _approximate_sums(self, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Approximate scores without the intercept."""
-        if expansion.sums is not None and not np.isnan(expansion.sums[rows]).any():
-            return np.asarray(expansion.sums[rows])
-        solution = expansion.solution
-        if isinstance(solution, LowRankSolution) and solution.polish is None and solution.factor.kernel is self.kernel:
-            factor = solution.factor
-            return np.asarray(factor.products(solution.weights)[factor.place[rows]])
-        rounding = _FLOAT32_ROUNDING * float(np.linalg.norm(expansion.coefficients))
-        if rounding > 0.1 * self.limits.tol and len(rows):
-            return np.asarray(self.kernel.products(expansion.rows, expansion.coefficients, rows))
-        return self.approximate_products(expansion.rows, expansion.coefficients, rows)
-
-    def approximate_products(
-        self, rows: NDArray[np.intp], coefficients: NDArray[np.float64], columns: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
-        """Σ_j coefficients_j K(x_{rows_j}, x) for some columns x, from float32 kernel rows (exact if linear)."""
-        if self.kernel_parameters.kind == "linear" or len(rows) == 0 or len(columns) == 0:
-            return np.asarray(self.kernel.products(rows, coefficients, columns))
-        pool = self.kernel.pool(np.concatenate([rows, columns]), self.cache_bytes)
-        sums = np.zeros(pool.samples.size)
-        pool.update(pool.columns(rows), coefficients, sums, np.ones(len(rows), dtype=bool))
-        return np.asarray(sums[pool.columns(columns)])
-
-    def state(self, expansion: Expansion, threshold: float) -> DecisionState:
-        """The expansion as a decision that stands on its own."""
-        if isinstance(expansion.plane, Quadratic):
-            return expansion.plane.state(float(threshold))
-        kernel = self.kernel_parameters
-        state = DecisionState(
-            kind=kernel.kind,
-            gamma=kernel.gamma,
-            degree=kernel.degree,
-            coef0=kernel.coef0,
-            support_vectors=self.X[expansion.rows],
-            dual_coef=expansion.coefficients,
-            intercept=expansion.intercept,
-            threshold=float(threshold),
-        )
-        if expansion.plane is None:
-            return state
-        # the linear kernel with the weights as its one vector, in the form of the rows
-        weights = expansion.plane.weights[None, :]
-        vectors = sparse.csr_array(weights) if sparse.issparse(self.X) else weights
-        return replace(state, kind="linear", support_vectors=vectors, dual_coef=np.ones(1))
 
     def progress(self, fraction: float, **info: Any) -> bool:
         """Report progress; True when training shall stop, because it was asked to or has ended already."""

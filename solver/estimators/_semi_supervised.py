@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.choices import ThresholdRule
-from solver.estimators._base import Learned, ThresholdClassifier
+from solver.estimators._base import ThresholdClassifier
 from solver.estimators._calibration import FOLDS_STAGE, CalibrationPlan, calibration_scores, separate_fold_scores
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._choosing import Learned
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import ModeParameter
 from solver.operating_point import Objective
 from solver.typing import Matrix

@@ -12,7 +12,9 @@ from scipy import sparse
 from solver.algorithms import ALGORITHMS
 from solver.choices import Augmenter, CutOff
 from solver.estimators._calibration import CalibrationPlan
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, top_rows
 from solver.estimators.parameters import CostParameters, EngineParameter, ShareParameters
 from solver.positive_unlabelled import (
@@ -210,11 +212,11 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
             rows = np.concatenate([members, unlabelled[negative]])
             y = np.concatenate([np.ones(len(members)), -np.ones(np.count_nonzero(negative))])
             model = run.train(rows, y, self._labelled_cost(run) * run.cost[rows], before)
-            return model, run.approximate_scores(model, members), run.approximate_scores(model, unlabelled)
+            return model, approximate_scores(run, model, members), approximate_scores(run, model, unlabelled)
 
         reliable = reliable_negatives(run.X, members, unlabelled, scope="unlabelled", seed=run.seed)
         grown = grow_negatives(reliable, train, lambda: bool(run.ended) or run.is_exhausted())
-        scores = run.approximate_scores(grown.model, unlabelled)
+        scores = approximate_scores(run, grown.model, unlabelled)
         return _Members(scores, scores > 0)
 
 

@@ -19,7 +19,8 @@ from solver.estimators._clusterings import (
     principal_components,
     telling_components,
 )
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters, EngineParameter
 from solver.method_limits import most_clusters, numbers_of_clusters

@@ -13,7 +13,9 @@ from solver.algorithms import ALGORITHMS
 from solver.arrays import require_memory
 from solver.choices import Means
 from solver.estimators._calibration import CalibrationPlan
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_products, exact_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, stack_rows, top_rows
 from solver.estimators.parameters import ShareParameters
 from solver.estimators.tsvm import switch_labels
@@ -200,7 +202,7 @@ def find_label_means(
     # the multipliers of the two means, once one is eliminated, are one variable in [0, κ] on the pseudo row x_τ
     kappa = unlabelled_cost / c_pos + unlabelled_cost / c_neg
     first = unlabelled_cost / c_neg
-    chosen = top_rows(run.scores(start, unlabelled), positives)
+    chosen = top_rows(exact_scores(run, start, unlabelled), positives)
     labelled_matrix = None
     if run.kernel_parameters.kind != "linear":
         require_memory(
@@ -214,8 +216,8 @@ def find_label_means(
     for _ in range(_MAX_ALTERNATIONS):
         weight = np.where(chosen, c_neg / positives, c_pos / (len(unlabelled) - positives)) / (c_pos + c_neg)
         rest = np.where(chosen, 0.0, 1.0 / (len(unlabelled) - positives))
-        k_tau = run.approximate_products(unlabelled, weight, columns)  # ⟨x_τ, ·⟩
-        k_constant = -first * run.approximate_products(unlabelled[~chosen], rest[~chosen], columns)  # ⟨w₀, ·⟩
+        k_tau = approximate_products(run, unlabelled, weight, columns)  # ⟨x_τ, ·⟩
+        k_constant = -first * approximate_products(run, unlabelled[~chosen], rest[~chosen], columns)  # ⟨w₀, ·⟩
         # Sums of NumPy: BLAS adds up so many numbers in another order on more threads.
         constant_tau = -first * float(np.sum(rest * k_tau[n_labelled:]))
         p = y * np.append(k_constant[:n_labelled], constant_tau) + np.append(-np.ones(n_labelled), 0.0)
@@ -238,7 +240,7 @@ def find_label_means(
         scores = (
             k_constant[n_labelled:]
             + solution.alpha[-1] * k_tau[n_labelled:]
-            + run.approximate_products(labelled, y[:-1] * solution.alpha[:-1], unlabelled)
+            + approximate_products(run, labelled, y[:-1] * solution.alpha[:-1], unlabelled)
         )
         # among equals the rows that are positive now stay so
         order = np.lexsort((~chosen, -scores))

@@ -12,6 +12,7 @@ from scipy import sparse
 from solver.algorithms import ALGORITHMS
 from solver.choices import Covariance
 from solver.estimators._calibration import CalibrationPlan
+from solver.estimators._expansion import Expansion
 from solver.estimators._gaussians import (
     DiagonalGaussians,
     FullGaussians,
@@ -20,7 +21,7 @@ from solver.estimators._gaussians import (
     TiedGaussians,
     expectation_maximisation,
 )
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._run import TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters
 from solver.kernels.parallel import single_threaded_blas

@@ -12,7 +12,8 @@ from sklearn.neighbors import kneighbors_graph
 from solver.algorithms import ALGORITHMS
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._deformation import Deformation, KernelDeformation, LinearDeformation, normalised_laplacian
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters
 from solver.kernels.kernel import PrecomputedKernel

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.choices import NegativeRule, SoftLabels, ThresholdRule
-from solver.estimators._base import Learned, ThresholdClassifier
+from solver.estimators._base import ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan, calibration_scores
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._choosing import Learned, choose
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_scores, exact_scores, remember_scores
 from solver.estimators.parameters import CostParameters, EngineParameter, ModeParameter
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import Objective, OperatingPoint
@@ -159,7 +162,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
                 first = (model, scores)
             elif not finished:
                 break  # an unfinished round is not compared with finished ones
-            point = self._choose(run, plan, scores, objective, rule)
+            point = choose(run, plan, scores, objective, rule)
             rank = (float(point.status == "met"), *objective.rank(point.counts))
             if best is None or rank > best[0]:
                 best = (rank, model, scores, number)
@@ -187,7 +190,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
             for fold in folds:
                 of_others = ~np.isin(plan.rows, fold.held_out)
                 others = replace(plan, training_rows=fold.labelled, rows=plan.rows[of_others])
-                point = self._choose(run, others, scores[of_others], objective, rule)
+                point = choose(run, others, scores[of_others], objective, rule)
                 fold.soft, _ = self._relabelled(run, others, fold, scores[of_others], point, rule)
         if first is None or best is None:
             raise AssertionError("max_rounds is at least 1, so a first round was run")
@@ -210,9 +213,9 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
             if run.ended:
                 return model, calibration_scores(run, plan, model, lambda *_: model)
             # at once, so that kernel rows run over all of them from the start
-            model = main.model = run.remember_scores(model, np.concatenate([plan.rows, run.unlabelled]))
-            main.unlabelled_scores = run.approximate_scores(model, run.unlabelled)
-            return model, run.approximate_scores(model, plan.rows)
+            model = main.model = remember_scores(run, model, np.concatenate([plan.rows, run.unlabelled]))
+            main.unlabelled_scores = approximate_scores(run, model, run.unlabelled)
+            return model, approximate_scores(run, model, plan.rows)
 
         scores = calibration_scores(run, plan, model, lambda own, number, _: self._trained(own, folds[number]))
         if not run.ended:
@@ -220,8 +223,8 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
                 if trajectory.model is None:
                     raise AssertionError("a run that has not ended has trained all of its trajectories")
                 own = run if trajectory is main else plan.run_of(run, number)
-                trajectory.model = own.remember_scores(trajectory.model, run.unlabelled)
-                of_unlabelled = own.approximate_scores(trajectory.model, run.unlabelled)
+                trajectory.model = remember_scores(own, trajectory.model, run.unlabelled)
+                of_unlabelled = approximate_scores(own, trajectory.model, run.unlabelled)
                 trajectory.unlabelled_scores = (
                     of_unlabelled if trajectory is main else plan.on_common_scale(number, of_unlabelled)
                 )
@@ -266,10 +269,10 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         rule: ThresholdRule,
     ) -> NDArray[np.float64]:
         """The scores with exact ones around the threshold, which the model's own decisions then agree with."""
-        threshold = self._choose(run, plan, scores, objective, rule).threshold
+        threshold = choose(run, plan, scores, objective, rule).threshold
         near = np.abs(scores - threshold) <= self.tol
         settled = scores.copy()
-        settled[near] = run.scores(model, plan.rows[near])
+        settled[near] = exact_scores(run, model, plan.rows[near])
         return settled
 
     def _soft_classes(

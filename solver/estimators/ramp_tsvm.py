@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.estimators._calibration import CalibrationPlan
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, stack_rows
 from solver.estimators.parameters import CostParameters, ShareParameters
 from solver.kernels.kernel import AugmentedKernel, FeatureKernel
@@ -65,7 +67,7 @@ class RampTSVM(ShareParameters, CostParameters, SemiSupervisedClassifier):
         model = self._train_svm(run, labelled)
         alpha: NDArray[np.float64] | None = None
         gradient: NDArray[np.float64] | None = None
-        beta = self._flat(run.approximate_scores(model, unlabelled), soft, n_labelled)
+        beta = self._flat(approximate_scores(run, model, unlabelled), soft, n_labelled)
         for _ in range(_MAX_CONVEX_STEPS):
             if run.ended:
                 break
@@ -84,7 +86,7 @@ class RampTSVM(ShareParameters, CostParameters, SemiSupervisedClassifier):
             dense[unlabelled] += dense[total] / n_unlabelled
             used = np.flatnonzero(dense[:total])
             model = Expansion(used, dense[used], float(solution.b), solution)
-            proposed = self._flat(run.approximate_scores(model, unlabelled), soft, n_labelled)
+            proposed = self._flat(approximate_scores(run, model, unlabelled), soft, n_labelled)
             if np.array_equal(proposed, beta):
                 break
             beta = proposed

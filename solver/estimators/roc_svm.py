@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.choices import Scope
+from solver.estimators._expansion import Expansion
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_scores
 from solver.estimators.parameters import CostParameters, EngineParameter
 from solver.positive_unlabelled import grow_negatives, reliable_negatives
 
@@ -61,11 +63,11 @@ class RocSVM(EngineParameter, CostParameters, PositiveUnlabelledClassifier):
             rows = np.concatenate([positive, unlabelled[negative]])
             y = np.concatenate([np.ones(len(positive)), -np.ones(np.count_nonzero(negative))])
             model = run.train(rows, y, self._labelled_cost(run) * run.cost[rows], before)
-            return model, run.approximate_scores(model, positive), run.approximate_scores(model, unlabelled)
+            return model, approximate_scores(run, model, positive), approximate_scores(run, model, unlabelled)
 
         sure = reliable_negatives(run.X, positive, unlabelled, clusters=self.clusters, scope=self.scope, seed=run.seed)
         grown = grow_negatives(sure, train, lambda: bool(run.ended))
-        claimed = int(np.count_nonzero(run.approximate_scores(grown.model, unlabelled) > 0))
+        claimed = int(np.count_nonzero(approximate_scores(run, grown.model, unlabelled) > 0))
         told: dict[str, Any] = {
             "reliable_negatives": int(np.count_nonzero(sure)),
             "negatives": int(np.count_nonzero(grown.negative)),

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.estimators._calibration import CalibrationPlan
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters, EngineParameter
 
@@ -54,7 +56,7 @@ class SelfTraining(EngineParameter, CostParameters, SemiSupervisedClassifier):
         for _ in range(self.max_rounds - 1):
             if run.ended or len(left) == 0:
                 break
-            scores = run.approximate_scores(model, left)
+            scores = approximate_scores(run, model, left)
             above, below = np.flatnonzero(scores >= self.margin), np.flatnonzero(scores <= -self.margin)
             below = np.setdiff1d(below, above)  # a margin of 0 takes a score of 0 for positive
             above = above[np.argsort(-scores[above], kind="stable")][: self.max_add]

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.choices import Labels, NoiseOf
+from solver.estimators._expansion import Expansion
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, comparable, must_end
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import CostParameters
 from solver.positive_unlabelled import spy_em
 

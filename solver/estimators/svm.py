@@ -7,13 +7,14 @@ from typing import ClassVar, Final
 
 from solver.algorithms import ALGORITHMS
 from solver.choices import ThresholdRule
-from solver.estimators._base import Learned, ThresholdClassifier
+from solver.estimators._base import ThresholdClassifier
 from solver.estimators._calibration import (
     FOLDS_STAGE,
     CalibrationPlan,
     calibration_scores,
     separate_fold_scores,
 )
+from solver.estimators._choosing import Learned
 from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import CostParameters, EngineParameter
 from solver.operating_point import Objective

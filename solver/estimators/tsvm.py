@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.estimators._calibration import CalibrationPlan
-from solver.estimators._run import Expansion, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_scores, exact_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, top_rows
 from solver.estimators.parameters import CostParameters, EngineParameter, ShareParameters
 
@@ -62,7 +64,7 @@ def switch_labels(
     """
     unlabelled = run.unlabelled
     rows = np.concatenate([labelled, unlabelled])
-    labels = np.where(top_rows(run.scores(start, unlabelled), positives), 1.0, -1.0)
+    labels = np.where(top_rows(exact_scores(run, start, unlabelled), positives), 1.0, -1.0)
     ratio = (len(unlabelled) - positives) / positives if balance else 1.0
     model = start
     level = _FIRST_LEVEL
@@ -74,7 +76,7 @@ def switch_labels(
             model = run.train(rows, y, np.concatenate([cost, soft]), model)
             if run.ended:
                 return model, labels
-            scores = run.approximate_scores(model, unlabelled)
+            scores = approximate_scores(run, model, unlabelled)
             above, below = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
             above = above[np.argsort(scores[above], kind="stable")][: len(below)]
             below = below[np.argsort(-scores[below], kind="stable")][: len(above)]

@@ -6,7 +6,9 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from solver.estimators import CS4VM, SVM, MeanS3VM
-from solver.estimators._run import Expansion, KernelParameters, SolverLimits, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
+from solver.estimators._scores import exact_scores
 from solver.estimators._semi_supervised import positives_among
 from solver.estimators.cs4vm import find_label_means, train_with_labels
 from solver.smo import solve
@@ -66,7 +68,7 @@ def test_second_step_equals_the_papers_dual_corrected(costs):
     labelled, unlabelled = run.labelled, run.unlabelled
     labels = truth[unlabelled]
     cost = C1 * cost_of(y[labelled], costs)
-    mine = run.scores(train_with_labels(run, labelled, cost, C2, costs, labels), np.arange(len(y)))
+    mine = exact_scores(run, train_with_labels(run, labelled, cost, C2, costs, labels), np.arange(len(y)))
     theta = np.where(labels > 0, costs[0], -costs[1])
     v = X[unlabelled].T @ theta
     rows = np.r_[labelled, unlabelled, unlabelled]
@@ -128,7 +130,7 @@ def test_first_step_ends_where_neither_part_improves(costs, seed):
     scores = X[run.unlabelled] @ w
     assert scores[labels > 0].min() >= scores[labels < 0].max() - 1e-3
     first = np.full(30, -1.0)
-    first[np.argsort(-run.scores(start, run.unlabelled), kind="stable")[:positives]] = 1.0
+    first[np.argsort(-exact_scores(run, start, run.unlabelled), kind="stable")[:positives]] = 1.0
     assert value <= margin_problem(X, y, first, costs)[0] + 1e-6
 
 
@@ -144,7 +146,7 @@ def test_linear_path_without_a_matrix_equals_the_kernel_path():
         )
         labels = find_label_means(run, run.labelled, cost, C2, (4.0, 1.0), 25, start)
         model = train_with_labels(run, run.labelled, cost, C2, (4.0, 1.0), labels)
-        found.append((labels, run.scores(model, np.arange(len(y)))))
+        found.append((labels, exact_scores(run, model, np.arange(len(y)))))
     assert np.array_equal(found[0][0], found[1][0])
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-3)
 

@@ -17,7 +17,8 @@ from solver.algorithms import ALGORITHMS, SHARED, AlgorithmSpec, ParamError, val
 from solver.costs import Beside, Cost
 from solver.estimate import estimate_training
 from solver.estimators import parameters
-from solver.estimators._base import Learned, ThresholdClassifier
+from solver.estimators._base import ThresholdClassifier
+from solver.estimators._choosing import Learned
 from solver.estimators.parameters import CostParameters
 from solver.features import Column, Table
 from solver.parameters import Domain, choice, integer, number

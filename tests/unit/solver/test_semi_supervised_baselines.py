@@ -11,7 +11,9 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
 from solver.estimators import CS4VM, PSVM, SVM, TSVM, LaplacianSVM, MeanS3VM, RampTSVM, SelfTraining
-from solver.estimators._run import Expansion, KernelParameters, SolverLimits, TrainingRun
+from solver.estimators._expansion import Expansion
+from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
+from solver.estimators._scores import exact_scores
 from solver.estimators.tsvm import switch_labels
 
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
@@ -75,7 +77,7 @@ def test_label_switching_ends_without_a_pair_to_switch(seed, balance):
     start = Expansion.from_solution(labelled, run.y[labelled], solution, len(y))
     model, labels = switch_labels(run, labelled, cost, 0.2, 30, start, balance=balance)
     assert (labels > 0).sum() == 30
-    scores = run.scores(model, unlabelled)
+    scores = exact_scores(run, model, unlabelled)
     error = np.maximum(0, 1 - labels * scores)
     for i in np.flatnonzero((labels > 0) & (error > 0)):
         for j in np.flatnonzero((labels < 0) & (error > 0)):
@@ -84,11 +86,11 @@ def test_label_switching_ends_without_a_pair_to_switch(seed, balance):
     def value(expansion, signs):
         w = X[expansion.rows].T @ expansion.coefficients
         soft = 0.2 * np.where(signs > 0, (len(signs) - 30) / 30 if balance else 1.0, 1.0)
-        of_labelled = np.maximum(0, 1 - run.y[labelled] * run.scores(expansion, labelled)).sum()
-        return w @ w / 2 + of_labelled + soft @ np.maximum(0, 1 - signs * run.scores(expansion, unlabelled))
+        of_labelled = np.maximum(0, 1 - run.y[labelled] * exact_scores(run, expansion, labelled)).sum()
+        return w @ w / 2 + of_labelled + soft @ np.maximum(0, 1 - signs * exact_scores(run, expansion, unlabelled))
 
     first = np.full(len(unlabelled), -1.0)
-    first[np.argsort(-run.scores(start, unlabelled), kind="stable")[:30]] = 1.0
+    first[np.argsort(-exact_scores(run, start, unlabelled), kind="stable")[:30]] = 1.0
     rows = np.r_[labelled, unlabelled]
     signs = np.r_[run.y[labelled], first]
     hi = np.r_[cost, 0.2 * np.where(first > 0, (len(first) - 30) / 30 if balance else 1.0, 1.0)]

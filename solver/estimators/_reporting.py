@@ -1,0 +1,123 @@
+"""What a fit says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.decision import DecisionState
+from solver.estimators._choosing import Fit, Fitted
+from solver.estimators._run import TrainingRun
+from solver.evaluation.curves import OperatingCurve
+from solver.evaluation.measures import measures
+from solver.evaluation.probability import Sigmoid, brier_score, reliability_curve
+from solver.operating_point import Objective
+from solver.report import Classes, Control, CurvePoints, ProbabilityReport, Report, Rows, SolverReport
+
+if TYPE_CHECKING:
+    from solver.estimators._base import ThresholdClassifier
+
+_CURVE_POINTS: Final = 4000
+
+
+def asked_and_ended(estimator: ThresholdClassifier, run: TrainingRun, objective: Objective) -> dict[str, Any]:
+    """The fields of every report: what was asked, on which rows, and how it ended."""
+    parameters = estimator.get_params()
+    return {
+        "algorithm": estimator.declaration.name,
+        "params": {name: _plain(value) for name, value in parameters.items() if name != "callback"},
+        "objective": objective.to_dict(),
+        "status": estimator.status_,
+        "status_reason": estimator.status_reason_,
+        "threshold": estimator.threshold_,
+        "classes": Classes(*map(str, estimator.classes_.tolist())),
+        "rows": Rows(
+            total=len(run.y),
+            labelled=len(run.labelled),
+            positive=int(np.count_nonzero(run.y > 0)),
+            negative=int(np.count_nonzero(run.y < 0)),
+            unlabelled=len(run.unlabelled),
+        ),
+        "test": None,
+        "timings": {"training": run.seconds},
+    }
+
+
+def fitted_report(
+    estimator: ThresholdClassifier, fit: Fit, fitted: Fitted, state: DecisionState, upper_bounds: NDArray[np.float64]
+) -> Report:
+    """The report of a fit that measured.
+
+    Parameters
+    ----------
+    estimator : ThresholdClassifier
+        Its fitted attributes are set.
+    fit : Fit
+    fitted : Fitted
+    state : DecisionState
+        The decision that is returned.
+    upper_bounds : float64 array
+        Of the variables of the run's labelled rows.
+    """
+    run, costs = fit.run, fit.objective.costs
+    scored = np.isfinite(fitted.scores)
+    scores, truth = fitted.scores[scored], run.y[fitted.plan.rows][scored]
+    tuning = estimator._tuning
+    solution = fitted.model.solution
+    return Report(
+        **asked_and_ended(estimator, run, fit.objective),
+        threshold_rule=fit.rule,
+        labeled_split=fitted.plan.split,
+        calibration=measures(fitted.point.counts, costs=costs) if scored.any() else None,
+        controls={
+            name: Control(c.threshold, None if c.counts is None else measures(c.counts, costs=costs))
+            for name, c in fitted.controls.items()
+        },
+        tuning=None if tuning is None else tuning.report(),
+        comparison=None if fitted.comparison is None else fitted.comparison.report(),
+        rounds=fitted.learned.rounds,
+        curve=_curve(scores, truth, run.limits.tol),
+        probability=None if state.probability is None else _probability(state.probability, scores, truth),
+        solver=SolverReport(
+            gap=float(solution.gap),
+            objective=float(solution.objective),
+            iterations=run.iterations,
+            status=solution.status,
+            support_vectors=int(state.support_vectors.shape[0]),
+            engine=solution.engine,
+            lowrank=run.low_rank.report(solution, run.y, upper_bounds, run.limits.tol, compare=not run.ended),
+        ),
+        warnings=fit.warnings,
+    )
+
+
+def _curve(scores: NDArray[np.float64], truth: NDArray[np.float64], tol: float) -> CurvePoints | None:
+    if not len(scores):
+        return None
+    return CurvePoints(**OperatingCurve.from_scores(scores, truth, tol).thinned(_CURVE_POINTS).to_dict())
+
+
+def _probability(sigmoid: Sigmoid, scores: NDArray[np.float64], truth: NDArray[np.float64]) -> ProbabilityReport:
+    probabilities = sigmoid(scores)
+    return ProbabilityReport(
+        slope=sigmoid.slope,
+        offset=sigmoid.offset,
+        brier=brier_score(truth, probabilities),
+        reliability=reliability_curve(truth, probabilities),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A JSON value for a parameter or a label."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Objective):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(part) for key, part in value.items()}
+    if value is None or isinstance(value, str | bool | int | float):
+        return cast(Any, value)
+    return str(value)
