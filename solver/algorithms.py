@@ -39,7 +39,7 @@ class AlgorithmSpec:
     ----------
     name, summary : str
     estimator : str
-        Where its class is, as ``module:Class``.
+        Where its class is, as `module:Class`.
     cost : Cost
         What a training costs.
     parameters : tuple of Parameter
@@ -321,7 +321,7 @@ def validate_params(algorithm: str, params: Mapping[str, Any]) -> dict[str, Any]
     Parameters
     ----------
     algorithm : str
-        A key of `ALGORITHMS`, or ``"auto"``.
+        A key of `ALGORITHMS`, or `"auto"`.
     params : mapping
 
     Returns

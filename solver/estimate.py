@@ -56,7 +56,7 @@ class Estimate:
     how : str
         One sentence with the numbers behind it.
     largest : str
-        What is to blame for most of `least_bytes`: ``features`` or ``params``.
+        What is to blame for most of `least_bytes`: `features` or `params`.
     advice : str
         What would make it need less memory.
     """
@@ -95,7 +95,7 @@ def estimate_training(
     params : mapping
         All its parameters, as `validate_params` returns them.
     memory_bytes, max_seconds : optional
-        What the training may take: ``solver="auto"`` chooses by them.
+        What the training may take: `solver="auto"` chooses by them.
     """
     spec = ALGORITHMS[algorithm]
     cost, size = spec.cost, Size(rows, labelled, features, matrix_bytes)

@@ -25,7 +25,7 @@ class JoinError(ValueError):
     Attributes
     ----------
     code : str
-        ``conflicting_labels`` or ``no_matching_key``.
+        `conflicting_labels` or `no_matching_key`.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -61,7 +61,7 @@ def join_labels(
 ) -> JoinedLabels:
     """Give each row the label that the labels' table has for its key. Costs the rows of both, not their product.
 
-    Keys are equal if their characters are, composed (NFC): ``7`` is not ``007``.
+    Keys are equal if their characters are, composed (NFC): `7` is not `007`.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def join_labels(
     Raises
     ------
     JoinError
-        ``conflicting_labels`` if a key has two labels, ``no_matching_key`` if no key with a label is that of a row.
+        `conflicting_labels` if a key has two labels, `no_matching_key` if no key with a label is that of a row.
     """
     first, repeated, without_key = _first_rows(label_keys, labels, names[1], unlabeled, fold)
     joined = np.full(len(keys), None, dtype=object)

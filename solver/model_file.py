@@ -56,6 +56,10 @@ _FEATURE_KINDS: Final[dict[str, type[TableFeatures] | type[MatrixFeatures]]] = {
 }
 
 
+_OVERFLOW_IS_FOUND: Final = np.errstate(over="ignore", invalid="ignore")
+"""Around a decision: NumPy need not warn of overflow to infinity, as a score that is not finite is refused."""
+
+
 class ModelFileError(ValueError):
     """The bytes are no model file, are damaged, or lie; its text says what was found and what was expected."""
 
@@ -168,6 +172,7 @@ class Model:
             return table_from_rows(rows, self.features.columns, self.features.readings)
         return matrix_from_rows(rows, self.features.first_index, self.features.n_features)
 
+    @_OVERFLOW_IS_FOUND
     def feature_matrix(
         self, data: Table | MatrixData, *, refuse_unreadable: bool = True
     ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
@@ -206,6 +211,7 @@ class Model:
         X, counts = self.feature_matrix(data)
         return self.decide(X, counts)
 
+    @_OVERFLOW_IS_FOUND
     def predict_rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Predictions, list[str]]:
         """Label JSON rows: what `parse_rows` and `predict` do, sooner.
 
@@ -226,6 +232,7 @@ class Model:
         data, extra = self.parse_rows(rows)
         return self.predict(data), extra
 
+    @_OVERFLOW_IS_FOUND
     def decide(self, X: NDArray[np.float64] | sparse.csr_array, counts: FeatureCounts) -> Predictions:
         """Label what `feature_matrix` gave; raises `FeatureError` if a score leaves the range of float64."""
         scores = self.decision.decision_function(X)

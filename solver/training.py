@@ -99,7 +99,7 @@ class TrainingError(Exception):
     Attributes
     ----------
     code : str
-        Stable name of the reason, such as ``"one_class"``.
+        Stable name of the reason, such as `"one_class"`.
     message : str
         What was wrong and what was expected.
     """
@@ -117,7 +117,7 @@ class Progress:
     Attributes
     ----------
     phase : str
-        ``features``, ``training`` or ``evaluating``.
+        `features`, `training` or `evaluating`.
     fraction : float
         Share of the whole call that is done, 0 to 1; it never falls.
     details : dict
@@ -147,7 +147,7 @@ class TrainingRequest:
         Labels that mark an unlabelled row, as a missing or blank one always does.
     negative : sequence of str
         All labels of the negative class, where somebody has said so; any other one is then refused. Without it, words
-        for a missing value, such as ``NA``, and -1 beside 0 and 1 are refused as labels.
+        for a missing value, such as `NA`, and -1 beside 0 and 1 are refused as labels.
     fold : bool, default False
         Whether labels that differ in capitals or blanks only are one label.
     keep : int, optional
@@ -243,10 +243,10 @@ def train(
     Raises
     ------
     TrainingError
-        For what the user can mend. Its codes: ``label_text``, ``unclear_labels``, ``keep``, ``no_labels``,
-        ``one_class``, ``unknown_positive``, ``positive_needed``, ``too_few_labelled``, ``params``, ``objective``,
-        ``no_unlabelled``, ``test_fraction``, ``target_is_feature``, ``features``, ``missing_values``, ``device``,
-        ``not_trainable``.
+        For what the user can mend. Its codes: `label_text`, `unclear_labels`, `keep`, `no_labels`,
+        `one_class`, `unknown_positive`, `positive_needed`, `too_few_labelled`, `params`, `objective`,
+        `no_unlabelled`, `test_fraction`, `target_is_feature`, `features`, `missing_values`, `device`,
+        `not_trainable`.
     """
     watch = _Stopwatch(progress)
     task = _prepare(data, labels, request, corrections)
@@ -796,7 +796,7 @@ def _complete(data: Table | MatrixData, request: TrainingRequest) -> tuple[NDArr
 def _measure_on_test(
     model: Model, task: _Task, controls: Mapping[str, DecisionState], *, in_a_hurry: bool
 ) -> dict[str, Measures]:
-    """Measures on the test rows, of the model (under ``""``) and of each control; empty without test rows.
+    """Measures on the test rows, of the model (under `""`) and of each control; empty without test rows.
 
     In a hurry, on as many of them, drawn at random, as take about a second.
     """

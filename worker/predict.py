@@ -117,10 +117,8 @@ def _decisions(
 
     def decide(block: Block) -> tuple[Predictions, FeatureCounts, Keys]:
         keys = key_texts(block.columns[key]) if key is not None and isinstance(block, Table) else None
-        # Overflow to infinity is not warned about but found: a score that is not finite is refused.
-        with np.errstate(over="ignore", invalid="ignore"):
-            X, met = model.feature_matrix(block)
-            return model.decide(X, met), met, keys
+        X, met = model.feature_matrix(block)
+        return model.decide(X, met), met, keys
 
     needed = [*(column["name"] for column in model.columns), *([] if key is None else [key])]
     return _map_ahead(decide, read_blocks(path, layout, needed, block_rows))

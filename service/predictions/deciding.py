@@ -75,9 +75,7 @@ def _numbers(matrix: Matrix) -> int:
 def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "body.rows") -> Decisions:
     """Apply a model to rows, which came from `where`; raises `RowsDoNotFit`."""
     try:
-        # Overflow to infinity is not warned about but found: a score that is not finite is refused.
-        with np.errstate(over="ignore", invalid="ignore"):
-            made, extra = ready.model.predict_rows(rows)
+        made, extra = ready.model.predict_rows(rows)
     except FeatureError as error:
         raise RowsDoNotFit.of(where, str(error)) from None
     if ready.model.key is not None:

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import orjson
 from anyio import CapacityLimiter, sleep, to_thread
 
@@ -197,8 +196,7 @@ def _compare(shadow: ReadyModel, decided: _Decided) -> ShadowCounts:
     else:
         items = list(decided.items)
         rows = rows_of(shadow.model.columns, decided.kind, items)
-    with np.errstate(over="ignore", invalid="ignore"):
-        made, _ = shadow.model.predict_rows(rows)
+    made, _ = shadow.model.predict_rows(rows)
     disagreements = [
         Disagreement(_sha256(item), label, shadow_label, score, shadow_score)
         for item, label, shadow_label, score, shadow_score in zip(

@@ -12,7 +12,7 @@ __all__ = ["multiply_rows", "warm_up"]
 
 @njit(cache=True, fastmath={"contract", "nsz"}, nogil=True)
 def multiply_rows(indptr: Any, indices: Any, data: Any, V: Any, out: Any, start: int, stop: int) -> None:
-    """``out[start:stop] = X[start:stop] V`` for X in CSR form."""
+    """`out[start:stop] = X[start:stop] V` for X in CSR form."""
     for i in range(start, stop):
         total = out[i]
         total[:] = 0.0

@@ -193,6 +193,16 @@ def test_the_safetensors_package_reads_it_and_is_read(tmp_path: Path, good: byte
     same(read_model(tmp_path / "theirs").predict(TABLE), read_model(good).predict(TABLE))
 
 
+def test_a_score_beyond_all_numbers_is_refused_and_not_warned_about() -> None:
+    """Whoever calls; warnings are errors here."""
+    decision = dataclasses.replace(table_model("linear").decision, dual_coef=np.full(N // 2, 1e308))
+    model = table_model("linear", decision=decision)
+    with pytest.raises(FeatureError, match="row 0: the score is beyond the range of float64"):
+        model.predict(TABLE)
+    with pytest.raises(FeatureError, match="row 0: the score is beyond the range of float64"):
+        model.predict_rows([{"age": 40, "height": 1e300, "job": "cook"}])
+
+
 def test_size_is_told() -> None:
     model = table_model()
     vectors = model.decision.support_vectors
