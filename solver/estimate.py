@@ -16,7 +16,7 @@ from solver.algorithms import ALGORITHMS, AlgorithmSpec
 from solver.costs import SECONDS_A_PRODUCT, Size
 from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, exact_seconds
 
-__all__ = ["Estimate", "estimate_training"]
+__all__ = ["Demand", "estimate_training"]
 
 BASE_BYTES: Final = 480 << 20
 """What a process takes for a job of a few hundred rows, with a margin for what the rest leaves out (most for lapsvm:
@@ -42,7 +42,7 @@ _SOLVES_OF_A_GRID: Final = {"none": 0.0, "C": 60.0, "C-gamma": 300.0}
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Demand:
     """What a training is thought to need.
 
     Attributes
@@ -79,7 +79,7 @@ def estimate_training(
     params: Mapping[str, Any],
     memory_bytes: int | None = None,
     max_seconds: float | None = None,
-) -> Estimate:
+) -> Demand:
     """Estimate memory and time of a training.
 
     Parameters
@@ -124,7 +124,7 @@ def estimate_training(
         f"{beside.words} + {kept.words}; seconds from {kept.basis} × features, right to an order of "
         "magnitude at best"
     )
-    return Estimate(
+    return Demand(
         bytes=BASE_BYTES + data + pairs + kept.bytes,
         least_bytes=BASE_BYTES + data + pairs + kept.least_bytes,
         seconds=seconds,

@@ -36,7 +36,7 @@ class Plane:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnStatistics:
     """What the values of each column over some rows are like.
 
     Attributes
@@ -60,7 +60,7 @@ class Columns:
     whole: NDArray[np.bool_]
 
 
-def look_at_columns(X: Matrix, rows: NDArray[np.intp]) -> Columns:
+def column_statistics(X: Matrix, rows: NDArray[np.intp]) -> ColumnStatistics:
     """What the columns are like over these rows."""
     d = int(X.shape[1])
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
@@ -87,7 +87,7 @@ def look_at_columns(X: Matrix, rows: NDArray[np.intp]) -> Columns:
             whole &= (block == np.floor(block)).all(axis=0)
     span = high - low
     varies = span > _LEAST_SPAN * np.maximum(np.abs(low), np.abs(high)) + np.finfo(np.float64).tiny
-    return Columns(low, np.where(varies, span, 1.0), varies, sums, nonzero, whole)
+    return ColumnStatistics(low, np.where(varies, span, 1.0), varies, sums, nonzero, whole)
 
 
 def products(X: Matrix, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:

@@ -95,7 +95,7 @@ class Classes(JsonObject):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows(JsonObject):
+class RowCounts(JsonObject):
     """How many rows there were."""
 
     total: int
@@ -299,7 +299,7 @@ class SharedStage(JsonObject):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(JsonObject):
+class ReportedPoint(JsonObject):
     """A threshold, the objective that it was chosen for, and whether it serves that."""
 
     objective: dict[str, Any]
@@ -312,13 +312,13 @@ class Outcome(JsonObject):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Outcome):
+class Report(ReportedPoint):
     """What was asked, what was reached, how, and what it cost."""
 
     algorithm: str
     params: dict[str, Any]
     classes: Classes
-    rows: Rows
+    rows: RowCounts
     labeled_split: str | None = field(
         default=None, metadata=_about("Where the calibration rows came from: `xfit`, `part` or `full`.")
     )

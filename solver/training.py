@@ -45,7 +45,7 @@ from solver.report import (
     Measures,
     ModelColumn,
     Report,
-    Rows,
+    RowCounts,
     json_ready,
 )
 from solver.telling import telling_columns
@@ -355,10 +355,10 @@ class _Task:
         key = {} if self.request.key is None else {self.request.key: _IS_KEY}
         return [ExcludedColumn(name, reason) for name, reason in (self.identifiers | key).items()]
 
-    def counted(self) -> Rows:
+    def counted(self) -> RowCounts:
         """How many rows there are of each kind."""
         target = self.target
-        return Rows(
+        return RowCounts(
             total=self.n_rows,
             labelled=int(np.count_nonzero(target.codes != _UNLABELLED)),
             positive=target.count(_POSITIVE),
@@ -589,7 +589,7 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
             f"all labelled rows have the label {found[0]!r}; two classes are needed, on which the threshold is chosen",
         )
     if positive is not None and positive not in found:
-        raise TrainingError("unknown_positive", f"positive is {positive!r}, but the labels are {_listed(found)}")
+        raise TrainingError("unknown_positive", f"positive is {positive!r}, but the labels are {_quoted(found)}")
     if positive is None:
         for codes in BINARY_LABELS:
             if set(found) == codes.keys():
@@ -597,7 +597,7 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
                 return codes, (negative, positive), []
         raise TrainingError(
             "positive_needed",
-            f"the labels are {_listed(found)}: say which one is positive (all others together are then the negative "
+            f"the labels are {_quoted(found)}: say which one is positive (all others together are then the negative "
             "class); only 0/1 and -1/+1 need no telling",
         )
     rest = [label for label in found if label != positive]
@@ -615,12 +615,12 @@ def all_but(positive: str) -> str:
 def many_labels(positive: str, others: Sequence[str]) -> str:
     """What to say where more than one label is there beside the positive one."""
     return (
-        f"{len(others) + 1} different labels: {positive!r} is told from all others together ({_listed(others)}); if "
+        f"{len(others) + 1} different labels: {positive!r} is told from all others together ({_quoted(others)}); if "
         "one of them means 'not known', list it in `unlabeled`"
     )
 
 
-def _listed(labels: Sequence[str], most: int = 10) -> str:
+def _quoted(labels: Sequence[str], most: int = 10) -> str:
     shown = ", ".join(repr(label) for label in labels[:most])
     return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
 

@@ -13,7 +13,7 @@ from service.cli.advice import in_flags, print_notes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
 from service.cli.words import objective_words, outcome_words, status_words
-from solver.report import Estimate, Measures, Outcome, Report
+from solver.report import Estimate, Measures, Report, ReportedPoint
 
 if TYPE_CHECKING:
     from service.cli.client import Client
@@ -137,7 +137,7 @@ def print_model(client: Client, model: dict[str, Any]) -> None:
     names = _dataset_names(client, [model["dataset_id"]])
     print(f"trained {_on(model['dataset_id'], names)}{_aliases(', '.join(model['aliases']))}")
     # What decides now; the report always shows what the training chose.
-    point = Outcome.from_dict(applied) if applied else report
+    point = ReportedPoint.from_dict(applied) if applied else report
     print(f"{report.algorithm}, objective {outcome_words(point)}")
     if point.status_reason:
         print(point.status_reason)

@@ -25,7 +25,7 @@ from service.cli.support import (
     short_value,
 )
 from service.cli.words import objective_words, outcome_words, status_words
-from solver.report import Outcome
+from solver.report import ReportedPoint
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
@@ -177,7 +177,7 @@ def threshold(
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:
         answer = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
-    point = Outcome.from_dict(answer)
+    point = ReportedPoint.from_dict(answer)
     print(f"threshold {point.threshold:.6g} for {outcome_words(point)}" + (", in use now" if apply else ""))
     if point.status_reason:
         print(point.status_reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from solver.report import Outcome
+from solver.report import ReportedPoint
 
 
 def objective_words(objective: dict[str, Any]) -> str:
@@ -46,7 +46,7 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
     return status
 
 
-def outcome_words(point: Outcome) -> str:
+def outcome_words(point: ReportedPoint) -> str:
     """Say what was asked for, and how that ended."""
     measured = None if point.calibration is None else point.calibration.n
     said = (objective_words(point.objective), status_words(point.objective, point.status, measured))

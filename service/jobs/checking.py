@@ -16,7 +16,7 @@ from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHAR
 from service.ingest.options import correction
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
-from solver.estimate import Estimate, estimate_training
+from solver.estimate import Demand, estimate_training
 from solver.labels import folded, folding, spelling_warning, unclear_labels
 from solver.operating_point import Objective, ObjectiveError, check_rule
 from solver.training import (
@@ -526,7 +526,7 @@ def _estimate(
     identifiers: Mapping[str, str],
     memory_bytes: int,
     feedback_rows: int,
-) -> Estimate:
+) -> Demand:
     target = _target_of(request, labelling)
     labels = _labels(target, request["unlabeled"])
     labelled = labelling.rows - target.get("missing", 0) if labels is None else sum(labels.values())

@@ -59,9 +59,9 @@ def _has_probability(estimator: Any) -> bool:
 class ThresholdClassifier(ClassifierMixin, SharedParameters):
     """Base of the classifiers: a kernel expansion from a subclass, a threshold from an objective."""
 
-    # who computes what falls into parts; no parameter, as it has no say in the result
+    # see `share`; no parameter, as the result does not depend on it
     _parts: Parts = ALONE
-    # what the fit will be given, if somebody else will stop it then
+    # see `within`
     _seconds: float | None = None
 
     # parameters that not every method has, and what holds without them

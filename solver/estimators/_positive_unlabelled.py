@@ -90,7 +90,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         return self._separate(run, labelled[is_positive], run.unlabelled, float(np.mean(is_positive)))
 
     def _finish(self, fit: Fit, fitted: Fitted) -> None:
-        fit.warnings += _told(fitted.learned.rounds)
+        fit.warnings += _warnings_of(fitted.learned.rounds)
         super()._finish(fit, fitted)
         self._method_state = decision_state(fit.run, fitted.learned.model, 0.0)
 
@@ -106,7 +106,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
             **asked_and_ended(self, run, objective),
             calibration=None,
             rounds=run.trace,
-            warnings=_told(run.trace),
+            warnings=_warnings_of(run.trace),
         )
 
     def expand(self, X: Any) -> NDArray[np.intp]:
@@ -128,11 +128,11 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         return np.flatnonzero(self._method_state.predict_positive(X))
 
 
-def _told(trace: list[dict[str, Any]]) -> list[str]:
+def _warnings_of(trace: list[dict[str, Any]]) -> list[str]:
     return [told["warning"] for told in trace if "warning" in told]
 
 
-def must_end(run: TrainingRun) -> bool:
+def should_stop(run: TrainingRun) -> bool:
     """Whether a method shall end with what it has; asks the callback."""
     run.progress(run.fraction)
     if run.is_exhausted():
@@ -141,7 +141,7 @@ def must_end(run: TrainingRun) -> bool:
     return False
 
 
-def comparable(
+def in_standard_deviations(
     plane: Plane, scores: NDArray[np.float64], claimed: NDArray[np.bool_] | None = None, rounds: int = 1
 ) -> Expansion:
     """The plane in standard deviations of the unlabelled rows' scores, moved so that what is claimed is above 0.

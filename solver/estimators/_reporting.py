@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.algorithms import AlgorithmSpec
 from solver.decision import DecisionState
 from solver.estimators._choosing import Fit, Fitted
 from solver.estimators._run import TrainingRun
+from solver.estimators._tuning import Tuning
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import Sigmoid, brier_score, reliability_curve
 from solver.operating_point import Objective
-from solver.report import Classes, Control, CurvePoints, ProbabilityReport, Report, Rows, SolverReport
-
-if TYPE_CHECKING:
-    from solver.estimators._base import ThresholdClassifier
+from solver.report import Classes, Control, CurvePoints, ProbabilityReport, Report, RowCounts, SolverReport
 
 _CURVE_POINTS: Final = 4000
 
 
-def asked_and_ended(estimator: ThresholdClassifier, run: TrainingRun, objective: Objective) -> dict[str, Any]:
+class FittedEstimator(Protocol):
+    """What a report repeats of a fitted estimator."""
+
+    declaration: AlgorithmSpec
+    classes_: NDArray[Any]
+    threshold_: float
+    status_: str
+    status_reason_: str
+    _tuning: Tuning | None
+
+    def get_params(self) -> dict[str, Any]:
+        """The parameters, as scikit-learn has it."""
+
+
+def asked_and_ended(estimator: FittedEstimator, run: TrainingRun, objective: Objective) -> dict[str, Any]:
     """The fields of every report: what was asked, on which rows, and how it ended."""
     parameters = estimator.get_params()
     return {
@@ -34,7 +47,7 @@ def asked_and_ended(estimator: ThresholdClassifier, run: TrainingRun, objective:
         "status_reason": estimator.status_reason_,
         "threshold": estimator.threshold_,
         "classes": Classes(*map(str, estimator.classes_.tolist())),
-        "rows": Rows(
+        "rows": RowCounts(
             total=len(run.y),
             labelled=len(run.labelled),
             positive=int(np.count_nonzero(run.y > 0)),
@@ -47,14 +60,13 @@ def asked_and_ended(estimator: ThresholdClassifier, run: TrainingRun, objective:
 
 
 def fitted_report(
-    estimator: ThresholdClassifier, fit: Fit, fitted: Fitted, state: DecisionState, upper_bounds: NDArray[np.float64]
+    estimator: FittedEstimator, fit: Fit, fitted: Fitted, state: DecisionState, upper_bounds: NDArray[np.float64]
 ) -> Report:
     """The report of a fit that measured.
 
     Parameters
     ----------
-    estimator : ThresholdClassifier
-        Its fitted attributes are set.
+    estimator : FittedEstimator
     fit : Fit
     fitted : Fitted
     state : DecisionState

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solver.algorithms import ALGORITHMS, SEMI_SUPERVISED
 from solver.choices import CutRule
 from solver.estimators._expansion import Expansion
-from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, comparable, must_end
+from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, in_standard_deviations, should_stop
 from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import CostParameters
 from solver.parameters import POSITIVE, Domain, number
@@ -135,7 +135,7 @@ class SpyBayesianSets(CostParameters, PositiveUnlabelledClassifier):
             exponents=(0.0,),
             cut="lee-liu" if self.cut == "share" else self.cut,
             seed=run.seed,
-            is_over=lambda: must_end(run),
+            is_over=lambda: should_stop(run),
         )
         if share is not None and (self.cut == "share" or len(positive) < _FEWEST_SPIES):
             ranked = ranked.cut_at(share)
@@ -149,4 +149,4 @@ def _tell(run: TrainingRun, ranked: Ranked, rounds: int = 1) -> Expansion:
         told["spies_auc"] = ranked.spies.auc
     run.trace.append(told)
     run.iterations += rounds
-    return comparable(ranked.plane, ranked.scores, ranked.claimed, rounds)
+    return in_standard_deviations(ranked.plane, ranked.scores, ranked.claimed, rounds)

@@ -196,9 +196,9 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
             raise AssertionError("max_rounds is at least 1, so a first round was run")
         self.best_round_ = best[3]
         if not plan.folds and run.ended != "stopped":
-            settled = self._settled(run, plan, *first, objective, rule)
-            scores = settled if best[3] == 1 else self._settled(run, plan, best[1], best[2], objective, rule)
-            return Learned(best[1], scores, first[0], settled, rounds)
+            rescored = self._rescored(run, plan, *first, objective, rule)
+            scores = rescored if best[3] == 1 else self._rescored(run, plan, best[1], best[2], objective, rule)
+            return Learned(best[1], scores, first[0], rescored, rounds)
         return Learned(best[1], best[2], *first, rounds)
 
     def _train_round(
@@ -259,7 +259,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         soft = self._next_soft_labels(run, trajectory.soft, positive, negative, trajectory.unlabelled_scores)
         return soft, theta_minus
 
-    def _settled(
+    def _rescored(
         self,
         run: TrainingRun,
         plan: CalibrationPlan,
@@ -271,9 +271,9 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         """The scores with exact ones around the threshold, which the model's own decisions then agree with."""
         threshold = choose(run, plan, scores, objective, rule).threshold
         near = np.abs(scores - threshold) <= self.tol
-        settled = scores.copy()
-        settled[near] = exact_scores(run, model, plan.rows[near])
-        return settled
+        rescored = scores.copy()
+        rescored[near] = exact_scores(run, model, plan.rows[near])
+        return rescored
 
     def _soft_classes(
         self,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solver.algorithms import ALGORITHMS
 from solver.choices import Labels, NoiseOf
 from solver.estimators._expansion import Expansion
-from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, comparable, must_end
+from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, in_standard_deviations, should_stop
 from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import CostParameters
 from solver.positive_unlabelled import spy_em
@@ -77,7 +77,7 @@ class SpyEM(CostParameters, PositiveUnlabelledClassifier):
             noise_of=self.noise_of,
             hard=self.labels == "hard",
             seed=run.seed,
-            is_over=lambda: must_end(run),
+            is_over=lambda: should_stop(run),
         )
         told: dict[str, Any] = {
             "reliable_negatives": int(np.count_nonzero(found.negative)),
@@ -93,4 +93,4 @@ class SpyEM(CostParameters, PositiveUnlabelledClassifier):
         # Log-odds far on one side of 0 tell little but how many positive rows there were: where all rows are on one
         # side, folds that leave out more positive ones would differ by that from the others.
         one_sided = bool(found.claimed.all()) or not found.claimed.any()
-        return comparable(found.plane, found.log_odds, found.claimed if one_sided else None, found.rounds)
+        return in_standard_deviations(found.plane, found.log_odds, found.claimed if one_sided else None, found.rounds)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from solver.choices import NoiseOf
-from solver.planes import Plane, indicator, look_at_columns, weighted_sums
+from solver.planes import Plane, column_statistics, indicator, weighted_sums
 from solver.typing import Matrix
 
 _MOST_ROUNDS: Final = 30
@@ -38,7 +38,7 @@ class NaiveBayes:
 
     def __init__(self, X: Matrix, rows: NDArray[np.intp]) -> None:
         self.X = X
-        columns = look_at_columns(X, rows)
+        columns = column_statistics(X, rows)
         self._scaled = columns.varies & (columns.low < 0)
         self._counts = columns.low >= 0
         self._low = np.where(self._scaled, columns.low, 0.0)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from solver.report import Classes, Report, Rows
+from solver.report import Classes, Report, RowCounts
 from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result
 
 if TYPE_CHECKING:  # most children have no use for it, and are to be there soon
@@ -103,7 +103,7 @@ def run(job: Job, reporter: Reporter) -> Result:
     Path(job.scratch, MODEL_FILE).write_bytes(f"{job.job_id} {job.attempt}".encode())
     report = Report(
         algorithm="svm", params={}, objective={"kind": "f1"}, status="met", status_reason="", threshold=0.0,
-        classes=Classes("no", "yes"), rows=Rows(total=0, labelled=0, positive=0, negative=0, unlabelled=0),
+        classes=Classes("no", "yes"), rows=RowCounts(total=0, labelled=0, positive=0, negative=0, unlabelled=0),
         calibration=None, test=None,
     )  # fmt: skip
     return Result("svm", {"format": 1}, report.to_dict())

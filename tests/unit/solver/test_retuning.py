@@ -13,7 +13,7 @@ from solver.evaluation import OperatingCurve, measures
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import cost_interval
 from solver.operating_point import Objective, certify_from_curve, choose_threshold
-from solver.report import Classes, CurvePoints, Report, Rows, TuningReport
+from solver.report import Classes, CurvePoints, Report, RowCounts, TuningReport
 from solver.retuning import Calibration
 
 
@@ -34,7 +34,7 @@ def report(curve: OperatingCurve, **changes):
         status_reason="",
         threshold=0.0,
         classes=Classes("no", "yes"),
-        rows=Rows(total=500, labelled=positive + negative, positive=positive, negative=negative, unlabelled=0),
+        rows=RowCounts(total=500, labelled=positive + negative, positive=positive, negative=negative, unlabelled=0),
         calibration=None,
         test=None,
         labeled_split="part",
@@ -106,7 +106,11 @@ def test_certificates_only_from_rows_kept_apart():
         {"labeled_split": "xfit"},
         {"threshold_rule": "f1max"},
         {"threshold_rule": "f1max", "algorithm": "svm", "tuning": TuningReport(1.0, 1.0)},
-        {"rows": Rows(total=len(y), labelled=len(y), positive=int(y.sum()), negative=int((1 - y).sum()), unlabelled=0)},
+        {
+            "rows": RowCounts(
+                total=len(y), labelled=len(y), positive=int(y.sum()), negative=int((1 - y).sum()), unlabelled=0
+            )
+        },
     ):
         point = Calibration.from_report(report(curve, **changes)).operating_point(objective)
         assert point.status == "cannot_certify"

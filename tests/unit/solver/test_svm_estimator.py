@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 
 from solver.estimators import SVM
 from solver.evaluation import confusion
-from solver.report import Report, Rows
+from solver.report import Report, RowCounts
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_report_tells_what_the_decision_does(tumours, split, objective):
     assert plain.calibration.n == len(y)
     curve = report.curve
     assert curve.positives + curve.negatives == calibration.n
-    assert report.rows == Rows(total=569, labelled=569, positive=212, negative=357, unlabelled=0)
+    assert report.rows == RowCounts(total=569, labelled=569, positive=212, negative=357, unlabelled=0)
 
 
 def test_cross_fitted_scores_come_from_models_that_did_not_see_the_row():

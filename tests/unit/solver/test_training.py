@@ -20,7 +20,7 @@ from sklearn.metrics import confusion_matrix
 from solver.estimators import PSVM, SVM
 from solver.features import Column, FeatureError, MatrixData, Table
 from solver.model_file import read_model, write_model
-from solver.report import Classes, Rows
+from solver.report import Classes, RowCounts
 from solver.training import (
     ALGORITHMS,
     ParamError,
@@ -71,7 +71,9 @@ def test_the_report_counts_rows_and_holds_every_part() -> None:
     result = train(table, labels, request(algorithm="psvm", unlabeled=["?"], test_fraction=0.2, seed=3))
     report = result.report
     json.dumps(report.to_dict(), allow_nan=False)
-    assert report.rows == Rows(total=200, labelled=98, positive=48, negative=50, unlabelled=102, test=20, dropped=0)
+    assert report.rows == RowCounts(
+        total=200, labelled=98, positive=48, negative=50, unlabelled=102, test=20, dropped=0
+    )
     assert report.test.n == 20
     assert report.test.true_positives + report.test.false_negatives == 10
     assert report.calibration.n == 78
