@@ -22,6 +22,7 @@ from solver.features.dates import example_of, guess_format
 from solver.features.rows import RowReader, clean_name
 from solver.features.table import MAX_LEVELS
 from solver.report import FeedbackReport, RefusedFeedback
+from solver.typing import BoolArray, IndexArray
 
 Key = tuple[Any, ...]
 
@@ -68,11 +69,11 @@ class Corrected:
 
     data: Table | MatrixData
     labels: NDArray[Any]
-    unmeasured: NDArray[np.bool_]
-    changed: NDArray[np.bool_]
+    unmeasured: BoolArray
+    changed: BoolArray
     report: FeedbackReport | None
 
-    def take(self, rows: NDArray[np.intp]) -> Corrected:
+    def take(self, rows: IndexArray) -> Corrected:
         """Those rows, in that order."""
         kept = self.data.take(rows), self.labels[rows], self.unmeasured[rows], self.changed[rows]
         return Corrected(*kept, self.report)
@@ -180,7 +181,7 @@ def apply_corrections(
     )
 
 
-def _are_labelled(labels: NDArray[Any], rules: Rules) -> NDArray[np.bool_]:
+def _are_labelled(labels: NDArray[Any], rules: Rules) -> BoolArray:
     blank = {value for value in set(labels.tolist()) if value is None or not value.strip() or value in rules.unlabeled}
     return np.fromiter((value not in blank for value in labels.tolist()), bool, len(labels))
 
@@ -215,7 +216,7 @@ class _TableFrame:
             raise FeatureError("none of its columns is a feature of this training")
         return names, tuple(self._readers[name](row[name], meant.get(name)) for name in names)
 
-    def find(self, names: tuple[str, ...], keys: Mapping[Key, str]) -> dict[Key, NDArray[np.intp]]:
+    def find(self, names: tuple[str, ...], keys: Mapping[Key, str]) -> dict[Key, IndexArray]:
         """Rows of the table that are like a key."""
         columns = [self._table.columns[name] for name in names]
         wanted = [c.replaced(_values(c.kind, v)) for c, v in zip(columns, _transposed(keys), strict=True)]
@@ -254,7 +255,7 @@ class _MatrixFrame:
         parsed, _ = matrix_from_rows([row], self._data.first_index, len(self._names))
         return (), next(_sparse_keys(sparse.csr_array(parsed.X), self._used))
 
-    def find(self, names: tuple[str, ...], keys: Mapping[Key, str]) -> dict[Key, NDArray[np.intp]]:
+    def find(self, names: tuple[str, ...], keys: Mapping[Key, str]) -> dict[Key, IndexArray]:
         del names
         X = sparse.csr_array(self._data.X)
         wanted = self._matrix(list(keys))
@@ -278,9 +279,7 @@ class _MatrixFrame:
         return sparse.csr_array((values, indices, ends), shape=(len(keys), len(self._names)))
 
 
-def _matches(
-    candidates: NDArray[np.intp], found: Iterator[Key], keys: Mapping[Key, str]
-) -> dict[Key, NDArray[np.intp]]:
+def _matches(candidates: IndexArray, found: Iterator[Key], keys: Mapping[Key, str]) -> dict[Key, IndexArray]:
     """Candidates by the key that they have, if it is wanted."""
     places: dict[Key, list[int]] = {}
     for row, key in zip(candidates.tolist(), found, strict=True):
@@ -381,7 +380,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(29))
 
 
-def _sparse_hashes(X: sparse.csr_array, used: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def _sparse_hashes(X: sparse.csr_array, used: BoolArray) -> NDArray[np.uint64]:
     values = X.data.astype(np.float64)
     counted = used[X.indices] & (values != 0) & np.isfinite(values)
     mixed = _mixed(values.view(np.uint64) ^ _mixed(X.indices.astype(np.uint64) + np.uint64(1)))
@@ -390,7 +389,7 @@ def _sparse_hashes(X: sparse.csr_array, used: NDArray[np.bool_]) -> NDArray[np.u
     return sums_of_rows
 
 
-def _sparse_keys(X: sparse.csr_array, used: NDArray[np.bool_]) -> Iterator[Key]:
+def _sparse_keys(X: sparse.csr_array, used: BoolArray) -> Iterator[Key]:
     for start, end in zip(X.indptr[:-1].tolist(), X.indptr[1:].tolist(), strict=True):
         entries = zip(X.indices[start:end].tolist(), X.data[start:end].tolist(), strict=True)
         yield tuple(sorted((j, float(v)) for j, v in entries if v != 0 and math.isfinite(v) and used[j]))

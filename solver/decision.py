@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.evaluation.probability import Sigmoid
 from solver.kernels.values import KernelColumns
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, Matrix
 
 # elements of one block of kernel values: 4 MB of float64 stays in cache
 _BLOCK_ELEMENTS: Final = 1 << 19
@@ -41,12 +40,12 @@ class DecisionState:
     degree: int
     coef0: float
     support_vectors: Matrix
-    dual_coef: NDArray[np.float64]
+    dual_coef: FloatArray
     intercept: float
     threshold: float
     probability: Sigmoid | None = None
 
-    def decision_function(self, X: Matrix) -> NDArray[np.float64]:
+    def decision_function(self, X: Matrix) -> FloatArray:
         """Scores of rows.
 
         Parameters
@@ -71,7 +70,7 @@ class DecisionState:
         return scores
 
     @cached_property
-    def _weights(self) -> NDArray[np.float64]:
+    def _weights(self) -> FloatArray:
         """The hyperplane of the linear kernel."""
         return np.asarray(self.support_vectors.T @ self.dual_coef, dtype=np.float64)
 
@@ -80,7 +79,7 @@ class DecisionState:
         """The support vectors, prepared once: a single row is then quick."""
         return KernelColumns(self.support_vectors, self.kind, self.gamma, self.degree, self.coef0)
 
-    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of the positive class for scores.
 
         Raises
@@ -92,7 +91,7 @@ class DecisionState:
             raise ValueError("this model gives no probabilities")
         return self.probability(scores)
 
-    def predict_positive(self, X: Matrix) -> NDArray[np.bool_]:
+    def predict_positive(self, X: Matrix) -> BoolArray:
         """Which rows are decided positive: score strictly above the threshold."""
         return self.decision_function(X) > self.threshold
 

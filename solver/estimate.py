@@ -16,8 +16,6 @@ from solver.algorithms import ALGORITHMS, AlgorithmSpec
 from solver.costs import SECONDS_A_PRODUCT, Size
 from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, exact_seconds
 
-__all__ = ["Demand", "estimate_training"]
-
 BASE_BYTES: Final = 480 << 20
 """What a process takes for a job of a few hundred rows, with a margin for what the rest leaves out (most for lapsvm:
 210 MiB at 4,000 rows). Measured as peak over all algorithms, numbers and texts: 203 to 224 MiB; 333 to 353 where it has

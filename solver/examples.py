@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 
+from solver.typing import FloatArray
+
 TARGET: Final = "diagnosis"
 POSITIVE: Final = "malignant"
 NEGATIVE: Final = "benign"
@@ -84,7 +86,7 @@ def handwritten_digits(seed: int = 0, *, test_share: float = 0.3, labelled: floa
 
 def _example(
     names: Sequence[str],
-    values: NDArray[np.float64],
+    values: FloatArray,
     target: str,
     labels: NDArray[np.str_],
     seed: int,

@@ -15,6 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.typing import BoolArray
+
 # words for a missing value, in lower case, as pandas, R, SQL, Weka and people write them
 MISSING_WORDS: Final = frozenset(
     ("na", "n/a", "#n/a", "n.a.", "<na>", "nan", "nat", "null", "none", "-", "--", "?", "unknown", "\\n")
@@ -113,7 +115,7 @@ def unclear_labels(
     )
 
 
-def keep_labels(positive: NDArray[np.bool_], labelled: NDArray[np.bool_], keep: int, seed: int) -> NDArray[np.bool_]:
+def keep_labels(positive: BoolArray, labelled: BoolArray, keep: int, seed: int) -> BoolArray:
     """Return which rows keep their label where only so many shall be known, for experiments.
 
     Of each class a share as large as that among all labelled rows, rounded to the nearest number, but at least two. The

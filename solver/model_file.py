@@ -34,6 +34,7 @@ from solver.features import (
 )
 from solver.reading import Reading
 from solver.tensor_file import TensorFileError, parse_json, read_tensors, write_tensors
+from solver.typing import FloatArray
 
 FORMAT: Final = "prefsvm-model"
 # raised when a reader of the older version would misunderstand the file
@@ -84,8 +85,8 @@ class Predictions:
     """
 
     labels: list[str]
-    scores: NDArray[np.float64]
-    probabilities: NDArray[np.float64] | None
+    scores: FloatArray
+    probabilities: FloatArray | None
     warnings: list[str]
     unseen: Mapping[str, int] = field(default_factory=dict)
     far_rows: Sequence[int] = ()
@@ -175,7 +176,7 @@ class Model:
     @_OVERFLOW_IS_FOUND
     def feature_matrix(
         self, data: Table | MatrixData, *, refuse_unreadable: bool = True
-    ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
+    ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts]:
         """What the decision function sees of rows, and what had to be bridged.
 
         Parameters
@@ -233,7 +234,7 @@ class Model:
         return self.predict(data), extra
 
     @_OVERFLOW_IS_FOUND
-    def decide(self, X: NDArray[np.float64] | sparse.csr_array, counts: FeatureCounts) -> Predictions:
+    def decide(self, X: FloatArray | sparse.csr_array, counts: FeatureCounts) -> Predictions:
         """Label what `feature_matrix` gave; raises `FeatureError` if a score leaves the range of float64."""
         scores = self.decision.decision_function(X)
         values, threshold = scores.tolist(), self.decision.threshold
@@ -563,7 +564,7 @@ class LoadedClassifier:
         self.threshold_ = model.decision.threshold
         self.n_features_in_ = int(model.decision.support_vectors.shape[1])
 
-    def decision_function(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[np.float64]:
+    def decision_function(self, X: NDArray[Any] | sparse.csr_array) -> FloatArray:
         """Scores of the rows of a feature matrix, shape (rows,)."""
         return self.model.decision.decision_function(X)
 
@@ -572,7 +573,7 @@ class LoadedClassifier:
         labels: NDArray[Any] = self.classes_[(self.decision_function(X) > self.threshold_).astype(np.intp)]
         return labels
 
-    def predict_proba(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[np.float64]:
+    def predict_proba(self, X: NDArray[Any] | sparse.csr_array) -> FloatArray:
         """Probabilities of the negative and the positive class, shape (rows, 2).
 
         Raises

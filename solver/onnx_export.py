@@ -18,6 +18,7 @@ from solver.features import MatrixFeatures, TableFeatures
 from solver.features.columns import LARGEST_SCORE
 from solver.features.strings import unpack_strings
 from solver.model_file import Model
+from solver.typing import FloatArray
 
 # a file of ONNX ends at 2 GiB, and its runtime holds it twice
 MAX_BYTES: Final = 1 << 30
@@ -271,7 +272,7 @@ def _score(graph: _Graph, decision: DecisionState, X: str) -> str:
     return graph.add("Squeeze", shifted, graph.constant(np.array([1], dtype=np.int64)))
 
 
-def _kernel(graph: _Graph, decision: DecisionState, X: str, vectors: NDArray[np.float64]) -> str:
+def _kernel(graph: _Graph, decision: DecisionState, X: str, vectors: FloatArray) -> str:
     """Kernel values, of shape (rows, support vectors)."""
     if decision.kind == "rbf":
         # Distances do not change when everything is shifted, and near the centre they lose less to rounding.

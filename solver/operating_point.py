@@ -17,6 +17,7 @@ from solver.choices import ThresholdRule
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import clopper_pearson_lower
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 ObjectiveKind = Literal["precision", "recall", "precision_recall", "f1", "f_beta", "cost"]
 PointStatus = Literal["met", "preference_unmet", "cannot_certify"]
@@ -157,13 +158,16 @@ class Objective:
         missing = max(0.0, self.precision_target - counts.precision) + max(0.0, self.recall_target - counts.recall)
         return self.value(counts) - missing
 
-    def utilities(self, tables: ConfusionTables) -> NDArray[np.float64]:
+    def utilities(self, tables: ConfusionTables) -> FloatArray:
         """The `utility` of many decisions."""
         missing = np.maximum(0.0, self.precision_target - tables.precision)
         missing += np.maximum(0.0, self.recall_target - tables.recall)
+        values: FloatArray
         if self.costs is not None:
-            return -tables.cost(*self.costs) / np.maximum(tables.total, 1) - missing
-        return tables.f_beta(self.beta or 1.0) - missing
+            values = -tables.cost(*self.costs) / np.maximum(tables.total, 1) - missing
+        else:
+            values = tables.f_beta(self.beta or 1.0) - missing
+        return values
 
     def is_met(self, counts: ConfusionCounts) -> bool:
         """Whether the targets (if any) hold on these counts."""
@@ -352,7 +356,7 @@ def _from_position(curve: OperatingCurve, position: int, objective: Objective) -
     return _point(float(curve.thresholds[position]), curve.counts(position), objective)
 
 
-def _value(curve: OperatingCurve, objective: Objective) -> NDArray[np.float64]:
+def _value(curve: OperatingCurve, objective: Objective) -> FloatArray:
     if objective.costs is not None:
         return -curve.cost(*objective.costs)
     return curve.f_beta(objective.beta or 1.0)
@@ -379,12 +383,12 @@ def _best_position(curve: OperatingCurve, objective: Objective) -> int:
     return _argmax_where(recall, useful)
 
 
-def _argmax_where(value: NDArray[np.float64], allowed: NDArray[np.bool_]) -> int:
+def _argmax_where(value: FloatArray, allowed: BoolArray) -> int:
     """Position of the largest allowed value, the highest threshold among equals."""
     return int(np.argmax(np.where(allowed, value, -np.inf)))
 
 
-def _most_precise(precision: NDArray[np.float64], allowed: NDArray[np.bool_]) -> int:
+def _most_precise(precision: FloatArray, allowed: BoolArray) -> int:
     """Position of maximal precision; among equals the lowest threshold, which has the highest recall."""
     restricted = np.where(allowed, precision, -np.inf)
     return int(np.flatnonzero(restricted >= restricted.max() - _SLACK)[-1])
@@ -442,7 +446,7 @@ def _lower_bounds(
     true_positives: NDArray[np.int64],
     predicted_positives: NDArray[np.int64],
     positives: int,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Clopper–Pearson lower bounds of the objective's measure."""
     confidence = objective.confidence or DEFAULT_CONFIDENCE
     trials = predicted_positives if objective.kind == "precision" else np.full_like(true_positives, positives)
@@ -458,11 +462,11 @@ def _lower_bound(curve: OperatingCurve, objective: Objective) -> OperatingPoint:
 
 
 def _fixed_sequence(
-    scores: NDArray[np.float64],
+    scores: FloatArray,
     y: NDArray[Any],
     curve: OperatingCurve,
     objective: Objective,
-    grid: NDArray[np.float64],
+    grid: FloatArray,
 ) -> OperatingPoint:
     """Fixed-sequence testing: the family-wise error is at most 1 - confidence without any correction.
 
@@ -476,7 +480,7 @@ def _fixed_sequence(
 
 
 def _test_in_order(
-    thresholds: NDArray[np.float64],
+    thresholds: FloatArray,
     hits: NDArray[np.int64],
     admitted: NDArray[np.int64],
     curve: OperatingCurve,
@@ -507,13 +511,13 @@ def _counts(curve: OperatingCurve, hits: int, admitted: int) -> ConfusionCounts:
     return ConfusionCounts(hits, alarms, curve.negatives - alarms, curve.positives - hits)
 
 
-def _grid(reference: NDArray[np.float64], positive_share: float, kind: str, resolution: float) -> NDArray[np.float64]:
+def _grid(reference: FloatArray, positive_share: float, kind: str, resolution: float) -> FloatArray:
     """Thresholds in the order of testing, from scores without labels."""
     curve = OperatingCurve.from_scores(reference, np.zeros(len(reference)), resolution)
     return curve.thresholds[_positions_to_test(curve, positive_share, kind)]
 
 
-def _positions_to_test(curve: OperatingCurve, positive_share: float, kind: str) -> NDArray[np.intp]:
+def _positions_to_test(curve: OperatingCurve, positive_share: float, kind: str) -> IndexArray:
     """Candidates in the order of testing.
 
     Precision: from a quarter of the positives' share predicted positive up to all rows. Recall: from all rows down.
@@ -525,7 +529,7 @@ def _positions_to_test(curve: OperatingCurve, positive_share: float, kind: str) 
     return positions[::-1] if kind == "recall" else positions
 
 
-def _shares(positive_share: float, n: int) -> NDArray[np.float64]:
+def _shares(positive_share: float, n: int) -> FloatArray:
     """Shares of `n` rows predicted positive, rising from a quarter of the positives' share to all."""
     if not 0 < positive_share < 1:
         raise ValueError(f"positive_share must lie in (0, 1), got {positive_share}")

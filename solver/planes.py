@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.kernels.parallel import single_threaded_blas
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 # a column whose values differ by less than the rounding of their size is constant
@@ -27,10 +27,10 @@ class Plane:
     intercept : float
     """
 
-    weights: NDArray[np.float64]
+    weights: FloatArray
     intercept: float
 
-    def scores(self, X: Matrix, rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+    def scores(self, X: Matrix, rows: IndexArray | None = None) -> FloatArray:
         """Scores of all rows or of some."""
         return products(X, self.weights, rows) + self.intercept
 
@@ -52,15 +52,15 @@ class ColumnStatistics:
         Whether all values are whole numbers.
     """
 
-    low: NDArray[np.float64]
-    span: NDArray[np.float64]
-    varies: NDArray[np.bool_]
-    sums: NDArray[np.float64]
-    nonzero: NDArray[np.intp]
-    whole: NDArray[np.bool_]
+    low: FloatArray
+    span: FloatArray
+    varies: BoolArray
+    sums: FloatArray
+    nonzero: IndexArray
+    whole: BoolArray
 
 
-def column_statistics(X: Matrix, rows: NDArray[np.intp]) -> ColumnStatistics:
+def column_statistics(X: Matrix, rows: IndexArray) -> ColumnStatistics:
     """What the columns are like over these rows."""
     d = int(X.shape[1])
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
@@ -90,7 +90,7 @@ def column_statistics(X: Matrix, rows: NDArray[np.intp]) -> ColumnStatistics:
     return ColumnStatistics(low, np.where(varies, span, 1.0), varies, sums, nonzero, whole)
 
 
-def products(X: Matrix, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+def products(X: Matrix, weights: FloatArray, rows: IndexArray | None = None) -> FloatArray:
     """X · weights in float64, of all rows or of some."""
     if sparse.issparse(X):
         return np.asarray((X if rows is None else X[rows]) @ weights, dtype=np.float64)
@@ -103,7 +103,7 @@ def products(X: Matrix, weights: NDArray[np.float64], rows: NDArray[np.intp] | N
     return result
 
 
-def weighted_sums(X: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def weighted_sums(X: Matrix, weights: FloatArray) -> FloatArray:
     """Sum of the rows, each times its weight."""
     if sparse.issparse(X):
         return np.asarray(X.T @ weights, dtype=np.float64)
@@ -117,17 +117,17 @@ def weighted_sums(X: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64
     return result
 
 
-def row_lengths(X: Matrix) -> NDArray[np.float64]:
+def row_lengths(X: Matrix) -> FloatArray:
     """Euclidean lengths; 1 for a row of zeros."""
     if sparse.issparse(X):
         squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     else:
         squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    lengths: NDArray[np.float64] = np.sqrt(np.where(squares > 0, squares, 1.0))
+    lengths: FloatArray = np.sqrt(np.where(squares > 0, squares, 1.0))
     return lengths
 
 
-def indicator(n: int, rows: NDArray[Any]) -> NDArray[np.float64]:
+def indicator(n: int, rows: NDArray[Any]) -> FloatArray:
     """1 at these rows of n, 0 elsewhere."""
     marks = np.zeros(n)
     marks[rows] = 1.0

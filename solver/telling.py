@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from solver.features import Column, MatrixData, Table
+from solver.typing import BoolArray, IndexArray
 
 # rows told wrong, as a share of the smaller class
 MOST_ERRORS: Final = 0.02
@@ -79,7 +80,7 @@ def telling_columns(
     return said
 
 
-def _some_rows(codes: NDArray[np.int8], seed: int) -> NDArray[np.intp]:
+def _some_rows(codes: NDArray[np.int8], seed: int) -> IndexArray:
     rows = [np.flatnonzero(codes == code) for code in (0, 1)]
     if sum(map(len, rows)) <= MOST_ROWS:
         return np.concatenate(rows)
@@ -99,7 +100,7 @@ def _log_choose(n: int, k: NDArray[Any]) -> Any:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
-def _of_column(column: Column, kind: str, rows: NDArray[np.intp], truth: NDArray[np.bool_]) -> tuple[int, float]:
+def _of_column(column: Column, kind: str, rows: IndexArray, truth: BoolArray) -> tuple[int, float]:
     """Rows that the best rule on a column tells wrong, and the logarithm of the number of its rules."""
     values = column.values[rows]
     if column.kind == "number" and kind == "number":
@@ -118,7 +119,7 @@ def _of_column(column: Column, kind: str, rows: NDArray[np.intp], truth: NDArray
     return int(np.minimum(positive, np.bincount(coded, minlength=levels) - positive).sum()), levels * _TWO
 
 
-def _by_threshold(values: NDArray[Any], truth: NDArray[np.bool_]) -> tuple[int, float]:
+def _by_threshold(values: NDArray[Any], truth: BoolArray) -> tuple[int, float]:
     values = np.asarray(values, dtype=np.float64)
     known = np.isfinite(values)
     wrong_of_missing = min(int((truth & ~known).sum()), int((~truth & ~known).sum()))
@@ -133,7 +134,7 @@ def _by_threshold(values: NDArray[Any], truth: NDArray[np.bool_]) -> tuple[int, 
     return int(min(wrong.min(), len(truth) - wrong.max())) + wrong_of_missing, ways
 
 
-def _of_matrix(data: MatrixData, rows: NDArray[np.intp], truth: NDArray[np.bool_]) -> Iterator[tuple[str, int, float]]:
+def _of_matrix(data: MatrixData, rows: IndexArray, truth: BoolArray) -> Iterator[tuple[str, int, float]]:
     X = sparse.csc_array(data.X[rows])
     counts = np.diff(X.indptr)
     least = min(int(truth.sum()), int((~truth).sum()))

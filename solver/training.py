@@ -49,6 +49,7 @@ from solver.report import (
     json_ready,
 )
 from solver.telling import telling_columns
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 __all__ = [
     "ALGORITHMS",
@@ -336,8 +337,8 @@ class _Task:
     spec: AlgorithmSpec
     params: dict[str, Any]
     objective: Objective
-    test_rows: NDArray[np.intp]
-    train_rows: NDArray[np.intp]
+    test_rows: IndexArray
+    train_rows: IndexArray
 
     @property
     def train_codes(self) -> NDArray[np.int8]:
@@ -418,7 +419,7 @@ def _prepare(
 
 def _fit(
     task: _Task,
-    X: NDArray[np.float64] | sparse.csr_array,
+    X: FloatArray | sparse.csr_array,
     parts: Parts,
     callback: Callable[[float, Mapping[str, Any]], bool],
 ) -> Any:
@@ -534,7 +535,7 @@ def _keep(labels: NDArray[Any], request: TrainingRequest, keep: int) -> NDArray[
     return known
 
 
-def _read_labels(labels: NDArray[Any], unmeasured: NDArray[np.bool_], request: TrainingRequest) -> _Target:
+def _read_labels(labels: NDArray[Any], unmeasured: BoolArray, request: TrainingRequest) -> _Target:
     values = labels.tolist()
     unlabelled = {None, *request.unlabeled}
     found = sorted(label for label in set(values) - unlabelled if not _is_blank(label))
@@ -645,9 +646,7 @@ def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dic
     return spec, params, objective
 
 
-def _split(
-    target: _Target, unmeasured: NDArray[np.bool_], request: TrainingRequest
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _split(target: _Target, unmeasured: BoolArray, request: TrainingRequest) -> tuple[IndexArray, IndexArray]:
     """Test rows and all other rows, both ascending: from each class the asked share, as far as enough stay."""
     if not 0 <= request.test_fraction < 1:
         raise TrainingError("test_fraction", "test_fraction must be at least 0 and below 1")
@@ -660,9 +659,7 @@ def _split(
     return np.flatnonzero(held_out), np.flatnonzero(~held_out)
 
 
-def _plan_warnings(
-    target: _Target, spec: AlgorithmSpec, test_rows: NDArray[np.intp], request: TrainingRequest
-) -> list[str]:
+def _plan_warnings(target: _Target, spec: AlgorithmSpec, test_rows: IndexArray, request: TrainingRequest) -> list[str]:
     warnings = []
     n_unlabelled = target.count(_UNLABELLED)
     if n_unlabelled and not spec.uses_unlabelled:
@@ -679,7 +676,7 @@ def _plan_warnings(
     return warnings
 
 
-def _partly_measured(measured: Measures | None, test_rows: NDArray[np.intp]) -> list[str]:
+def _partly_measured(measured: Measures | None, test_rows: IndexArray) -> list[str]:
     if measured is None or measured.n == len(test_rows):
         return []
     return [f"the training was stopped: {measured.n} of the {len(test_rows)} test rows were measured on"]
@@ -695,7 +692,7 @@ def _learned_from(
 
 
 def _decided_unlabelled(
-    model: Model, X: NDArray[np.float64] | sparse.csr_array, task: _Task, in_a_hurry: bool
+    model: Model, X: FloatArray | sparse.csr_array, task: _Task, in_a_hurry: bool
 ) -> DecidedUnlabelled | None:
     """How many of the unlabelled rows, of which some are drawn if there are many, the model calls positive."""
     rows = np.flatnonzero(task.train_codes == _UNLABELLED)
@@ -744,7 +741,7 @@ def _one_sided(measured: Measures | None, classes: tuple[str, str]) -> list[str]
 
 def _fit_features(
     task: _Task, progress: Callable[[float], object]
-) -> tuple[TableFeatures | MatrixFeatures, NDArray[np.float64] | sparse.csr_array, list[str]]:
+) -> tuple[TableFeatures | MatrixFeatures, FloatArray | sparse.csr_array, list[str]]:
     """The fitted pipeline, the feature matrix of the same rows, and what was left out."""
     request, data, target = task.request, task.train_data, task.request.target
     if target is not None and request.include is not None and target in request.include:
@@ -772,7 +769,7 @@ def _fit_features(
         raise TrainingError("features", str(error)) from error
 
 
-def _complete(data: Table | MatrixData, request: TrainingRequest) -> tuple[NDArray[np.intp] | None, list[str]]:
+def _complete(data: Table | MatrixData, request: TrainingRequest) -> tuple[IndexArray | None, list[str]]:
     """The rows that take part by the policy for missing values, None for all, and a warning if those are not all."""
     if request.missing not in MISSING_POLICIES:
         raise TrainingError("features", f"missing must be one of {', '.join(MISSING_POLICIES)}")
@@ -808,7 +805,7 @@ def _measure_on_test(
     codes = task.target.codes[test_rows]
     states = {"": model.decision, **controls}
     costs = task.objective.costs
-    positive: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in states}
+    positive: dict[str, list[BoolArray]] = {name: [] for name in states}
     give_up = time.monotonic() + _HURRIED_SECONDS
     measured = 0
     step = _HURRIED_ROWS if in_a_hurry else len(test_rows)
@@ -816,7 +813,7 @@ def _measure_on_test(
         X, _ = model.feature_matrix(
             task.corrected.data.take(test_rows[measured : measured + step]), refuse_unreadable=False
         )
-        scored: list[tuple[DecisionState, NDArray[np.float64]]] = []
+        scored: list[tuple[DecisionState, FloatArray]] = []
         for name, state in states.items():
             # a control often is the same expansion with another threshold
             scores = next((values for other, values in scored if state.scores_like(other)), None)

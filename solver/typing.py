@@ -1,4 +1,4 @@
-"""Names for the array types that the solver's signatures use."""
+"""Names for the types of arrays that the solver's signatures use; docstrings say what is float64 by promise."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from service.ingest.keys import InexactKeyError, key_texts
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table
 from solver.kernels.parallel import single_threaded_blas, thread_count
 from solver.model_file import Model, ModelFileError, Predictions, read_model
+from solver.typing import FloatArray
 from worker.dataset_file import dataset_file, read_again
 from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, Job, JobError, Reporter, Result
 
@@ -256,7 +257,7 @@ class _JsonLines:
         self._file.write("".join(lines.to_pylist()).encode())
 
 
-def _json_numbers(values: NDArray[np.float64]) -> pa.Array:
+def _json_numbers(values: FloatArray) -> pa.Array:
     """Spell finite numbers in the fewest digits that give them back."""
     texts = pa.array(values).cast(pa.string())
     whole = values == np.rint(values)

@@ -40,7 +40,7 @@ from solver.evaluation.splits import stratified_halves
 from solver.operating_point import Objective, check_rule
 from solver.parts import ALONE, Parts
 from solver.report import Report
-from solver.typing import Matrix
+from solver.typing import FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 _WARN_BELOW: Final = 10
@@ -187,7 +187,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         self._seconds = seconds
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> FloatArray:
         """Scores; a row is predicted positive when its score is strictly above `threshold_`.
 
         Parameters
@@ -209,7 +209,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         return labels
 
     @available_if(_has_probability)
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the negative and the positive class, of shape (n, 2).
 
         Fitted to scores of calibration rows (`labeled_split` other than `full`). A probability never decides: `predict`
@@ -234,11 +234,11 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
         """Train on the plan's training rows and score its calibration rows."""
 
-    def _train_svm(self, run: TrainingRun, rows: NDArray[np.intp], start: Expansion | None = None) -> Expansion:
+    def _train_svm(self, run: TrainingRun, rows: IndexArray, start: Expansion | None = None) -> Expansion:
         """The C-SVC on labelled rows."""
         return run.train(rows, run.y[rows], self._labelled_cost(run) * run.cost[rows], start)
 
-    def _learn_supervised(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, NDArray[np.float64]]:
+    def _learn_supervised(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, FloatArray]:
         """The SVM without unlabelled rows: model and calibration scores."""
         model = self._train_svm(run, plan.training_rows)
         return model, calibration_scores(run, plan, model, lambda own, _, rows: self._train_svm(own, rows))
@@ -261,7 +261,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
 
     def _start(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, unmeasured: ArrayLike | None = None
-    ) -> tuple[TrainingRun, NDArray[np.intp]]:
+    ) -> tuple[TrainingRun, IndexArray]:
         """Check the input and set up the run on it; also return its labelled rows that are only learned from."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -314,7 +314,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         """Two classes and the unlabelled rows."""
         return encode_labels(y, unlabeled=self.unlabeled, positive=self.positive, supervised=self._supervised)
 
-    def _class_factors(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _class_factors(self, encoded: FloatArray) -> FloatArray:
         """Class weight of each row; 1 for unlabelled rows."""
         factors = np.ones(len(encoded))
         if self.class_weight is None:

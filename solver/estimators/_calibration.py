@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.choices import LabeledSplit
 from solver.estimators._expansion import Expansion
@@ -15,6 +14,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores, scores_in_time
 from solver.evaluation.splits import stratified_folds, stratified_halves
 from solver.parts import PartResult
+from solver.typing import FloatArray, IndexArray
 
 FOLDS: Final = 5
 FOLDS_STAGE: Final = "folds"
@@ -31,7 +31,7 @@ class FoldSettings:
     factor: float = 1.0
     offset: float = 0.0
 
-    def on_common_scale(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def on_common_scale(self, scores: FloatArray) -> FloatArray:
         """Scores that are compared with one threshold over all folds."""
         return self.factor * scores + self.offset
 
@@ -58,14 +58,14 @@ class CalibrationPlan:
     """
 
     split: LabeledSplit
-    training_rows: NDArray[np.intp]
-    rows: NDArray[np.intp]
-    folds: tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...] = ()
-    unmeasured: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    training_rows: IndexArray
+    rows: IndexArray
+    folds: tuple[tuple[IndexArray, IndexArray], ...] = ()
+    unmeasured: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     tuned: tuple[FoldSettings, ...] = ()
 
     @property
-    def fold(self) -> NDArray[np.intp] | None:
+    def fold(self) -> IndexArray | None:
         """Fold of each of the training rows; None without folds."""
         if not self.folds:
             return None
@@ -78,11 +78,11 @@ class CalibrationPlan:
         """The run that a fold is trained on."""
         return run.tuned_to(self.tuned[number].C, self.tuned[number].gamma) if self.tuned else run
 
-    def on_common_scale(self, number: int, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def on_common_scale(self, number: int, scores: FloatArray) -> FloatArray:
         """A fold's scores as they are compared with those of other folds."""
         return self.tuned[number].on_common_scale(scores) if self.tuned else scores
 
-    def with_unmeasured(self, rows: NDArray[np.intp]) -> CalibrationPlan:
+    def with_unmeasured(self, rows: IndexArray) -> CalibrationPlan:
         """The same plan with further rows to train on, which calibrate nothing."""
         if len(rows) == 0:
             return self
@@ -92,7 +92,7 @@ class CalibrationPlan:
 
 
 def make_plan(
-    y: NDArray[np.float64], labelled: NDArray[np.intp], split: LabeledSplit, seed: int | np.random.Generator
+    y: FloatArray, labelled: IndexArray, split: LabeledSplit, seed: int | np.random.Generator
 ) -> CalibrationPlan:
     """Split the labelled rows.
 
@@ -123,8 +123,8 @@ def make_plan(
 def separate_fold_scores(
     run: TrainingRun,
     plan: CalibrationPlan,
-    train_fold: Callable[[TrainingRun, NDArray[np.intp]], Expansion],
-) -> NDArray[np.float64]:
+    train_fold: Callable[[TrainingRun, IndexArray], Expansion],
+) -> FloatArray:
     """Scores as `calibration_scores` gives, for folds that share nothing: each is a part of its own.
 
     Parameters
@@ -169,7 +169,7 @@ def separate_fold_scores(
             run.iterations += int(result["iterations"][0])
             if result["met_a_limit"][0]:
                 run.ended = run.ended or "solver_limit"
-    in_order: NDArray[np.float64] = scores[plan.rows]
+    in_order: FloatArray = scores[plan.rows]
     return in_order
 
 
@@ -182,8 +182,8 @@ def calibration_scores(
     run: TrainingRun,
     plan: CalibrationPlan,
     model: Expansion,
-    train_fold: Callable[[TrainingRun, int, NDArray[np.intp]], Expansion],
-) -> NDArray[np.float64]:
+    train_fold: Callable[[TrainingRun, int, IndexArray], Expansion],
+) -> FloatArray:
     """Scores of the plan's calibration rows by a model that did not see them (`full`: by `model`, which did).
 
     Parameters
@@ -216,5 +216,5 @@ def calibration_scores(
         # the solver's tolerance leaves more open than the rounding of these scores does
         scores[held_out] = plan.on_common_scale(number, approximate_scores(own, fold_model, held_out))
         _report_fold(run, number, plan)
-    result: NDArray[np.float64] = scores[plan.rows]
+    result: FloatArray = scores[plan.rows]
     return result

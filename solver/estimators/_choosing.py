@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.choices import LabeledSplit, Mode, ThresholdRule
 from solver.estimators._calibration import CalibrationPlan
@@ -17,6 +16,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores, remember_scores, scores_in_time
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import Objective, OperatingPoint, choose_threshold
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 FEWEST_OF_A_CLASS: Final = 2
 """Labelled rows of each class that are needed."""
@@ -37,9 +37,9 @@ class Learned:
     """
 
     model: Expansion
-    scores: NDArray[np.float64]
+    scores: FloatArray
     supervised: Expansion
-    supervised_scores: NDArray[np.float64]
+    supervised_scores: FloatArray
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ class Fitted:
     plan: CalibrationPlan
     learned: Learned
     model: Expansion
-    scores: NDArray[np.float64]
+    scores: FloatArray
     point: OperatingPoint
     controls: dict[str, ControlModel]
     comparison: Comparison | None
@@ -103,7 +103,7 @@ class Fit:
     rule: ThresholdRule
     mode: Mode | None
     learn: Callable[[TrainingRun, CalibrationPlan, Objective, ThresholdRule], Learned]
-    train_svm: Callable[[TrainingRun, NDArray[np.intp], Expansion | None], Expansion]
+    train_svm: Callable[[TrainingRun, IndexArray, Expansion | None], Expansion]
     warnings: list[str] = field(default_factory=list)
 
 
@@ -153,7 +153,7 @@ def fit_certified(fit: Fit, inner: CalibrationPlan, plan: CalibrationPlan) -> Fi
             model = learned.supervised
     positive_share = float(np.mean(run.y[np.setdiff1d(plan.training_rows, plan.unmeasured)] > 0))
 
-    def certify(candidate: Expansion) -> tuple[NDArray[np.float64], OperatingPoint]:
+    def certify(candidate: Expansion) -> tuple[FloatArray, OperatingPoint]:
         scores = scores_in_time(run, candidate, plan.rows)
         scored = np.isfinite(scores)
         truth = run.y[plan.rows][scored]
@@ -222,7 +222,7 @@ def _compare(
 def choose(
     run: TrainingRun,
     plan: CalibrationPlan,
-    scores: NDArray[np.float64],
+    scores: FloatArray,
     objective: Objective,
     rule: ThresholdRule,
 ) -> OperatingPoint:
@@ -264,7 +264,7 @@ def add_controls(fit: Fit, fitted: Fitted) -> None:
     if len(truth) == 0:
         return
     mine = fitted.scores[scored] > fitted.point.threshold
-    decisions: dict[str, NDArray[np.bool_]] = {}
+    decisions: dict[str, BoolArray] = {}
     if fitted.plan.split != "part":
         decisions["plain_svm"] = np.nan_to_num(fitted.learned.supervised_scores[scored]) > 0
     if objective.costs is not None:

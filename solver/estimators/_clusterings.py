@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial.distance import pdist
 from sklearn.cluster import KMeans
@@ -23,7 +22,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from solver.kernels.parallel import single_threaded_blas
 from solver.method_limits import CLUSTERED_ROWS, PROJECTED_ROWS
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _CANDIDATE_COMPONENTS: Final = 10
 _SHARE_OF_F: Final = 0.8
@@ -45,12 +44,12 @@ class Clustering:
         Between the centres.
     """
 
-    number: NDArray[np.intp]
-    distances: NDArray[np.float64]
+    number: IndexArray
+    distances: FloatArray
 
     def labels(
-        self, labelled: NDArray[np.intp], positive: NDArray[np.bool_], seed: np.random.Generator
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        self, labelled: IndexArray, positive: BoolArray, seed: np.random.Generator
+    ) -> tuple[BoolArray, BoolArray]:
         """Whether each row's cluster is positive, and whether a labelled row says so.
 
         A cluster takes the majority of its labelled rows, of a tie a random one, and without any the label of the
@@ -72,7 +71,7 @@ class Clustering:
         of_cluster = of_cluster[self._nearest(has_some)]
         return of_cluster[self.number], has_some[self.number]
 
-    def leave_one_out(self, labelled: NDArray[np.intp], positive: NDArray[np.bool_]) -> float:
+    def leave_one_out(self, labelled: IndexArray, positive: BoolArray) -> float:
         """Share of labelled rows that the others of their cluster tell right.
 
         A row that is alone is told by the nearest other cluster that has some; ties count half. As k-means does not
@@ -94,19 +93,19 @@ class Clustering:
         known = others[:, 0] >= 0
         return float(np.mean(np.where(known, 0.5 * (np.sign(right) + 1), 0.0)))
 
-    def _counts(self, labelled: NDArray[np.intp], positive: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def _counts(self, labelled: IndexArray, positive: BoolArray) -> IndexArray:
         """Labelled rows of each cluster: negative, positive."""
         k = len(self.distances)
         return np.column_stack(
             [np.bincount(self.number[labelled[positive == sign]], minlength=k) for sign in (False, True)]
         )
 
-    def _nearest(self, among: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def _nearest(self, among: BoolArray) -> IndexArray:
         """For each cluster the one of some that is nearest: itself if it is one of them."""
         distances = np.where(among, self.distances, np.inf)
         own = np.flatnonzero(among)
         distances[own, own] = -1.0
-        nearest: NDArray[np.intp] = distances.argmin(axis=1)
+        nearest: IndexArray = distances.argmin(axis=1)
         return nearest
 
 
@@ -180,13 +179,13 @@ def clusterable(X: Matrix, *, standardise: bool) -> Matrix:
     return dense * _reciprocal_root(np.var(dense, axis=0), dense.mean(axis=0)) if standardise else dense
 
 
-def _reciprocal_root(variance: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
+def _reciprocal_root(variance: FloatArray, means: FloatArray) -> FloatArray:
     # what rounding leaves of a constant is no variance
     varies = variance > np.square(1e-12 * means)
     return np.where(varies, 1 / np.sqrt(np.where(varies, variance, 1.0)), 1.0)
 
 
-def principal_components(X: Matrix, labelled: NDArray[np.intp], seed: np.random.Generator) -> NDArray[np.float64]:
+def principal_components(X: Matrix, labelled: IndexArray, seed: np.random.Generator) -> FloatArray:
     """Scores of all rows on the ten leading kernel principal components.
 
     The kernel is RBF, its width the median of the distances between labelled rows. The components are those of at most
@@ -228,7 +227,7 @@ def _median_distance(X: Matrix) -> float:
     return float(apart.mean()) if len(apart) else 1.0
 
 
-def telling_components(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> tuple[int, ...]:
+def telling_components(scores: FloatArray, positive: BoolArray) -> tuple[int, ...]:
     """The components that tell the classes apart best: the fewest with 80 % of the sum of all F statistics.
 
     Parameters

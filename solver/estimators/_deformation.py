@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from solver.arrays import require_memory
@@ -19,7 +18,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators.sparse_loops import multiply_rows
 from solver.kernels.kernel import Kernel
 from solver.kernels.parallel import for_ranges
-from solver.typing import FloatArray, Matrix
+from solver.typing import FloatArray, IndexArray, Matrix
 
 # up to this many unknowns of a column the linear system is solved directly
 DIRECT_SIZE: Final = 2000
@@ -33,7 +32,7 @@ _BLOCK_ELEMENTS: Final = 1 << 22
 _THREADED_PRODUCT: Final = 1 << 24
 _ROWS_A_RANGE: Final = 512
 
-Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Product = Callable[[FloatArray], FloatArray]
 
 
 class Deformation(Protocol):
@@ -46,7 +45,7 @@ class Deformation(Protocol):
 
     kernel: FloatArray
 
-    def correction(self, signed: NDArray[np.float64]) -> NDArray[np.float64]:
+    def correction(self, signed: FloatArray) -> FloatArray:
         """Coefficients of the graph's rows that stand beside the labelled rows' coefficients `signed`."""
         ...
 
@@ -65,9 +64,7 @@ class LinearDeformation:
     M : sparse matrix of shape (graph_rows, graph_rows)
     """
 
-    def __init__(
-        self, run: TrainingRun, graph_rows: NDArray[np.intp], labelled: NDArray[np.intp], M: sparse.csr_matrix
-    ) -> None:
+    def __init__(self, run: TrainingRun, graph_rows: IndexArray, labelled: IndexArray, M: sparse.csr_matrix) -> None:
         self._run, self._M = run, M
         self._X, self._labelled = run.X[graph_rows], run.X[labelled]
         size = int(self._X.shape[1])
@@ -91,12 +88,12 @@ class LinearDeformation:
             self.kernel[:, columns] = self._labelled @ self._solve(_dense(self._labelled[columns]).T)
         self.kernel = (self.kernel + self.kernel.T) / 2
 
-    def correction(self, signed: NDArray[np.float64]) -> NDArray[np.float64]:
+    def correction(self, signed: FloatArray) -> FloatArray:
         """Coefficients of the graph's rows that stand beside the labelled rows' coefficients `signed`."""
         w = self._solve(np.asarray(self._labelled.T @ signed, dtype=np.float64)[:, None])
         return np.asarray(-(self._M @ (self._X @ w))[:, 0])
 
-    def _solve(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _solve(self, right: FloatArray) -> FloatArray:
         if self._factor is not None:
             return np.asarray(linalg.cho_solve(self._factor, right))
         return solve_by_conjugate_gradients(
@@ -116,9 +113,7 @@ class KernelDeformation:
         As for `LinearDeformation`.
     """
 
-    def __init__(
-        self, run: TrainingRun, graph_rows: NDArray[np.intp], labelled: NDArray[np.intp], M: sparse.csr_matrix
-    ) -> None:
+    def __init__(self, run: TrainingRun, graph_rows: IndexArray, labelled: IndexArray, M: sparse.csr_matrix) -> None:
         n = len(graph_rows)
         require_memory(
             8 * (n + len(labelled)) * len(labelled),
@@ -142,7 +137,7 @@ class KernelDeformation:
                 self.kernel[rows, columns] -= run.kernel.matrix(labelled[rows], graph_rows) @ self._Z[:, columns]
         self.kernel = (self.kernel + self.kernel.T) / 2
 
-    def correction(self, signed: NDArray[np.float64]) -> NDArray[np.float64]:
+    def correction(self, signed: FloatArray) -> FloatArray:
         """Coefficients of the graph's rows that stand beside the labelled rows' coefficients `signed`."""
         return np.asarray(-self._Z @ signed)
 
@@ -150,12 +145,12 @@ class KernelDeformation:
 class BlockwiseGram:
     """Products with the kernel matrix of some rows, of which as many blocks as fit into `keep_bytes` are kept."""
 
-    def __init__(self, kernel: Kernel, rows: NDArray[np.intp], keep_bytes: int) -> None:
+    def __init__(self, kernel: Kernel, rows: IndexArray, keep_bytes: int) -> None:
         self._kernel, self._rows = kernel, rows
         self._room = keep_bytes // (8 * _BLOCK_ROWS * len(rows))
         self._kept: list[FloatArray] = []
 
-    def __call__(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, V: FloatArray) -> FloatArray:
         """G V for V of shape (rows, columns)."""
         result = np.empty_like(V)
         for number, start in enumerate(range(0, len(self._rows), _BLOCK_ROWS)):
@@ -169,9 +164,7 @@ class BlockwiseGram:
         return result
 
 
-def solve_by_conjugate_gradients(
-    gram: Product, laplacian: Product, right: NDArray[np.float64], run: TrainingRun
-) -> NDArray[np.float64]:
+def solve_by_conjugate_gradients(gram: Product, laplacian: Product, right: FloatArray, run: TrainingRun) -> FloatArray:
     """Solve Z + laplacian(gram(Z)) = right for all columns at once.
 
     The operator is self-adjoint and positive in the inner product ⟨x, z⟩ = x' gram(z), so conjugate gradients in that
@@ -182,7 +175,7 @@ def solve_by_conjugate_gradients(
     residual = np.array(right)
     G_residual = gram(residual)
     direction, G_direction = residual.copy(), G_residual.copy()
-    squared: NDArray[np.float64] = np.einsum("ij,ij->j", residual, G_residual)
+    squared: FloatArray = np.einsum("ij,ij->j", residual, G_residual)
     enough = (_CG_TOLERANCE**2) * squared
     for _ in range(_CG_STEPS):
         if np.all(squared <= enough):
@@ -196,7 +189,7 @@ def solve_by_conjugate_gradients(
         Z += step * direction
         residual -= step * image
         G_residual = gram(residual)
-        new: NDArray[np.float64] = np.einsum("ij,ij->j", residual, G_residual)
+        new: FloatArray = np.einsum("ij,ij->j", residual, G_residual)
         ratio = np.divide(new, squared, out=np.zeros_like(new), where=squared > 0)
         direction = residual + ratio * direction
         G_direction = G_residual + ratio * G_direction
@@ -205,7 +198,7 @@ def solve_by_conjugate_gradients(
     return Z
 
 
-def multiply(X: Matrix, V: NDArray[np.float64]) -> NDArray[np.float64]:
+def multiply(X: Matrix, V: FloatArray) -> FloatArray:
     """X V for V of few columns; a large sparse product on all threads, with the same bits whatever their number."""
     columns = V.shape[1]
     if not sparse.issparse(X) or X.nnz * columns < _THREADED_PRODUCT:
@@ -231,5 +224,5 @@ def _blocks(count: int, height: int) -> list[slice]:
     return [slice(start, min(start + width, count)) for start in range(0, count, width)]
 
 
-def _dense(X: Matrix) -> NDArray[np.float64]:
+def _dense(X: Matrix) -> FloatArray:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.estimators._quadratic import Quadratic
 from solver.lowrank import LowRankSolution
 from solver.planes import Plane
 from solver.smo import Solution
+from solver.typing import FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Expansion:
         Says it all, whatever the run's kernel. There are no rows and coefficients then.
     """
 
-    rows: NDArray[np.intp]
-    coefficients: NDArray[np.float64]
+    rows: IndexArray
+    coefficients: FloatArray
     intercept: float
     solution: Solution = field(repr=False, compare=False)
-    sums: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    duals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    sums: FloatArray | None = field(default=None, repr=False, compare=False)
+    duals: FloatArray | None = field(default=None, repr=False, compare=False)
     plane: Plane | Quadratic | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -61,7 +61,7 @@ class Expansion:
         return cls(np.zeros(0, dtype=np.intp), none, plane.intercept, solution, plane=plane)
 
     @classmethod
-    def from_solution(cls, rows: NDArray[np.intp], y: NDArray[np.float64], solution: Solution, total: int) -> Expansion:
+    def from_solution(cls, rows: IndexArray, y: FloatArray, solution: Solution, total: int) -> Expansion:
         """Sum the variables of each row; several variables may stand on one row.
 
         A low-rank solution that was not polished is an expansion over its landmarks instead.

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from solver.estimators._quadratic import Quadratic
+from solver.typing import BoolArray, FloatArray
 
-Floats = NDArray[np.float64]
+Floats = FloatArray
 
 _CHANGE: Final = 1e-6
 
@@ -200,7 +200,7 @@ class Rows:
     """
 
     Z: Floats
-    positive: NDArray[np.bool_]
+    positive: BoolArray
     weights: Floats
 
     def known(self) -> Floats:

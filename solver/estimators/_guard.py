@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.choices import Mode
 from solver.evaluation.significance import PairedDifference, paired_bootstrap
 from solver.operating_point import Objective
 from solver.report import ComparisonReport
+from solver.typing import BoolArray, FloatArray
 
 # the standard error is then right to 3 %
 _DRAWS: Final = 500
@@ -43,9 +43,9 @@ class Comparison:
 
 
 def compare(
-    truth: NDArray[np.float64],
-    method: NDArray[np.bool_],
-    control: NDArray[np.bool_],
+    truth: FloatArray,
+    method: BoolArray,
+    control: BoolArray,
     objective: Objective,
     mode: Mode,
 ) -> Comparison:
@@ -68,7 +68,7 @@ def compare(
 
 
 def difference_between(
-    truth: NDArray[np.float64], first: NDArray[np.bool_], second: NDArray[np.bool_], objective: Objective
+    truth: FloatArray, first: BoolArray, second: BoolArray, objective: Objective
 ) -> PairedDifference:
     """How much more the first decision is worth to the objective."""
     return paired_bootstrap(truth, first, second, objective.utilities, draws=_DRAWS)

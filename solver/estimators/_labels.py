@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from solver.typing import BoolArray, FloatArray, IndexArray
+
 
 @dataclass(frozen=True)
 class BinaryLabels:
@@ -23,7 +25,7 @@ class BinaryLabels:
         The negative and the positive label as the user wrote them.
     """
 
-    y: NDArray[np.float64]
+    y: FloatArray
     classes: NDArray[Any]
 
 
@@ -108,7 +110,7 @@ def encode_positives(y: ArrayLike, *, unlabeled: Any, positive: Any) -> BinaryLa
     return BinaryLabels(known.astype(np.float64), np.array([other, label]))
 
 
-def encode_classes(y: ArrayLike, *, unlabeled: Any) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def encode_classes(y: ArrayLike, *, unlabeled: Any) -> tuple[IndexArray, NDArray[Any]]:
     """Find the unlabelled rows and any number of classes.
 
     Parameters
@@ -136,7 +138,7 @@ def encode_classes(y: ArrayLike, *, unlabeled: Any) -> tuple[NDArray[np.intp], N
     return encoded, classes
 
 
-def _labels(values: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+def _labels(values: NDArray[Any], known: BoolArray) -> NDArray[Any]:
     """The labels that are known, of one type."""
     labels = np.array(values[known].tolist()) if values.dtype == object else values[known]
     if labels.dtype.kind == "U" and values.dtype == object and not all(isinstance(v, str) for v in values[known]):
@@ -149,7 +151,7 @@ def _labels(values: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
     return labels
 
 
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _missing(values: NDArray[Any]) -> BoolArray:
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     if values.dtype != object:
@@ -161,7 +163,7 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     )
 
 
-def _equals(values: NDArray[Any], label: Any) -> NDArray[np.bool_]:
+def _equals(values: NDArray[Any], label: Any) -> BoolArray:
     if values.dtype != object:
         same = values == label if isinstance(label, str) == (values.dtype.kind == "U") else False
         return np.broadcast_to(np.asarray(same, dtype=bool), values.shape).copy()

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.choices import EngineName
 from solver.engine_choice import Choice, choose_engine, exact_limit, values_a_row
@@ -16,6 +15,7 @@ from solver.lowrank import solve_lowrank as solve_on_factor
 from solver.report import LowRankDifference, LowRankReport, PolishReport
 from solver.smo import Limits, Program, Solution, solve
 from solver.smo.stopping import Budget
+from solver.typing import FloatArray
 
 # rows of the stand-in that is trained when a limit was met before there was a factor: a fraction of a second
 _STAND_IN_ROWS: Final = 2000
@@ -87,7 +87,7 @@ class LowRank:
         return replace(solution, alpha=alpha, gradient=gradient, status=status, engine=f"sample of {len(some)} rows")
 
     def report(
-        self, solution: Solution, y: NDArray[np.float64], cost: NDArray[np.float64], tol: float, *, compare: bool
+        self, solution: Solution, y: FloatArray, cost: FloatArray, tol: float, *, compare: bool
     ) -> LowRankReport | None:
         """What the report says when a model is a low-rank one; None for an exact one.
 
@@ -116,7 +116,7 @@ class LowRank:
         )
 
     def _difference(
-        self, solution: LowRankSolution, y: NDArray[np.float64], cost: NDArray[np.float64], tol: float
+        self, solution: LowRankSolution, y: FloatArray, cost: FloatArray, tol: float
     ) -> LowRankDifference | None:
         """Both engines trained on the same sample of the labelled rows, compared on rows that neither has seen."""
         rows = np.random.default_rng(0).permutation(np.flatnonzero(y))[: 2 * _COMPARED_ROWS]

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,6 +23,7 @@ from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.operating_point import Objective
 from solver.planes import Plane
 from solver.report import Report
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 
 class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
@@ -36,7 +37,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
 
     @abstractmethod
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
+        self, run: TrainingRun, positive: IndexArray, unlabelled: IndexArray, share: float | None
     ) -> Expansion:
         """Train on these rows; `share` is that of the positives among the labelled rows, None if all are positive."""
 
@@ -84,7 +85,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         alone = self._encode_positives(y)
         return super()._encode(y) if alone is None else alone
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         del plan
         is_positive = run.y[labelled] > 0
         return self._separate(run, labelled[is_positive], run.unlabelled, float(np.mean(is_positive)))
@@ -109,7 +110,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
             warnings=_warnings_of(run.trace),
         )
 
-    def expand(self, X: Any) -> NDArray[np.intp]:
+    def expand(self, X: Any) -> IndexArray:
         """Rows that the method itself claims for the positive class, whatever the objective.
 
         That is the method's own decision, also where `mode` returned the model without unlabelled rows.
@@ -142,7 +143,7 @@ def should_stop(run: TrainingRun) -> bool:
 
 
 def in_standard_deviations(
-    plane: Plane, scores: NDArray[np.float64], claimed: NDArray[np.bool_] | None = None, rounds: int = 1
+    plane: Plane, scores: FloatArray, claimed: BoolArray | None = None, rounds: int = 1
 ) -> Expansion:
     """The plane in standard deviations of the unlabelled rows' scores, moved so that what is claimed is above 0.
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.decision import DecisionState
-from solver.typing import Matrix
+from solver.typing import FloatArray, IndexArray, Matrix
 
 
 @dataclass(frozen=True)
@@ -22,12 +21,12 @@ class Quadratic:
     intercept : float
     """
 
-    directions: NDArray[np.float64]
-    curvatures: NDArray[np.float64]
-    slopes: NDArray[np.float64]
+    directions: FloatArray
+    curvatures: FloatArray
+    slopes: FloatArray
     intercept: float
 
-    def of_standardised(self, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Quadratic:
+    def of_standardised(self, shift: FloatArray, scale: FloatArray) -> Quadratic:
         """The same for (x - shift) / scale in place of x, with directions so long that t_j is about 1."""
         directions = self.directions / scale
         at_shift = directions @ shift
@@ -36,7 +35,7 @@ class Quadratic:
         size = np.maximum(1.0, np.abs(at_shift))
         return Quadratic(directions / size[:, None], self.curvatures * size**2, slopes * size, intercept)
 
-    def scores(self, X: Matrix, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def scores(self, X: Matrix, rows: IndexArray) -> FloatArray:
         """Scores of some rows, with the rounding of those that the model will give."""
         return self.state(0.0).decision_function(X[rows])
 

@@ -18,6 +18,7 @@ from solver.evaluation.measures import measures
 from solver.evaluation.probability import Sigmoid, brier_score, reliability_curve
 from solver.operating_point import Objective
 from solver.report import Classes, Control, CurvePoints, ProbabilityReport, Report, RowCounts, SolverReport
+from solver.typing import FloatArray
 
 _CURVE_POINTS: Final = 4000
 
@@ -60,7 +61,7 @@ def asked_and_ended(estimator: FittedEstimator, run: TrainingRun, objective: Obj
 
 
 def fitted_report(
-    estimator: FittedEstimator, fit: Fit, fitted: Fitted, state: DecisionState, upper_bounds: NDArray[np.float64]
+    estimator: FittedEstimator, fit: Fit, fitted: Fitted, state: DecisionState, upper_bounds: FloatArray
 ) -> Report:
     """The report of a fit that measured.
 
@@ -106,13 +107,13 @@ def fitted_report(
     )
 
 
-def _curve(scores: NDArray[np.float64], truth: NDArray[np.float64], tol: float) -> CurvePoints | None:
+def _curve(scores: FloatArray, truth: FloatArray, tol: float) -> CurvePoints | None:
     if not len(scores):
         return None
     return CurvePoints(**OperatingCurve.from_scores(scores, truth, tol).thinned(_CURVE_POINTS).to_dict())
 
 
-def _probability(sigmoid: Sigmoid, scores: NDArray[np.float64], truth: NDArray[np.float64]) -> ProbabilityReport:
+def _probability(sigmoid: Sigmoid, scores: FloatArray, truth: FloatArray) -> ProbabilityReport:
     probabilities = sigmoid(scores)
     return ProbabilityReport(
         slope=sigmoid.slope,

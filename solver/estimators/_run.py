@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solver.choices import EngineName
 from solver.estimators._expansion import Expansion
@@ -21,7 +21,7 @@ from solver.kernels.row_cache import default_cache_bytes
 from solver.parts import ALONE, Parts
 from solver.smo import Callback, Limits, Program, Solution, Start, kernel_of_its_own, solve, solve_many
 from solver.smo.engines import DIRECT_LIMIT
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 # that the first model of a run has in all which was told to stop
 _FIRST_MODEL_SECONDS: Final = 3.0
@@ -87,8 +87,8 @@ class TrainingRun:
     """
 
     X: Matrix
-    y: NDArray[np.float64]
-    cost: NDArray[np.float64]
+    y: FloatArray
+    cost: FloatArray
     kernel_parameters: KernelParameters
     limits: SolverLimits
     callback: FitCallback | None = None
@@ -113,12 +113,12 @@ class TrainingRun:
         self.low_rank = LowRank(self.kernel, self._engine_wish(), self.cache_bytes)
 
     @property
-    def labelled(self) -> NDArray[np.intp]:
+    def labelled(self) -> IndexArray:
         """Labelled rows."""
         return np.flatnonzero(self.y)
 
     @property
-    def unlabelled(self) -> NDArray[np.intp]:
+    def unlabelled(self) -> IndexArray:
         """Unlabelled rows."""
         return np.flatnonzero(self.y == 0)
 
@@ -182,15 +182,15 @@ class TrainingRun:
 
     def solve(
         self,
-        rows: NDArray[np.intp],
-        y: NDArray[np.float64],
+        rows: IndexArray,
+        y: FloatArray,
         hi: ArrayLike,
         *,
         p: ArrayLike = -1.0,
         lo: ArrayLike = 0.0,
         delta: float = 0.0,
-        alpha0: NDArray[np.float64] | None = None,
-        grad0: NDArray[np.float64] | None = None,
+        alpha0: FloatArray | None = None,
+        grad0: FloatArray | None = None,
         kernel: Kernel | None = None,
     ) -> Solution:
         """Solve one program on the run's rows; see `solver.smo.Program` for its parts.
@@ -211,8 +211,8 @@ class TrainingRun:
 
     def _program(
         self,
-        rows: NDArray[np.intp],
-        y: NDArray[np.float64],
+        rows: IndexArray,
+        y: FloatArray,
         hi: ArrayLike,
         max_seconds: float | None = None,
         callback: Callback | None = None,
@@ -226,9 +226,7 @@ class TrainingRun:
             cache_bytes=self._cache_limit, backend=limits.backend,
         )  # fmt: skip
 
-    def train(
-        self, rows: NDArray[np.intp], y: NDArray[np.float64], hi: NDArray[np.float64], start: Expansion | None = None
-    ) -> Expansion:
+    def train(self, rows: IndexArray, y: FloatArray, hi: FloatArray, start: Expansion | None = None) -> Expansion:
         """Train the C-SVC on some of the run's rows; its scores of the others come with it where that costs little.
 
         Parameters
@@ -257,7 +255,7 @@ class TrainingRun:
         own = replace(solution, alpha=solution.alpha[:k], gradient=solution.gradient[:k])
         return replace(Expansion.from_solution(rows, y, own, n), sums=sums, duals=duals)
 
-    def _scored_besides(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _scored_besides(self, rows: IndexArray) -> IndexArray:
         """Rows that take part in a training on others as variables that stay 0, so that it tells their scores.
 
         That is all of them if the training computes kernel rows which run over most of them anyway.
@@ -273,8 +271,8 @@ class TrainingRun:
 
     def solve_along_costs(
         self,
-        folds: Sequence[NDArray[np.bool_]],
-        costs: Sequence[NDArray[np.float64]],
+        folds: Sequence[BoolArray],
+        costs: Sequence[FloatArray],
         kernel: Kernel | None = None,
         progress: Callable[[int], object] = lambda _begun: None,
     ) -> list[list[Solution]]:
@@ -324,9 +322,7 @@ class TrainingRun:
                 self._note(solution, "stopped" if stopped else "solver_limit")
         return paths
 
-    def kernel_of_folds(
-        self, folds: Sequence[NDArray[np.bool_]], costs: Sequence[NDArray[np.float64]]
-    ) -> Kernel | None:
+    def kernel_of_folds(self, folds: Sequence[BoolArray], costs: Sequence[FloatArray]) -> Kernel | None:
         """A kernel on which `solve_along_costs` gives some folds what they get among all; None if there is none."""
         if self.low_rank.takes(len(self.y), self._seconds_to_plan_with()):
             return None
@@ -334,8 +330,8 @@ class TrainingRun:
 
     def _paths_along_costs(
         self,
-        folds: Sequence[NDArray[np.bool_]],
-        costs: Sequence[NDArray[np.float64]],
+        folds: Sequence[BoolArray],
+        costs: Sequence[FloatArray],
         is_over: Callable[[int, int, float], bool] | None = None,
     ) -> list[list[Program]]:
         """The programs of each fold; `is_over(number, iteration, gap)` is told which of all programs it is about."""
@@ -353,9 +349,7 @@ class TrainingRun:
             for fold, held_out in enumerate(folds)
         ]
 
-    def _solve_along_costs_low_rank(
-        self, held_out: NDArray[np.bool_], costs: Sequence[NDArray[np.float64]]
-    ) -> list[Solution]:
+    def _solve_along_costs_low_rank(self, held_out: BoolArray, costs: Sequence[FloatArray]) -> list[Solution]:
         path: list[Solution] = []
         every = np.arange(len(self.y))
         for cost in costs:

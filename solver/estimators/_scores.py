@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.decision import DecisionState
@@ -15,6 +14,7 @@ from solver.estimators._expansion import Expansion
 from solver.estimators._quadratic import Quadratic
 from solver.estimators._run import TrainingRun
 from solver.lowrank import LowRankSolution
+from solver.typing import FloatArray, IndexArray
 
 # of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
 _FLOAT32_ROUNDING: Final = 1e-6
@@ -24,7 +24,7 @@ _SCORING_SECONDS: Final = 1.0
 _SCORING_ROWS: Final = 1024
 
 
-def exact_scores(run: TrainingRun, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+def exact_scores(run: TrainingRun, expansion: Expansion, rows: IndexArray) -> FloatArray:
     """Scores of some of the run's rows."""
     if len(rows) == 0:
         return np.zeros(0)
@@ -33,7 +33,7 @@ def exact_scores(run: TrainingRun, expansion: Expansion, rows: NDArray[np.intp])
     return np.asarray(run.kernel.products(expansion.rows, expansion.coefficients, rows) + expansion.intercept)
 
 
-def scores_in_time(run: TrainingRun, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+def scores_in_time(run: TrainingRun, expansion: Expansion, rows: IndexArray) -> FloatArray:
     """Scores of some of the run's rows; once the run was stopped, only of as many as take about a second.
 
     Those are drawn at random; the others' scores are NaN.
@@ -51,7 +51,7 @@ def scores_in_time(run: TrainingRun, expansion: Expansion, rows: NDArray[np.intp
     return scores
 
 
-def approximate_scores(run: TrainingRun, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+def approximate_scores(run: TrainingRun, expansion: Expansion, rows: IndexArray) -> FloatArray:
     """Scores that the solver knows from training, otherwise from its float32 kernel rows, often at hand.
 
     The former are as accurate as its decision when to stop. The latter are replaced by exact ones where the
@@ -62,7 +62,7 @@ def approximate_scores(run: TrainingRun, expansion: Expansion, rows: NDArray[np.
     return _approximate_sums(run, expansion, rows) + expansion.intercept
 
 
-def remember_scores(run: TrainingRun, expansion: Expansion, rows: NDArray[np.intp]) -> Expansion:
+def remember_scores(run: TrainingRun, expansion: Expansion, rows: IndexArray) -> Expansion:
     """The expansion with approximate scores of these rows, which a training that starts from it is spared then."""
     if expansion.sums is None:
         return expansion
@@ -71,7 +71,7 @@ def remember_scores(run: TrainingRun, expansion: Expansion, rows: NDArray[np.int
     return replace(expansion, sums=sums)
 
 
-def _approximate_sums(run: TrainingRun, expansion: Expansion, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+def _approximate_sums(run: TrainingRun, expansion: Expansion, rows: IndexArray) -> FloatArray:
     """Approximate scores without the intercept."""
     if expansion.sums is not None and not np.isnan(expansion.sums[rows]).any():
         return np.asarray(expansion.sums[rows])
@@ -86,8 +86,8 @@ def _approximate_sums(run: TrainingRun, expansion: Expansion, rows: NDArray[np.i
 
 
 def approximate_products(
-    run: TrainingRun, rows: NDArray[np.intp], coefficients: NDArray[np.float64], columns: NDArray[np.intp]
-) -> NDArray[np.float64]:
+    run: TrainingRun, rows: IndexArray, coefficients: FloatArray, columns: IndexArray
+) -> FloatArray:
     """Σ_j coefficients_j K(x_{rows_j}, x) for some columns x, from float32 kernel rows (exact if linear)."""
     if run.kernel_parameters.kind == "linear" or len(rows) == 0 or len(columns) == 0:
         return np.asarray(run.kernel.products(rows, coefficients, columns))

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.choices import ThresholdRule
@@ -17,7 +16,7 @@ from solver.estimators._expansion import Expansion
 from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import ModeParameter
 from solver.operating_point import Objective
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 
 class SemiSupervisedClassifier(ModeParameter, ThresholdClassifier):
@@ -30,7 +29,7 @@ class SemiSupervisedClassifier(ModeParameter, ThresholdClassifier):
     _folds_are_parts: ClassVar[bool] = True
 
     @abstractmethod
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         """Train on these labelled rows and the run's unlabelled ones (at least two).
 
         What it appends to `run.trace` is reported if the model is the final one.
@@ -39,7 +38,7 @@ class SemiSupervisedClassifier(ModeParameter, ThresholdClassifier):
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
         del objective, rule  # only the threshold depends on them
 
-        def train_fold(apart: TrainingRun, rows: NDArray[np.intp]) -> Expansion:
+        def train_fold(apart: TrainingRun, rows: IndexArray) -> Expansion:
             return self._train(apart, rows, plan)
 
         if self._folds_are_parts and run.parts.is_sought(FOLDS_STAGE):
@@ -56,9 +55,7 @@ class SemiSupervisedClassifier(ModeParameter, ThresholdClassifier):
         return Learned(model, scores, supervised, supervised_scores, rounds)
 
 
-def positives_among(
-    unlabelled: int, truth: NDArray[np.float64], share: float | None, prior_strength: float | None
-) -> int:
+def positives_among(unlabelled: int, truth: FloatArray, share: float | None, prior_strength: float | None) -> int:
     """How many unlabelled rows shall be positive: u₊, at least 1 and at most u - 1.
 
     Parameters
@@ -80,14 +77,14 @@ def positives_among(
     return int(min(max(round(unlabelled * share), 1), unlabelled - 1))
 
 
-def top_rows(scores: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+def top_rows(scores: FloatArray, count: int) -> BoolArray:
     """Marks the `count` largest scores, the first rows among equals."""
     marked = np.zeros(len(scores), dtype=bool)
     marked[np.argsort(-scores, kind="stable")[:count]] = True
     return marked
 
 
-def stack_rows(X: Matrix, row: NDArray[np.float64]) -> Matrix:
+def stack_rows(X: Matrix, row: FloatArray) -> Matrix:
     """X with one more row, of shape (1, d), below."""
     if sparse.issparse(X):
         compressed: Matrix = sparse.vstack([X, sparse.csr_matrix(row)], format="csr")

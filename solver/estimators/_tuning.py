@@ -10,7 +10,6 @@ from itertools import combinations, groupby
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.choices import Tune
 from solver.estimators._calibration import FOLDS, FoldSettings
@@ -21,6 +20,7 @@ from solver.operating_point import Objective, choose_threshold
 from solver.parts import PartResult
 from solver.report import TuningCell, TuningReport
 from solver.smo import Solution
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 STAGE: Final = "tuning"
 NESTED_ROWS: Final = 2000
@@ -60,12 +60,12 @@ class Tuning:
 
 def tune(
     run: TrainingRun,
-    rows: NDArray[np.intp],
+    rows: IndexArray,
     objective: Objective,
     what: Tune,
     C: float,
     seed: np.random.Generator,
-    fold: NDArray[np.intp] | None = None,
+    fold: IndexArray | None = None,
 ) -> Tuning:
     """Search the grid with the SVM on labelled rows.
 
@@ -134,7 +134,7 @@ def tune(
     for number in range(n_folds):
         others = fold != number
 
-        def worth(each: _Tried, number: int = number, others: NDArray[np.bool_] = others) -> float:
+        def worth(each: _Tried, number: int = number, others: BoolArray = others) -> float:
             scores = each.scores_for(number)[others]
             return (
                 _utility(scores, truth[others], objective, run.limits.tol) if np.isfinite(scores).all() else -math.inf
@@ -150,15 +150,15 @@ class _Tried:
 
     C: float
     gamma: float
-    scores: NDArray[np.float64]
-    without: Sequence[NDArray[np.float64]] | None
+    scores: FloatArray
+    without: Sequence[FloatArray] | None
     """For each fold the scores of the other folds' rows, by models that left out both; None if there are none."""
 
-    def scores_for(self, number: int) -> NDArray[np.float64]:
+    def scores_for(self, number: int) -> FloatArray:
         """Scores of the other folds' rows by which a fold's settings are chosen."""
         return self.scores if self.without is None else self.without[number]
 
-    def settings(self, final: _Tried, number: int, rows: NDArray[np.bool_]) -> FoldSettings:
+    def settings(self, final: _Tried, number: int, rows: BoolArray) -> FoldSettings:
         """Settings of a fold; on these rows scores get mean and standard deviation of those of the final cell."""
         if self is final:
             return FoldSettings(self.C, self.gamma)
@@ -170,16 +170,16 @@ class _Tried:
         return FoldSettings(self.C, self.gamma, factor, float(np.mean(others)) - factor * float(np.mean(mine)))
 
 
-def _utility(scores: NDArray[np.float64], truth: NDArray[np.float64], objective: Objective, resolution: float) -> float:
+def _utility(scores: FloatArray, truth: FloatArray, objective: Objective, resolution: float) -> float:
     """What scores are worth to the objective at their best threshold."""
     return float(objective.utility(choose_threshold(scores, truth, objective, resolution=resolution).counts))
 
 
 def _together(
-    by_left_out: Mapping[tuple[int, ...], NDArray[np.float64]],
-    fold: NDArray[np.intp],
+    by_left_out: Mapping[tuple[int, ...], FloatArray],
+    fold: IndexArray,
     chosen: Sequence[tuple[int, ...]],
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Scores of all rows that some of the left-out folds have; NaN elsewhere."""
     scores = np.full(len(fold), np.nan)
     for left_out in chosen:
@@ -205,8 +205,8 @@ class _Grid:
     def __init__(
         self,
         run: TrainingRun,
-        rows: NDArray[np.intp],
-        fold: NDArray[np.intp],
+        rows: IndexArray,
+        fold: IndexArray,
         gammas: list[float],
         left_out: list[tuple[int, ...]],
     ) -> None:
@@ -254,14 +254,12 @@ class _Grid:
         self._run.progress(SHARE_OF_FIT * done / self._cells, tuned=done, to_tune=self._cells)
         inner.fraction = self._run.fraction
 
-    def scores(
-        self, results: Sequence[PartResult | None]
-    ) -> list[list[dict[tuple[int, ...], NDArray[np.float64]]] | None]:
+    def scores(self, results: Sequence[PartResult | None]) -> list[list[dict[tuple[int, ...], FloatArray]] | None]:
         """Put the parts together: for each gamma, and each C, the scores of the rows that were left out, by the folds.
 
         NaN where no part has computed them; None if none of the gamma was computed.
         """
-        by_gamma: dict[float, list[dict[tuple[int, ...], NDArray[np.float64]]]] = {}
+        by_gamma: dict[float, list[dict[tuple[int, ...], FloatArray]]] = {}
         for (gamma, numbers), result in zip(self.units, results, strict=True):
             if result is None:
                 continue

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.algorithms import ALGORITHMS
@@ -24,7 +23,7 @@ from solver.positive_unlabelled import (
     reliable_negatives,
     spy_em,
 )
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 
@@ -59,7 +58,7 @@ def binary_rows(X: Matrix) -> Matrix:
     return marks
 
 
-def purify(positive: NDArray[np.bool_], negative: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def purify(positive: BoolArray, negative: BoolArray) -> tuple[BoolArray, BoolArray]:
     """Take the rows that both classes claim from both: it was measured to help or to do nothing.
 
     Parameters
@@ -75,8 +74,8 @@ def purify(positive: NDArray[np.bool_], negative: NDArray[np.bool_]) -> tuple[ND
 class _Members:
     """Unlabelled rows by how much they look like a class: scores, and those that the augmenter itself takes."""
 
-    scores: NDArray[np.float64]
-    own: NDArray[np.bool_]
+    scores: FloatArray
+    own: BoolArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -139,7 +138,7 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
     length_exponent: float = declaration.defaults["length_exponent"]
     C_soft: float = declaration.defaults["C_soft"]
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         del plan
         alone = self._train_svm(run, labelled)
         unlabelled, truth = run.unlabelled, run.y[labelled]
@@ -166,7 +165,7 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
             alone,
         )
 
-    def _claim(self, run: TrainingRun, members: NDArray[np.intp], expected: int) -> NDArray[np.bool_]:
+    def _claim(self, run: TrainingRun, members: IndexArray, expected: int) -> BoolArray:
         """The unlabelled rows that these labelled rows of one class claim."""
         ranked = self._rank(run, members, expected)
         if self.cut_off == "prior":
@@ -177,7 +176,7 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
             count = int(np.count_nonzero(self._spy_em(run, members).own))
         return top_rows(ranked.scores, round(self.claim_factor * count))
 
-    def _rank(self, run: TrainingRun, members: NDArray[np.intp], expected: int) -> _Members:
+    def _rank(self, run: TrainingRun, members: IndexArray, expected: int) -> _Members:
         """Rank the unlabelled rows by the augmenter."""
         if self.augmenter == "spy-em":
             return self._spy_em(run, members)
@@ -195,7 +194,7 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
         return _Members(ranked.scores, ranked.claimed)
 
     @staticmethod
-    def _spy_em(run: TrainingRun, members: NDArray[np.intp]) -> _Members:
+    def _spy_em(run: TrainingRun, members: IndexArray) -> _Members:
         def is_over() -> bool:
             return run.progress(run.fraction) or run.is_exhausted()
 
@@ -203,12 +202,10 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
         # without reliable negatives it takes all rows, which is no claim
         return _Members(found.log_odds, found.claimed & (not found.failed))
 
-    def _roc_svm(self, run: TrainingRun, members: NDArray[np.intp]) -> _Members:
+    def _roc_svm(self, run: TrainingRun, members: IndexArray) -> _Members:
         unlabelled = run.unlabelled
 
-        def train(
-            negative: NDArray[np.bool_], before: Expansion | None
-        ) -> tuple[Expansion, NDArray[np.float64], NDArray[np.float64]]:
+        def train(negative: BoolArray, before: Expansion | None) -> tuple[Expansion, FloatArray, FloatArray]:
             rows = np.concatenate([members, unlabelled[negative]])
             y = np.concatenate([np.ones(len(members)), -np.ones(np.count_nonzero(negative))])
             model = run.train(rows, y, self._labelled_cost(run) * run.cost[rows], before)
@@ -220,5 +217,5 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
         return _Members(scores, scores > 0)
 
 
-def _counts(positive: NDArray[np.bool_], negative: NDArray[np.bool_]) -> dict[str, int]:
+def _counts(positive: BoolArray, negative: BoolArray) -> dict[str, int]:
     return {"positive": int(np.count_nonzero(positive)), "negative": int(np.count_nonzero(negative))}

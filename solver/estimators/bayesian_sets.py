@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS, SEMI_SUPERVISED
 from solver.choices import CutRule
@@ -17,6 +16,7 @@ from solver.estimators.parameters import CostParameters
 from solver.parameters import POSITIVE, Domain, number
 from solver.positive_unlabelled import Ranked, rank_by_set, rank_by_spies
 from solver.positive_unlabelled.bayesian_sets import STRENGTHS
+from solver.typing import IndexArray
 
 # below that, where a spy comes says too little about the share of positives
 _FEWEST_SPIES = 10
@@ -72,7 +72,7 @@ class BayesianSets(CostParameters, PositiveUnlabelledClassifier):
     positive_share: float | None = declaration.defaults["positive_share"]
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
+        self, run: TrainingRun, positive: IndexArray, unlabelled: IndexArray, share: float | None
     ) -> Expansion:
         share = share if self.positive_share is None else self.positive_share
         if share is None:
@@ -118,7 +118,7 @@ class SpyBayesianSets(CostParameters, PositiveUnlabelledClassifier):
     cut: CutRule = declaration.defaults["cut"]
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
+        self, run: TrainingRun, positive: IndexArray, unlabelled: IndexArray, share: float | None
     ) -> Expansion:
         strengths = STRENGTHS if isinstance(self.c, str) else (float(self.c),)
         if share is None and (len(positive) < 2 or self.cut == "share"):

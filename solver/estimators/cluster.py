@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.algorithms import ALGORITHMS
@@ -24,7 +23,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters, EngineParameter
 from solver.method_limits import most_clusters, numbers_of_clusters
-from solver.typing import Matrix
+from solver.typing import FloatArray, IndexArray, Matrix
 
 _REPLICATES: Final = 2
 _SHARPNESS: Final = 10.0
@@ -85,7 +84,7 @@ class ClusterSVM(EngineParameter, CostParameters, SemiSupervisedClassifier):
     empty: Empty = declaration.defaults["empty"]
     C_soft: float = declaration.defaults["C_soft"]
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         if "clusterings" not in run.memo:
             run.memo["clusterings"] = self._clusterings(run, plan.training_rows)
         clusterings: _Clusterings = run.memo["clusterings"]
@@ -103,7 +102,7 @@ class ClusterSVM(EngineParameter, CostParameters, SemiSupervisedClassifier):
         y = np.concatenate([run.y[labelled], np.sign(agreed[taken])])
         return run.train(rows, y, self._labelled_cost(run) * cost * run.cost[rows])
 
-    def _clusterings(self, run: TrainingRun, labelled: NDArray[np.intp]) -> _Clusterings:
+    def _clusterings(self, run: TrainingRun, labelled: IndexArray) -> _Clusterings:
         """What k-means runs on: once for all folds, as no label has a say."""
         rows = np.union1d(labelled, run.unlabelled)
         X = run.X[rows]
@@ -119,9 +118,7 @@ class ClusterSVM(EngineParameter, CostParameters, SemiSupervisedClassifier):
         replicates = _REPLICATES if self.clusters == "ensemble" else 1
         return _Clusterings(rows, Z, projected, [(k, r) for k in sizes for r in range(replicates)])
 
-    def _consensus(
-        self, run: TrainingRun, clusterings: _Clusterings, labelled: NDArray[np.intp]
-    ) -> NDArray[np.float64] | None:
+    def _consensus(self, run: TrainingRun, clusterings: _Clusterings, labelled: IndexArray) -> FloatArray | None:
         """From -1, all clusterings say that a row is negative, to 1, positive; None if there was no time for one."""
         places, positive = np.searchsorted(clusterings.rows, labelled), run.y[labelled] > 0
         components = telling_components(np.asarray(clusterings.Z[places]), positive) if clusterings.projected else None
@@ -166,7 +163,7 @@ class _Clusterings:
     sizes : list of (number of clusters, replicate)
     """
 
-    rows: NDArray[np.intp]
+    rows: IndexArray
     Z: Matrix
     projected: bool
     sizes: list[tuple[int, int]]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.arrays import require_memory
@@ -21,7 +20,7 @@ from solver.estimators.parameters import ShareParameters
 from solver.estimators.tsvm import switch_labels
 from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.operating_point import Objective
-from solver.typing import Matrix
+from solver.typing import FloatArray, IndexArray, Matrix
 
 _MAX_ALTERNATIONS: Final = 100
 # a new assignment must raise the mean score of the positive rows by more than this share of the mean absolute score
@@ -51,7 +50,7 @@ class _LabelMeanClassifier(ShareParameters, SemiSupervisedClassifier):
         del run
         return self.C1
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         del plan
         costs = self._costs()
         positives = positives_among(len(run.unlabelled), run.y[labelled], self.positive_share, self.prior_strength)
@@ -130,7 +129,7 @@ class CS4VM(_LabelMeanClassifier):
         false_negative, false_positive = self._costs()
         return Objective.parse({"kind": "cost", "false_negative": false_negative, "false_positive": false_positive})
 
-    def _class_factors(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _class_factors(self, encoded: FloatArray) -> FloatArray:
         false_negative, false_positive = self._costs()
         factors = super()._class_factors(encoded)
         factors[encoded > 0] *= false_negative
@@ -164,13 +163,13 @@ class MeanS3VM(_LabelMeanClassifier):
 
 def find_label_means(
     run: TrainingRun,
-    labelled: NDArray[np.intp],
-    cost: NDArray[np.float64],
+    labelled: IndexArray,
+    cost: FloatArray,
     unlabelled_cost: float,
     costs: tuple[float, float],
     positives: int,
     start: Expansion,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Step 1: labels of the unlabelled rows whose class means have the widest cost-sensitive margin between them.
 
     Alternates between the classifier for given means (a problem of one variable more than there are labelled rows) and
@@ -253,9 +252,7 @@ def find_label_means(
     return np.where(chosen, 1.0, -1.0)
 
 
-def _with_pseudo_row(
-    run: TrainingRun, labelled: NDArray[np.intp], unlabelled: NDArray[np.intp], weight: NDArray[np.float64]
-) -> Matrix:
+def _with_pseudo_row(run: TrainingRun, labelled: IndexArray, unlabelled: IndexArray, weight: FloatArray) -> Matrix:
     """The labelled rows with the weighted sum of the unlabelled ones below them."""
     pseudo = np.asarray(run.X[unlabelled].T @ weight, dtype=np.float64)[None, :]
     return stack_rows(run.X[labelled], pseudo)
@@ -263,11 +260,11 @@ def _with_pseudo_row(
 
 def train_with_labels(
     run: TrainingRun,
-    labelled: NDArray[np.intp],
-    cost: NDArray[np.float64],
+    labelled: IndexArray,
+    cost: FloatArray,
     unlabelled_cost: float,
     costs: tuple[float, float],
-    labels: NDArray[np.float64],
+    labels: FloatArray,
 ) -> Expansion:
     """Step 2: equation 6 of the paper, corrected, for given labels of the unlabelled rows.
 

@@ -26,6 +26,7 @@ from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters
 from solver.kernels.parallel import single_threaded_blas
 from solver.method_limits import MOST_GAUSSIAN_FEATURES, SPARSE_FEATURES
+from solver.typing import IndexArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -83,7 +84,7 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
 
     def _start(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, unmeasured: ArrayLike | None = None
-    ) -> tuple[TrainingRun, NDArray[np.intp]]:
+    ) -> tuple[TrainingRun, IndexArray]:
         if sparse.issparse(X):
             X = _dense(X)
         run, extra = super()._start(X, y, sample_weight, unmeasured)
@@ -91,7 +92,7 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
             raise ValueError(f"gmm takes at most {MOST_GAUSSIAN_FEATURES} features; these are {run.X.shape[1]}")
         return run, extra
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         del plan
         rows = np.concatenate([labelled, run.unlabelled])
         weights = run.cost[rows]

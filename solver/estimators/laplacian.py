@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.neighbors import kneighbors_graph
 
 from solver.algorithms import ALGORITHMS
@@ -17,6 +16,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters
 from solver.kernels.kernel import PrecomputedKernel
+from solver.typing import IndexArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -55,7 +55,7 @@ class LaplacianSVM(CostParameters, SemiSupervisedClassifier):
     n_neighbors: int = declaration.defaults["n_neighbors"]
     manifold_weight: float = declaration.defaults["manifold_weight"]
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         # graph and deformation do not look at labels, so all folds share them
         graph_rows = np.union1d(plan.training_rows, run.unlabelled)
         if "deformation" not in run.memo:
@@ -77,7 +77,7 @@ class LaplacianSVM(CostParameters, SemiSupervisedClassifier):
         used = np.flatnonzero(dense)
         return Expansion(used, dense[used], float(solution.b), solution)
 
-    def _deform(self, run: TrainingRun, graph_rows: NDArray[np.intp], labelled: NDArray[np.intp]) -> Deformation:
+    def _deform(self, run: TrainingRun, graph_rows: IndexArray, labelled: IndexArray) -> Deformation:
         neighbours = min(int(self.n_neighbors), len(graph_rows) - 1)
         graph = kneighbors_graph(run.X[graph_rows], neighbours, mode="connectivity")
         M = self.manifold_weight * normalised_laplacian(graph)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from solver.estimators._labels import encode_classes
-from solver.typing import Matrix
+from solver.typing import FloatArray, IndexArray, Matrix
 
 _FEWEST_OF_A_CLASS: Final = 2
 _UNLABELLED: Final = -1
@@ -66,7 +66,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         self.estimators_ = [self._fit_one(X, problem, weight) for problem in self._problems(codes)]
         return self
 
-    def _fit_one(self, X: Matrix, problem: NDArray[np.int8], weight: NDArray[np.float64] | None) -> Any:
+    def _fit_one(self, X: Matrix, problem: NDArray[np.int8], weight: FloatArray | None) -> Any:
         """Fit a classifier on the rows that are 1, 0 or unlabelled; any other number leaves a row out."""
         takes_part = problem >= _UNLABELLED
         classifier = clone(self.estimator).set_params(positive=1, unlabeled=_UNLABELLED)
@@ -75,7 +75,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         return classifier.fit(X[takes_part], problem[takes_part], sample_weight=weight[takes_part])
 
     @abstractmethod
-    def _problems(self, codes: NDArray[np.intp]) -> list[NDArray[np.int8]]:
+    def _problems(self, codes: IndexArray) -> list[NDArray[np.int8]]:
         """The two-class problems: 1, 0, -1 for an unlabelled row, less for one that takes no part."""
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -88,7 +88,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         chosen: NDArray[Any] = self.classes_[by_size[np.argmax(scores[:, by_size], axis=1)]]
         return chosen
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> FloatArray:
         """Scores of shape (n, classes); with two classes of shape (n,), positive for the second one.
 
         Parameters
@@ -99,12 +99,12 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if len(self.classes_) == 2:
             (classifier,) = self.estimators_
-            scores: NDArray[np.float64] = classifier.decision_function(X) - classifier.threshold_
+            scores: FloatArray = classifier.decision_function(X) - classifier.threshold_
             return scores
         return self._scores(X)
 
     @abstractmethod
-    def _scores(self, X: Matrix) -> NDArray[np.float64]:
+    def _scores(self, X: Matrix) -> FloatArray:
         """Scores of at least three classes, by row."""
 
     def __sklearn_tags__(self) -> Any:
@@ -135,11 +135,11 @@ class OneVsRest(_SemiSupervisedMultiClass):
         As everywhere in scikit-learn.
     """
 
-    def _problems(self, codes: NDArray[np.intp]) -> list[NDArray[np.int8]]:
+    def _problems(self, codes: IndexArray) -> list[NDArray[np.int8]]:
         sought = range(len(self.classes_)) if len(self.classes_) > 2 else (1,)
         return [np.where(codes < 0, _UNLABELLED, codes == k).astype(np.int8) for k in sought]
 
-    def _scores(self, X: Matrix) -> NDArray[np.float64]:
+    def _scores(self, X: Matrix) -> FloatArray:
         return np.column_stack([classifier.decision_function(X) for classifier in self.estimators_])
 
 
@@ -168,14 +168,14 @@ class OneVsOne(_SemiSupervisedMultiClass):
     it, was measured to be worse.
     """
 
-    def _problems(self, codes: NDArray[np.intp]) -> list[NDArray[np.int8]]:
+    def _problems(self, codes: IndexArray) -> list[NDArray[np.int8]]:
         no_part = _UNLABELLED - 1
         return [
             np.select([codes < 0, codes == i, codes == j], [_UNLABELLED, 0, 1], no_part).astype(np.int8)
             for i, j in combinations(range(len(self.classes_)), 2)
         ]
 
-    def _scores(self, X: Matrix) -> NDArray[np.float64]:
+    def _scores(self, X: Matrix) -> FloatArray:
         classes = len(self.classes_)
         pairs = list(combinations(range(classes), 2))
         scores = [classifier.decision_function(X) - classifier.threshold_ for classifier in self.estimators_]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.choices import NegativeRule, SoftLabels, ThresholdRule
@@ -20,6 +19,7 @@ from solver.estimators._scores import approximate_scores, exact_scores, remember
 from solver.estimators.parameters import CostParameters, EngineParameter, ModeParameter
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import Objective, OperatingPoint
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 # rows below θ₋ must be negative with this share, by the calibration rows (negative_rule="npv")
 _NEGATIVE_PREDICTIVE_VALUE = 0.95
@@ -29,8 +29,8 @@ _NEGATIVE_PREDICTIVE_VALUE = 0.95
 class _SoftLabels:
     """The unlabelled rows in the training set, with the labels that the classifier gave them."""
 
-    rows: NDArray[np.intp]
-    y: NDArray[np.float64]
+    rows: IndexArray
+    y: FloatArray
 
     @property
     def key(self) -> tuple[bytes, bytes]:
@@ -47,12 +47,12 @@ class _Trajectory:
     take part in the models by which the other folds' rows are scored, on which its θ₊ is chosen.
     """
 
-    labelled: NDArray[np.intp]
-    held_out: NDArray[np.intp]
+    labelled: IndexArray
+    held_out: IndexArray
     soft: _SoftLabels = field(default_factory=lambda: _SoftLabels(np.zeros(0, dtype=np.intp), np.zeros(0)))
     model: Expansion | None = None
     trained_on: tuple[bytes, bytes] | None = None
-    unlabelled_scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    unlabelled_scores: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -152,8 +152,8 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         folds = [_Trajectory(training_rows, held_out) for training_rows, held_out in plan.folds]
         seen = {main.soft.key}
         rounds: list[dict[str, Any]] = []
-        first: tuple[Expansion, NDArray[np.float64]] | None = None
-        best: tuple[tuple[float, ...], Expansion, NDArray[np.float64], int] | None = None
+        first: tuple[Expansion, FloatArray] | None = None
+        best: tuple[tuple[float, ...], Expansion, FloatArray, int] | None = None
         for number in range(1, self.max_rounds + 1):
             started, spent = time.monotonic(), run.iterations
             model, scores = self._train_round(run, plan, main, folds)
@@ -203,7 +203,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
 
     def _train_round(
         self, run: TrainingRun, plan: CalibrationPlan, main: _Trajectory, folds: list[_Trajectory]
-    ) -> tuple[Expansion, NDArray[np.float64]]:
+    ) -> tuple[Expansion, FloatArray]:
         """Train each trajectory on its labelled rows and soft labels; score the calibration and the unlabelled rows.
 
         All scores are as accurate as the solver. Once the run has ended the latter have none.
@@ -248,7 +248,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         run: TrainingRun,
         plan: CalibrationPlan,
         trajectory: _Trajectory,
-        scores: NDArray[np.float64],
+        scores: FloatArray,
         point: OperatingPoint,
         rule: ThresholdRule,
     ) -> tuple[_SoftLabels, float]:
@@ -264,10 +264,10 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         run: TrainingRun,
         plan: CalibrationPlan,
         model: Expansion,
-        scores: NDArray[np.float64],
+        scores: FloatArray,
         objective: Objective,
         rule: ThresholdRule,
-    ) -> NDArray[np.float64]:
+    ) -> FloatArray:
         """The scores with exact ones around the threshold, which the model's own decisions then agree with."""
         threshold = choose(run, plan, scores, objective, rule).threshold
         near = np.abs(scores - threshold) <= self.tol
@@ -280,10 +280,10 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         run: TrainingRun,
         plan: CalibrationPlan,
         point: OperatingPoint,
-        scores: NDArray[np.float64],
-        unlabelled_scores: NDArray[np.float64],
+        scores: FloatArray,
+        unlabelled_scores: FloatArray,
         rule: ThresholdRule,
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], float]:
+    ) -> tuple[BoolArray, BoolArray, float]:
         """Which unlabelled rows are above θ₊, which below θ₋, and θ₋ itself (paper, equation 8)."""
         theta_plus = point.threshold
         positive = unlabelled_scores > theta_plus
@@ -314,9 +314,9 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         self,
         run: TrainingRun,
         soft: _SoftLabels,
-        positive: NDArray[np.bool_],
-        negative: NDArray[np.bool_],
-        unlabelled_scores: NDArray[np.float64],
+        positive: BoolArray,
+        negative: BoolArray,
+        unlabelled_scores: FloatArray,
     ) -> _SoftLabels:
         """The soft labels of the next round."""
         unlabelled = run.unlabelled
@@ -341,7 +341,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         )
 
 
-def _npv_threshold(scores: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
+def _npv_threshold(scores: FloatArray, truth: FloatArray) -> float:
     """Largest θ with a negative predictive value of 0.95 among the calibration rows below it; -inf if none."""
     order = np.argsort(scores, kind="stable")
     ordered = scores[order]
@@ -354,9 +354,7 @@ def _npv_threshold(scores: NDArray[np.float64], truth: NDArray[np.float64]) -> f
     return float(np.nextafter(ordered[last], np.inf))
 
 
-def _round_measures(
-    truth: NDArray[np.float64], scores: NDArray[np.float64], point: OperatingPoint, theta_minus: float
-) -> dict[str, Any]:
+def _round_measures(truth: FloatArray, scores: FloatArray, point: OperatingPoint, theta_minus: float) -> dict[str, Any]:
     """What the calibration rows say about a round."""
     counts: ConfusionCounts = point.counts
     below = scores < theta_minus

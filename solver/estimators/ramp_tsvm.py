@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.estimators._calibration import CalibrationPlan
@@ -16,6 +15,7 @@ from solver.estimators._scores import approximate_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, stack_rows
 from solver.estimators.parameters import CostParameters, ShareParameters
 from solver.kernels.kernel import AugmentedKernel, FeatureKernel
+from solver.typing import FloatArray, IndexArray
 
 _MAX_CONVEX_STEPS: Final = 30
 
@@ -50,7 +50,7 @@ class RampTSVM(ShareParameters, CostParameters, SemiSupervisedClassifier):
     C_unlabeled: float | None = declaration.defaults["C_unlabeled"]
     ramp: float = declaration.defaults["ramp"]
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         del plan
         unlabelled = run.unlabelled
         n_labelled, n_unlabelled, total = len(labelled), len(unlabelled), len(run.y)
@@ -65,8 +65,8 @@ class RampTSVM(ShareParameters, CostParameters, SemiSupervisedClassifier):
         p = np.append(-np.ones(len(rows) - 1), -self._target_mean(run.y[labelled]))
         cost = np.concatenate([self._labelled_cost(run) * run.cost[labelled], soft, soft])
         model = self._train_svm(run, labelled)
-        alpha: NDArray[np.float64] | None = None
-        gradient: NDArray[np.float64] | None = None
+        alpha: FloatArray | None = None
+        gradient: FloatArray | None = None
         beta = self._flat(approximate_scores(run, model, unlabelled), soft, n_labelled)
         for _ in range(_MAX_CONVEX_STEPS):
             if run.ended:
@@ -92,13 +92,13 @@ class RampTSVM(ShareParameters, CostParameters, SemiSupervisedClassifier):
             beta = proposed
         return model
 
-    def _flat(self, scores: NDArray[np.float64], soft: NDArray[np.float64], n_labelled: int) -> NDArray[np.float64]:
+    def _flat(self, scores: FloatArray, soft: FloatArray, n_labelled: int) -> FloatArray:
         """β: the cost of each copy that stands where the ramp is flat, 0 elsewhere."""
         return np.concatenate(
             [np.zeros(n_labelled), np.where(scores < self.ramp, soft, 0.0), np.where(-scores < self.ramp, soft, 0.0)]
         )
 
-    def _target_mean(self, labels: NDArray[np.float64]) -> float:
+    def _target_mean(self, labels: FloatArray) -> float:
         share = self.positive_share
         if share is None:
             return float(labels.mean())

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.choices import Scope
@@ -16,6 +15,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
 from solver.estimators.parameters import CostParameters, EngineParameter
 from solver.positive_unlabelled import grow_negatives, reliable_negatives
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -53,13 +53,11 @@ class RocSVM(EngineParameter, CostParameters, PositiveUnlabelledClassifier):
     scope: Scope = declaration.defaults["scope"]
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
+        self, run: TrainingRun, positive: IndexArray, unlabelled: IndexArray, share: float | None
     ) -> Expansion:
         del share
 
-        def train(
-            negative: NDArray[np.bool_], before: Expansion | None
-        ) -> tuple[Expansion, NDArray[np.float64], NDArray[np.float64]]:
+        def train(negative: BoolArray, before: Expansion | None) -> tuple[Expansion, FloatArray, FloatArray]:
             rows = np.concatenate([positive, unlabelled[negative]])
             y = np.concatenate([np.ones(len(positive)), -np.ones(np.count_nonzero(negative))])
             model = run.train(rows, y, self._labelled_cost(run) * run.cost[rows], before)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.estimators._calibration import CalibrationPlan
@@ -15,6 +14,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters, EngineParameter
+from solver.typing import IndexArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -47,7 +47,7 @@ class SelfTraining(EngineParameter, CostParameters, SemiSupervisedClassifier):
     max_rounds: int = declaration.defaults["max_rounds"]
     C_soft: float = declaration.defaults["C_soft"]
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         del plan
         rows, y = labelled, run.y[labelled]
         cost = self._labelled_cost(run) * run.cost[labelled]

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["multiply_rows", "warm_up"]
-
 
 @njit(cache=True, fastmath={"contract", "nsz"}, nogil=True)
 def multiply_rows(indptr: Any, indices: Any, data: Any, V: Any, out: Any, start: int, stop: int) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.choices import Labels, NoiseOf
@@ -15,6 +14,7 @@ from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier,
 from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import CostParameters
 from solver.positive_unlabelled import spy_em
+from solver.typing import IndexArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -65,7 +65,7 @@ class SpyEM(CostParameters, PositiveUnlabelledClassifier):
     labels: Labels = declaration.defaults["labels"]
 
     def _separate(
-        self, run: TrainingRun, positive: NDArray[np.intp], unlabelled: NDArray[np.intp], share: float | None
+        self, run: TrainingRun, positive: IndexArray, unlabelled: IndexArray, share: float | None
     ) -> Expansion:
         del share
         found = spy_em(

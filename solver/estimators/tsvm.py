@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS
 from solver.estimators._calibration import CalibrationPlan
@@ -15,6 +14,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores, exact_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, top_rows
 from solver.estimators.parameters import CostParameters, EngineParameter, ShareParameters
+from solver.typing import FloatArray, IndexArray
 
 # SVMlight: the unlabelled rows' cost starts at this share of its final value and grows by this factor
 _FIRST_LEVEL: Final = 1e-5
@@ -27,14 +27,14 @@ _MAX_TRAININGS_OF_A_LEVEL: Final = 200
 
 def switch_labels(
     run: TrainingRun,
-    labelled: NDArray[np.intp],
-    cost: NDArray[np.float64],
+    labelled: IndexArray,
+    cost: FloatArray,
     unlabelled_cost: float,
     positives: int,
     start: Expansion,
     *,
     balance: bool = True,
-) -> tuple[Expansion, NDArray[np.float64]]:
+) -> tuple[Expansion, FloatArray]:
     """Search for the labels of the unlabelled rows that let the SVM have the widest margin.
 
     Parameters
@@ -94,7 +94,7 @@ def switch_labels(
         level = grown
 
 
-def _with_larger_duals(model: Expansion, rows: NDArray[np.intp], factor: float) -> Expansion:
+def _with_larger_duals(model: Expansion, rows: IndexArray, factor: float) -> Expansion:
     """The start for larger costs of some rows: their duals grow as the costs do.
 
     Most of them are at their bound, and stay there; otherwise each would have to be moved to the new one.
@@ -129,7 +129,7 @@ class TSVM(ShareParameters, EngineParameter, CostParameters, SemiSupervisedClass
 
     C_unlabeled: float | None = declaration.defaults["C_unlabeled"]
 
-    def _train(self, run: TrainingRun, labelled: NDArray[np.intp], plan: CalibrationPlan) -> Expansion:
+    def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         del plan
         unlabelled = len(run.unlabelled)
         final = self.C_unlabeled

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solver.typing import FloatArray
+
 
 @dataclass(frozen=True)
 class ConfusionCounts:
@@ -84,27 +86,27 @@ class ConfusionTables:
         return self.true_positives + self.false_positives + self.true_negatives + self.false_negatives
 
     @property
-    def precision(self) -> NDArray[np.float64]:
+    def precision(self) -> FloatArray:
         """TP / (TP + FP)."""
         return _ratios(self.true_positives, self.true_positives + self.false_positives)
 
     @property
-    def recall(self) -> NDArray[np.float64]:
+    def recall(self) -> FloatArray:
         """TP / (TP + FN)."""
         return _ratios(self.true_positives, self.true_positives + self.false_negatives)
 
     @property
-    def f1(self) -> NDArray[np.float64]:
+    def f1(self) -> FloatArray:
         """Harmonic mean of precision and recall."""
         return self.f_beta(1.0)
 
-    def f_beta(self, beta: float) -> NDArray[np.float64]:
+    def f_beta(self, beta: float) -> FloatArray:
         """F_β."""
         weight = beta * beta
         weighted = (1.0 + weight) * self.true_positives
         return _ratios(weighted, weighted + weight * self.false_negatives + self.false_positives)
 
-    def cost(self, false_negative: float, false_positive: float) -> NDArray[np.float64]:
+    def cost(self, false_negative: float, false_positive: float) -> FloatArray:
         """Total cost of the errors, in the unit of the two costs."""
         return np.asarray(false_negative * self.false_negatives + false_positive * self.false_positives)
 
@@ -144,8 +146,6 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator > 0 else 0.0
 
 
-def _ratios(numerators: NDArray[Any], denominators: NDArray[Any]) -> NDArray[np.float64]:
-    ratios: NDArray[np.float64] = np.divide(
-        numerators, denominators, out=np.zeros(denominators.shape), where=denominators > 0
-    )
+def _ratios(numerators: NDArray[Any], denominators: NDArray[Any]) -> FloatArray:
+    ratios: FloatArray = np.divide(numerators, denominators, out=np.zeros(denominators.shape), where=denominators > 0)
     return ratios

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solver.evaluation.counts import ConfusionCounts
+from solver.typing import BoolArray, FloatArray
 
 # relative step to the outermost thresholds, which have a score on one side only
 _MARGIN: Final = 1e-6
@@ -33,7 +34,7 @@ class OperatingCurve:
         Rows of each class.
     """
 
-    thresholds: NDArray[np.float64]
+    thresholds: FloatArray
     true_positives: NDArray[np.int64]
     false_positives: NDArray[np.int64]
     positives: int
@@ -87,24 +88,24 @@ class OperatingCurve:
         return self.true_positives + self.false_positives
 
     @property
-    def precision(self) -> NDArray[np.float64]:
+    def precision(self) -> FloatArray:
         """Precision at each threshold, 0 where nothing is predicted positive."""
         return self.true_positives / np.maximum(self.predicted_positives, 1)
 
     @property
-    def recall(self) -> NDArray[np.float64]:
+    def recall(self) -> FloatArray:
         """Recall at each threshold, 0 when no row is positive."""
         return self.true_positives / max(self.positives, 1)
 
-    def f_beta(self, beta: float = 1.0) -> NDArray[np.float64]:
+    def f_beta(self, beta: float = 1.0) -> FloatArray:
         """F_β at each threshold, 0 where undefined."""
         weight = beta * beta
         hits = (1 + weight) * self.true_positives
         denominator = hits + weight * (self.positives - self.true_positives) + self.false_positives
-        values: NDArray[np.float64] = np.divide(hits, denominator, out=np.zeros(len(self)), where=denominator > 0)
+        values: FloatArray = np.divide(hits, denominator, out=np.zeros(len(self)), where=denominator > 0)
         return values
 
-    def cost(self, false_negative: float, false_positive: float) -> NDArray[np.float64]:
+    def cost(self, false_negative: float, false_positive: float) -> FloatArray:
         """Total cost of the errors at each threshold."""
         return false_negative * (self.positives - self.true_positives) + false_positive * self.false_positives
 
@@ -187,7 +188,7 @@ class OperatingCurve:
         return curve
 
 
-def _is_parted(ordered: NDArray[np.float64], resolution: float) -> NDArray[np.bool_]:
+def _is_parted(ordered: FloatArray, resolution: float) -> BoolArray:
     """Whether a threshold may stand between neighbours of falling scores, shape (n - 1,)."""
     with np.errstate(over="ignore"):  # between scores of 1e308 and more, which no resolution brings together
         gaps = ordered[:-1] - ordered[1:]
@@ -203,7 +204,7 @@ def _is_parted(ordered: NDArray[np.float64], resolution: float) -> NDArray[np.bo
     return parted
 
 
-def _midpoints(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> NDArray[np.float64]:
+def _midpoints(upper: FloatArray, lower: FloatArray) -> FloatArray:
     """Midpoints of scores; the lower score itself where the midpoint rounds onto a score."""
     middle = upper / 2 + lower / 2  # halves first: the sum of two large scores overflows
     return np.where((lower <= middle) & (middle < upper), middle, lower)

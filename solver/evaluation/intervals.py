@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
 
 from solver.evaluation.counts import ConfusionCounts
+from solver.typing import FloatArray
 
 BOOTSTRAP_DRAWS: Final = 2000
 
@@ -51,7 +52,7 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
     return low, high
 
 
-def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95) -> NDArray[np.float64]:
+def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95) -> FloatArray:
     """One-sided exact lower bounds of proportions, BetaInv(1 - confidence; k, n - k + 1).
 
     Parameters

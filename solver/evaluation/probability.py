@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from solver.report import ReliabilityBin
+from solver.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Sigmoid:
     slope: float
     offset: float
 
-    def __call__(self, scores: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, scores: ArrayLike) -> FloatArray:
         """Probabilities of the positive class, in the order of the scores."""
         return np.asarray(expit(self.slope * np.asarray(scores, dtype=np.float64) + self.offset))
 
@@ -50,7 +51,7 @@ def fit_sigmoid(scores: ArrayLike, y: ArrayLike) -> Sigmoid:
     centre, scale = values.mean(), values.std()
     standard = (values - centre) / (scale if scale > 0 else 1.0)
 
-    def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
         margin = parameters[0] * standard + parameters[1]
         error = expit(margin) - target
         return (

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, ndtr
 
 from solver.evaluation.counts import ConfusionTables
+from solver.typing import FloatArray
 
 BOOTSTRAP_DRAWS: Final = 2000
 
@@ -43,7 +44,7 @@ def paired_bootstrap(
     y_true: ArrayLike,
     first: ArrayLike,
     second: ArrayLike,
-    value: Callable[[ConfusionTables], NDArray[np.float64]],
+    value: Callable[[ConfusionTables], FloatArray],
     *,
     confidence: float = 0.95,
     draws: int = BOOTSTRAP_DRAWS,
@@ -141,9 +142,7 @@ def _joint_counts(y_true: ArrayLike, first: ArrayLike, second: ArrayLike) -> NDA
     return np.bincount(code, minlength=8).astype(np.int64).reshape(2, 2, 2)
 
 
-def _values(
-    samples: NDArray[np.int64], axis: int, value: Callable[[ConfusionTables], NDArray[np.float64]]
-) -> NDArray[np.float64]:
+def _values(samples: NDArray[np.int64], axis: int, value: Callable[[ConfusionTables], FloatArray]) -> FloatArray:
     """What each sample's confusion matrix is worth for the classifier on this axis."""
     tables = samples.sum(axis=4 - axis)
     return np.asarray(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from solver.typing import IndexArray
 
 
-def stratified_halves(y: ArrayLike, seed: int | np.random.Generator = 0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def stratified_halves(y: ArrayLike, seed: int | np.random.Generator = 0) -> tuple[IndexArray, IndexArray]:
     """Two halves of the rows with the same share of each class.
 
     Each class is shuffled and dealt alternately; the class that comes second starts where the first one stopped, so the
@@ -28,7 +30,7 @@ def stratified_halves(y: ArrayLike, seed: int | np.random.Generator = 0) -> tupl
     return np.sort(dealt[::2]), np.sort(dealt[1::2])
 
 
-def stratified_folds(y: ArrayLike, folds: int, seed: int | np.random.Generator = 0) -> NDArray[np.intp]:
+def stratified_folds(y: ArrayLike, folds: int, seed: int | np.random.Generator = 0) -> IndexArray:
     """Fold number of every row, with the rows of each class dealt evenly over the folds.
 
     Parameters

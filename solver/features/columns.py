@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-import numpy as np
 from numpy.typing import NDArray
 
 from solver.reading import AS_IS, Reading
+from solver.typing import IndexArray
 
 # how the values of a raw column are held
 ColumnKind = Literal["number", "text"]
@@ -76,7 +76,7 @@ class Table:
             return len(column.values)
         return 0
 
-    def take(self, rows: NDArray[np.intp]) -> Table:
+    def take(self, rows: IndexArray) -> Table:
         """Those rows, in that order, as a table of its own."""
         return Table({c.name: c.replaced(c.values[rows]) for c in self.columns.values()})
 

@@ -16,6 +16,7 @@ from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.progress import Passes
 from solver.features.strings import pack_strings, unpack_strings
 from solver.reading import MAX_CHARACTERS
+from solver.typing import FloatArray
 
 ISO: Final = "ISO 8601"
 EPOCH_SECONDS: Final = "seconds since 1970"
@@ -201,8 +202,8 @@ class DateColumns:
         self,
         names: list[str],
         formats: NDArray[np.uint8],
-        mean: NDArray[np.float64],
-        scale: NDArray[np.float64],
+        mean: FloatArray,
+        scale: FloatArray,
         parts: NDArray[np.uint8],
         indicator: NDArray[np.uint8],
     ) -> None:
@@ -287,7 +288,7 @@ class DateColumns:
         self,
         columns: Sequence[Sequence[str | None]],
         counts: FeatureCounts,
-        out: NDArray[np.float64],
+        out: FloatArray,
         refuse_unreadable: bool = True,
         passes: Passes | None = None,
     ) -> None:
@@ -386,7 +387,7 @@ def example_of(date_format: str) -> str:
     return "2026-11-28 or 2026-11-28T09:30:00Z" if date_format == ISO else moment.strftime(date_format)
 
 
-def _parse(values: Sequence[str | None], date_format: str, passes: Passes) -> tuple[NDArray[np.float64], list[int]]:
+def _parse(values: Sequence[str | None], date_format: str, passes: Passes) -> tuple[FloatArray, list[int]]:
     """Days since 1970, weekday, month and hour by row, shape (4, rows), NaN without a date; and rows that hold none."""
     read, read_iso = _reader(date_format), _reader(ISO)
     nothing = (math.nan,) * 4

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from solver.features.columns import LARGEST_SCORE, FeatureCounts
 from solver.features.errors import BadValue, FeatureError, StateError
+from solver.typing import FloatArray, IndexArray
 
 # longer feature numbers in a row are not looked at: no matrix is that wide
 MAX_INDEX_DIGITS: Final = 10
@@ -38,7 +39,7 @@ class MatrixData:
         """Number of rows."""
         return int(self.X.shape[0])
 
-    def take(self, rows: NDArray[np.intp]) -> MatrixData:
+    def take(self, rows: IndexArray) -> MatrixData:
         """Those rows, in that order, as a matrix of its own."""
         return MatrixData(self.X[rows], self.first_index)
 
@@ -123,7 +124,7 @@ class MatrixFeatures:
             raise FeatureError(f"no such column: {', '.join(repr(name) for name in unknown)}")
         return [position for position in positions if position is not None]
 
-    def transform(self, data: MatrixData) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
+    def transform(self, data: MatrixData) -> tuple[FloatArray | sparse.csr_array, FeatureCounts]:
         """Scale rows. A narrower matrix is filled up with zeros, columns beyond the fitted width are ignored.
 
         Returns
@@ -153,7 +154,7 @@ class MatrixFeatures:
         return scaled, FeatureCounts(extra=extra)
 
     @staticmethod
-    def _scale(values: NDArray[np.float64], factor: NDArray[np.float64]) -> None:
+    def _scale(values: FloatArray, factor: FloatArray) -> None:
         with np.errstate(over="ignore"):
             values *= factor
         np.clip(values, -LARGEST_SCORE, LARGEST_SCORE, out=values)

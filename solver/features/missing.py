@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.features.columns import Column, Table, chosen_names
 from solver.features.matrix import MatrixData
+from solver.typing import BoolArray
 
 # indicate: the median (of numbers) or mean (of dates) stands in, and a 0/1 feature says where; "missing" is a category
 # impute: the same without saying where; a missing category counts as the most frequent one
@@ -22,7 +22,7 @@ MISSING_POLICIES: Final[tuple[MissingPolicy, ...]] = get_args(MissingPolicy)
 
 def missing_values(
     data: Table | MatrixData, include: Sequence[str] | None, exclude: Sequence[str]
-) -> tuple[NDArray[np.bool_], dict[str, int]]:
+) -> tuple[BoolArray, dict[str, int]]:
     """Find rows that lack a value which could be a feature.
 
     Columns without any value do not count: no pipeline uses them.
@@ -60,7 +60,7 @@ def missing_values(
     return incomplete, counts
 
 
-def _absent(column: Column) -> NDArray[np.bool_]:
+def _absent(column: Column) -> BoolArray:
     if column.kind == "number":
         return np.asarray(~np.isfinite(column.values))
     return np.fromiter((value is None for value in column.values.tolist()), bool, len(column.values))

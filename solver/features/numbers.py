@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from solver.features.columns import LARGEST_SCORE, FeatureCounts
 from solver.features.errors import StateError
 from solver.features.strings import pack_strings, unpack_strings
+from solver.typing import FloatArray
 
 
 class NumberColumns:
@@ -29,12 +30,12 @@ class NumberColumns:
     def __init__(
         self,
         names: list[str],
-        median: NDArray[np.float64],
-        mean: NDArray[np.float64],
-        scale: NDArray[np.float64],
+        median: FloatArray,
+        mean: FloatArray,
+        scale: FloatArray,
         indicator: NDArray[np.uint8],
-        low: NDArray[np.float64] | None = None,
-        high: NDArray[np.float64] | None = None,
+        low: FloatArray | None = None,
+        high: FloatArray | None = None,
     ) -> None:
         self.names = names
         self._low, self._high = low, high
@@ -56,7 +57,7 @@ class NumberColumns:
         self._in_place = self.width == len(self._valued) == len(names)
 
     @classmethod
-    def fit(cls, columns: Mapping[str, NDArray[np.float64]], indicate: bool, warnings: list[str]) -> Self:
+    def fit(cls, columns: Mapping[str, FloatArray], indicate: bool, warnings: list[str]) -> Self:
         """Learn medians, means and scales; a column that does not vary is left out with a warning.
 
         Parameters
@@ -91,7 +92,7 @@ class NumberColumns:
         """Readable names, such as `age` and `age is missing`."""
         return [self.names[j] for j in self._valued] + [f"{self.names[j]} is missing" for j in self._indicated]
 
-    def transform(self, numbers: NDArray[np.float64], counts: FeatureCounts) -> NDArray[np.float64]:
+    def transform(self, numbers: FloatArray, counts: FeatureCounts) -> FloatArray:
         """Features of values, shape (rows, width).
 
         Parameters
@@ -113,7 +114,7 @@ class NumberColumns:
         out[:, n_valued:] = ~np.isfinite(numbers[:, self._indicated])
         return out
 
-    def _ordinary_row(self, numbers: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    def _ordinary_row(self, numbers: FloatArray) -> FloatArray | None:
         """What `_standardise` makes of one row, or None if a value of it is missing or may be beyond the limit.
 
         The sum of squares tells that; to look at each value in turn costs as much again as all the rest.
@@ -128,7 +129,7 @@ class NumberColumns:
             far = (values < self._far_low) | (values > self._far_high)
             return scaled if square < LARGEST_SCORE and not far.any() else None
 
-    def _standardise(self, block: NDArray[np.float64], counts: FeatureCounts) -> None:
+    def _standardise(self, block: FloatArray, counts: FeatureCounts) -> None:
         """Fill and scale in place."""
         finite = np.isfinite(block)
         if not finite.all():
@@ -192,7 +193,7 @@ class NumberColumns:
 
 
 def _fit_column(
-    name: str, values: NDArray[np.float64], indicate: bool, warnings: list[str]
+    name: str, values: FloatArray, indicate: bool, warnings: list[str]
 ) -> tuple[float, float, float, bool] | None:
     """Median, mean, scale (0: only the indicator is a feature) and whether there is an indicator."""
     finite = np.isfinite(values)

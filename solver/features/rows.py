@@ -12,12 +12,12 @@ from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.features.columns import Column, Table
 from solver.features.errors import BadValue, FeatureError, MissingColumns
 from solver.labels import is_missing_word
 from solver.reading import AS_IS, Reading, number_text
+from solver.typing import FloatArray
 
 _NUMBER_TYPES: Final = frozenset({int, float, bool, type(None)})
 _TEXT_EXPECTED: Final = "text, a number, true, false or null"
@@ -174,7 +174,7 @@ class RowReader:
         self._byclean_name = {clean_name(name): name for name in self._known}
         self._pick: Callable[[Mapping[str, Any]], Sequence[Any]] = _picker(self.numbers)
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> tuple[NDArray[np.float64], list[list[str | None]], list[str]]:
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> tuple[FloatArray, list[list[str | None]], list[str]]:
         """Return the number columns as one array, each other column as a list, and the names not needed.
 
         Raises
@@ -218,7 +218,7 @@ class RowReader:
             if name in held and reading.loses(held[name], is_number=is_number)
         ]
 
-    def read_table(self, table: Table) -> tuple[NDArray[np.float64], list[list[str | None]]]:
+    def read_table(self, table: Table) -> tuple[FloatArray, list[list[str | None]]]:
         """Return the number columns of a table, NaN where missing, and each other column as a list.
 
         A column that is written or held in another way than the model's is read as rows are: a text as a number where
@@ -256,7 +256,7 @@ class RowReader:
             made[known] = value
         return made
 
-    def _number_block(self, rows: list[Sequence[Any]]) -> NDArray[np.float64]:
+    def _number_block(self, rows: list[Sequence[Any]]) -> FloatArray:
         """Values of the number columns, shape (rows, columns), NaN for what is missing."""
         if self._missing_numbers:
             texts = {(i, j) for i, row in enumerate(rows) for j, _ in self._missing_numbers if type(row[j]) is str}
@@ -269,7 +269,7 @@ class RowReader:
             return block
         return self._numbers_as_given(rows)
 
-    def _numbers_as_given(self, rows: list[Sequence[Any]]) -> NDArray[np.float64]:
+    def _numbers_as_given(self, rows: list[Sequence[Any]]) -> FloatArray:
         values = rows[0] if len(rows) == 1 else list(chain.from_iterable(rows))
         try:
             # All at once, into memory that may be written; this takes no text, which NumPy would read as a number.
@@ -379,7 +379,7 @@ def _number(row: int, name: str, reading: Reading, value: Any) -> float:
     return float(value)
 
 
-def _numbers_of(column: Column, reading: Reading) -> NDArray[np.float64] | list[float]:
+def _numbers_of(column: Column, reading: Reading) -> FloatArray | list[float]:
     """Values of a column of a table as a model's column of numbers."""
     held = column.known_reading
     if column.kind == "number" and held.unit and held.unit != reading.unit:
@@ -433,7 +433,7 @@ def _lost(name: str) -> FeatureError:
     )
 
 
-def _take_for_missing(numbers: NDArray[np.float64], column: int, missing: NDArray[np.float64]) -> None:
+def _take_for_missing(numbers: FloatArray, column: int, missing: FloatArray) -> None:
     values = numbers[:, column]
     values[np.isin(values, missing)] = math.nan
 

@@ -21,6 +21,7 @@ from solver.features.progress import Passes
 from solver.features.rows import RowReader
 from solver.features.texts import TextColumns, TextOptions, consists_of_words, looks_like_prose
 from solver.reading import Reading, ReadingError, number_text
+from solver.typing import FloatArray
 
 # a text column with more different values than this is no category unless the caller says so
 MAX_LEVELS: Final = 1000
@@ -156,7 +157,7 @@ class TableFeatures:
         if unknown:
             raise FeatureError(f"no such column: {', '.join(repr(name) for name in unknown)}")
         self.warnings = []
-        numbers: dict[str, NDArray[np.float64]] = {}
+        numbers: dict[str, FloatArray] = {}
         categories: dict[str, Sequence[str | None]] = {}
         dates: dict[str, tuple[Sequence[str | None], str]] = {}
         texts: dict[str, Sequence[str | None]] = {}
@@ -289,7 +290,7 @@ class TableFeatures:
         *,
         refuse_unreadable: bool = True,
         progress: Callable[[float], object] = lambda _: None,
-    ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
+    ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts]:
         """Turn rows into features.
 
         Parameters
@@ -330,7 +331,7 @@ class TableFeatures:
 
     def transform_rows(
         self, rows: Sequence[Mapping[str, Any]]
-    ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts, list[str]]:
+    ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts, list[str]]:
         """Turn JSON rows into features: what `table_from_rows` and `transform` do, without a table in between.
 
         Returns
@@ -350,11 +351,11 @@ class TableFeatures:
 
     def _assemble(
         self,
-        numbers: NDArray[np.float64],
+        numbers: FloatArray,
         texts: Sequence[Sequence[str | None]],
         refuse_unreadable: bool = True,
         passes: Passes | None = None,
-    ) -> tuple[NDArray[np.float64] | sparse.csr_array, FeatureCounts]:
+    ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts]:
         """Features of the number columns, which may be written over, and of the other columns, in order."""
         if self.missing == "error":
             self._refuse_missing(numbers, texts)
@@ -366,12 +367,12 @@ class TableFeatures:
 
     def _blocks(
         self,
-        numbers: NDArray[np.float64],
+        numbers: FloatArray,
         texts: Sequence[Sequence[str | None]],
         counts: FeatureCounts,
         refuse_unreadable: bool,
         passes: Passes | None,
-    ) -> NDArray[np.float64] | sparse.csr_array:
+    ) -> FloatArray | sparse.csr_array:
         scaled = self._numbers.transform(numbers, counts)
         if self._numbers.width == self.n_features:
             return scaled
@@ -397,13 +398,11 @@ class TableFeatures:
             blocks.append(words)
         return sparse.csr_array(sparse.hstack(blocks, format="csr")) if len(blocks) > 1 else blocks[0]
 
-    def _refuse_missing(self, numbers: NDArray[np.float64], texts: Sequence[Sequence[str | None]]) -> None:
+    def _refuse_missing(self, numbers: FloatArray, texts: Sequence[Sequence[str | None]]) -> None:
         for row, column in self._missing_places(numbers, texts):
             raise BadValue(row, column, "a value: this model takes no missing ones")
 
-    def _missing_places(
-        self, numbers: NDArray[np.float64], texts: Sequence[Sequence[str | None]]
-    ) -> Iterator[tuple[int, str]]:
+    def _missing_places(self, numbers: FloatArray, texts: Sequence[Sequence[str | None]]) -> Iterator[tuple[int, str]]:
         for i, j in np.argwhere(~np.isfinite(numbers)).tolist():
             yield i, self._numbers.names[j]
         for name, values in zip(self._reader.texts, texts, strict=True):

@@ -10,22 +10,22 @@ import math
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import DTypeLike, NDArray
 
 _LINE: Final = 64
 
 
-def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def aligned_empty(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """Return an uninitialised C-contiguous array whose first element begins a cache line."""
     kind = np.dtype(dtype)
     n_bytes = kind.itemsize * (math.prod(shape) if isinstance(shape, tuple) else shape)
     raw = np.empty(n_bytes + _LINE, np.uint8)
     begin = -raw.ctypes.data % _LINE
-    array: npt.NDArray[Any] = raw[begin : begin + n_bytes].view(kind).reshape(shape)
+    array: NDArray[Any] = raw[begin : begin + n_bytes].view(kind).reshape(shape)
     return array
 
 
-def aligned_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def aligned_zeros(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """As `aligned_empty`, filled with 0."""
     array = aligned_empty(shape, dtype)
     array[...] = 0

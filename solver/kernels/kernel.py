@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from solver.kernels import tiles
 from solver.kernels.parallel import for_ranges, single_threaded_blas
@@ -409,7 +409,7 @@ class AugmentedKernel:
         Weights of the kernel's samples in each of the new ones.
     """
 
-    def __init__(self, kernel: FeatureKernel, weights: npt.ArrayLike) -> None:
+    def __init__(self, kernel: FeatureKernel, weights: ArrayLike) -> None:
         W = np.asarray(weights, dtype=np.float64)
         n = kernel.n_samples
         if W.ndim != 2 or W.shape[1] != n or not np.isfinite(W).all():

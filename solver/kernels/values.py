@@ -10,8 +10,8 @@ import math
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from solver.typing import FloatArray, Matrix
 
@@ -39,7 +39,7 @@ def check_matrix(name: str, X: Any) -> Matrix:
     TypeError
         If it is sparse but not convertible to CSR.
     """
-    values: npt.NDArray[Any]
+    values: NDArray[Any]
     row_ends = None
     sparse = sp.issparse(X)
     if sparse:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from solver.kernels.kernel import FeatureKernel
 from solver.kernels.parallel import single_threaded_blas
@@ -67,7 +66,7 @@ class LowRankSolution(Solution):
     polish: Polish | None
 
     @property
-    def coefficients(self) -> npt.NDArray[np.float64]:
+    def coefficients(self) -> FloatArray:
         """`f(x) = Σ_j coefficients_j K(landmarks_j, x) + b`, before polishing."""
         with single_threaded_blas():
             return np.asarray(self.factor.whitening @ self.weights, dtype=np.float64)

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.planes import Plane, column_statistics, indicator, products, row_lengths, weighted_sums
 from solver.positive_unlabelled.spies import Cut, SpyRanks, retained_share, spy_ranks
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 # what spies choose from
 STRENGTHS: Final = (2.0, 10.0, 50.0, 200.0)
@@ -33,7 +32,7 @@ class Items:
         Which rows are the items.
     """
 
-    def __init__(self, X: Matrix, rows: NDArray[np.intp]) -> None:
+    def __init__(self, X: Matrix, rows: IndexArray) -> None:
         self.X = X
         self.rows = rows
         columns = column_statistics(X, rows)
@@ -45,12 +44,12 @@ class Items:
         # a column that is all 0 or all 1 says nothing, and its prior would have no mass
         self._used = columns.varies & (self._mean > 0) & (self._mean < 1)
 
-    def _scaled_sums(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _scaled_sums(self, rows: IndexArray) -> FloatArray:
         sums = weighted_sums(self.X, indicator(int(self.X.shape[0]), rows))
         scaled = (sums - len(rows) * self._low) / self._span
         return np.clip(scaled, 0.0, len(rows))  # against rounding, and values of a term that are far above its mean
 
-    def plane(self, query: NDArray[np.intp], c: float) -> Plane:
+    def plane(self, query: IndexArray, c: float) -> Plane:
         """Logarithm of p(x | query) / p(x), which is linear in x.
 
         Parameters
@@ -70,11 +69,11 @@ class Items:
         weights[used] = q / self._span[used]
         return Plane(weights, constant - float(np.sum(self._low[used] * weights[used])))
 
-    def scores(self, plane: Plane, exponent: float = 0.0) -> NDArray[np.float64]:
+    def scores(self, plane: Plane, exponent: float = 0.0) -> FloatArray:
         """Scores of all rows of X; with an exponent, x · weights over that power of the row's Euclidean length."""
         if exponent == 0:
             return plane.scores(self.X)
-        scores: NDArray[np.float64] = products(self.X, plane.weights) / row_lengths(self.X) ** exponent
+        scores: FloatArray = products(self.X, plane.weights) / row_lengths(self.X) ** exponent
         return scores
 
 
@@ -99,9 +98,9 @@ class Ranked:
     plane: Plane
     c: float
     exponent: float
-    scores: NDArray[np.float64]
+    scores: FloatArray
     share: float
-    claimed: NDArray[np.bool_]
+    claimed: BoolArray
     spies: SpyRanks | None = None
 
     def cut_at(self, share: float) -> Ranked:
@@ -113,8 +112,8 @@ class Ranked:
 
 def rank_by_set(
     X: Matrix,
-    positive: NDArray[np.intp],
-    unlabelled: NDArray[np.intp],
+    positive: IndexArray,
+    unlabelled: IndexArray,
     share: float,
     *,
     c: float = 2.0,
@@ -142,8 +141,8 @@ def rank_by_set(
 
 def rank_by_spies(
     X: Matrix,
-    positive: NDArray[np.intp],
-    unlabelled: NDArray[np.intp],
+    positive: IndexArray,
+    unlabelled: IndexArray,
     *,
     strengths: Sequence[float] = STRENGTHS,
     exponents: Sequence[float] = EXPONENTS,
@@ -173,7 +172,7 @@ def rank_by_spies(
             if best is not None and is_over():
                 break
 
-            def score(query: NDArray[np.intp], c: float = c, exponent: float = exponent) -> NDArray[np.float64]:
+            def score(query: IndexArray, c: float = c, exponent: float = exponent) -> FloatArray:
                 return items.scores(items.plane(query, c), exponent)
 
             ranks = spy_ranks(score, positive, unlabelled, seed)
@@ -191,7 +190,7 @@ def _cut(
     plane: Plane,
     c: float,
     exponent: float,
-    unlabelled: NDArray[np.intp],
+    unlabelled: IndexArray,
     share: float,
     spies: SpyRanks | None = None,
 ) -> Ranked:

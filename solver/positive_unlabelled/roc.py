@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +19,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from solver.choices import Scope
 from solver.planes import indicator, products, row_lengths, weighted_sums
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _ALPHA: Final = 16.0
 _BETA: Final = 4.0
@@ -34,13 +33,13 @@ Model = TypeVar("Model")
 
 def reliable_negatives(
     X: Matrix,
-    positive: NDArray[np.intp],
-    unlabelled: NDArray[np.intp],
+    positive: IndexArray,
+    unlabelled: IndexArray,
     *,
     clusters: int = 10,
     scope: Scope = "reliable",
     seed: int = 0,
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Unlabelled rows that are surely negative, by the angles between rows; at least one.
 
     Parameters
@@ -98,14 +97,14 @@ class Grown(Generic[Model]):
     """
 
     model: Model
-    negative: NDArray[np.bool_]
+    negative: BoolArray
     rounds: int
     kept: Literal["first", "last"]
 
 
 def grow_negatives(
-    negative: NDArray[np.bool_],
-    train: Callable[[NDArray[np.bool_], Model | None], tuple[Model, NDArray[np.float64], NDArray[np.float64]]],
+    negative: BoolArray,
+    train: Callable[[BoolArray, Model | None], tuple[Model, FloatArray, FloatArray]],
     is_over: Callable[[], bool] = lambda: False,
 ) -> Grown[Model]:
     """Train on the positive rows and the negatives; add what is called negative of the others; go on until none is.
@@ -136,19 +135,19 @@ def grow_negatives(
 
 
 def _prototypes(
-    of_positive: NDArray[np.float64], X: Matrix, weights: NDArray[np.float64], others: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    of_positive: FloatArray, X: Matrix, weights: FloatArray, others: IndexArray
+) -> tuple[FloatArray, FloatArray]:
     """Rocchio's prototypes of the positive rows and of the others, of length 1."""
     of_others = weighted_sums(X, weights * indicator(len(weights), others)) / len(others)
     return _unit(_ALPHA * of_positive - _BETA * of_others), _unit(_ALPHA * of_others - _BETA * of_positive)
 
 
-def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit(vector: FloatArray) -> FloatArray:
     length = float(np.sqrt(np.sum(vector**2)))
     return vector / length if length > 0 else vector
 
 
-def _clusters(rows: Matrix, count: int, seed: int) -> NDArray[np.intp]:
+def _clusters(rows: Matrix, count: int, seed: int) -> IndexArray:
     """Cluster of each row; fewer clusters where fewer rows differ."""
     columns = rows
     if sparse.issparse(rows):  # anew, so that the indices are of 32 bits where they can be: KMeans takes no others
@@ -156,5 +155,5 @@ def _clusters(rows: Matrix, count: int, seed: int) -> NDArray[np.intp]:
     means = KMeans(count, init="random", n_init=1, max_iter=_LLOYD_ROUNDS, copy_x=False, random_state=seed)
     with threadpool_limits(limits=1), warnings.catch_warnings():  # several threads add up in an order of their own
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer rows differ
-        labels: NDArray[np.intp] = means.fit_predict(columns).astype(np.intp)
+        labels: IndexArray = means.fit_predict(columns).astype(np.intp)
     return labels

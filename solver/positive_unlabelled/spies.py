@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+
+from solver.typing import FloatArray, IndexArray
 
 Cut = Literal["lee-liu", "prior"]
 _FOLDS: Final = 5
@@ -27,14 +28,14 @@ class SpyRanks:
         Mean share of the unlabelled rows that a spy scores higher than, equal ones for a half.
     """
 
-    above: NDArray[np.float64]
+    above: FloatArray
     auc: float
 
 
 def spy_ranks(
-    score: Callable[[NDArray[np.intp]], NDArray[np.float64]],
-    positive: NDArray[np.intp],
-    unlabelled: NDArray[np.intp],
+    score: Callable[[IndexArray], FloatArray],
+    positive: IndexArray,
+    unlabelled: IndexArray,
     seed: int,
 ) -> SpyRanks:
     """Score each positive row by a model of the others, in up to five folds, and find its rank.
@@ -61,7 +62,7 @@ def spy_ranks(
     return SpyRanks(np.concatenate(above), float(np.mean(np.concatenate(auc))))
 
 
-def retained_share(above: NDArray[np.float64], n_unlabelled: int, cut: Cut = "lee-liu") -> float:
+def retained_share(above: FloatArray, n_unlabelled: int, cut: Cut = "lee-liu") -> float:
     """Which share of the unlabelled rows to take for positive.
 
     Parameters

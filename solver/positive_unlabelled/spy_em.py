@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from solver.choices import NoiseOf
 from solver.planes import Plane, column_statistics, indicator, weighted_sums
-from solver.typing import Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _MOST_ROUNDS: Final = 30
 _SETTLED: Final = 1e-3
@@ -36,7 +35,7 @@ class NaiveBayes:
         Rows that are looked at.
     """
 
-    def __init__(self, X: Matrix, rows: NDArray[np.intp]) -> None:
+    def __init__(self, X: Matrix, rows: IndexArray) -> None:
         self.X = X
         columns = column_statistics(X, rows)
         self._scaled = columns.varies & (columns.low < 0)
@@ -47,7 +46,7 @@ class NaiveBayes:
             unit = float(np.sum(columns.sums[self._counts]) / np.sum(columns.nonzero[self._counts]))
         self._span = np.where(self._scaled, columns.span, unit)
 
-    def fit(self, positive: NDArray[np.float64], negative: NDArray[np.float64]) -> Plane:
+    def fit(self, positive: FloatArray, negative: FloatArray) -> Plane:
         """Log-odds of the positive class.
 
         Parameters
@@ -64,7 +63,7 @@ class NaiveBayes:
         constant = float(np.sum(lacking) - np.sum(self._low * weights)) + np.log(prior / (1 - prior))
         return Plane(weights, float(constant))
 
-    def _log_probabilities(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _log_probabilities(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of each column's counts, and of what scaled columns lack to 1 (0 for others)."""
         total = float(np.sum(weights))
         sums = (weighted_sums(self.X, weights) - total * self._low) / self._span
@@ -98,17 +97,17 @@ class Separated:
     """
 
     plane: Plane
-    log_odds: NDArray[np.float64]
-    claimed: NDArray[np.bool_]
-    negative: NDArray[np.bool_]
+    log_odds: FloatArray
+    claimed: BoolArray
+    negative: BoolArray
     rounds: int
     failed: bool
 
 
 def spy_em(
     X: Matrix,
-    positive: NDArray[np.intp],
-    unlabelled: NDArray[np.intp],
+    positive: IndexArray,
+    unlabelled: IndexArray,
     *,
     spies: float = 0.1,
     noise: float = 0.15,
@@ -168,9 +167,9 @@ def spy_em(
 
 def _maximise(
     model: NaiveBayes,
-    known: NDArray[np.float64],
-    free: NDArray[np.intp],
-    start: NDArray[np.float64],
+    known: FloatArray,
+    free: IndexArray,
+    start: FloatArray,
     hard: bool,
     is_over: Callable[[], bool],
 ) -> tuple[Plane, int]:
@@ -189,7 +188,7 @@ def _maximise(
     return plane, rounds
 
 
-def _posteriors(plane: Plane, X: Matrix, rows: NDArray[np.intp], hard: bool) -> NDArray[np.float64]:
+def _posteriors(plane: Plane, X: Matrix, rows: IndexArray, hard: bool) -> FloatArray:
     log_odds = plane.scores(X)[rows]
-    posteriors: NDArray[np.float64] = (log_odds > 0).astype(np.float64) if hard else expit(log_odds)
+    posteriors: FloatArray = (log_odds > 0).astype(np.float64) if hard else expit(log_odds)
     return posteriors

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
 
 from solver.arrays import BackendUnavailableError, cupy
 from solver.smo.inner import BIG
@@ -78,15 +78,15 @@ class Device(Protocol):
         """Run a kernel of `SOURCE`; arguments are arrays of the device and NumPy scalars of the exact type."""
         ...
 
-    def put(self, array: Any, dtype: npt.DTypeLike) -> Any:
+    def put(self, array: Any, dtype: DTypeLike) -> Any:
         """Copy an array to the device."""
         ...
 
-    def get(self, array: Any) -> npt.NDArray[Any]:
+    def get(self, array: Any) -> NDArray[Any]:
         """Copy an array from the device."""
         ...
 
-    def put_csr(self, X: Any, dtype: npt.DTypeLike) -> Any:
+    def put_csr(self, X: Any, dtype: DTypeLike) -> Any:
         """Copy a canonical CSR matrix to the device."""
         ...
 
@@ -115,16 +115,16 @@ class CudaDevice:
         if blocks:
             self._kernels[kernel]((blocks,), (threads,), arguments)
 
-    def put(self, array: Any, dtype: npt.DTypeLike) -> Any:
+    def put(self, array: Any, dtype: DTypeLike) -> Any:
         """Copy an array to the device."""
         return self.xp.asarray(np.ascontiguousarray(array, dtype))
 
-    def get(self, array: Any) -> npt.NDArray[Any]:
+    def get(self, array: Any) -> NDArray[Any]:
         """Copy an array from the device."""
-        copy: npt.NDArray[Any] = self.xp.asnumpy(array)
+        copy: NDArray[Any] = self.xp.asnumpy(array)
         return copy
 
-    def put_csr(self, X: Any, dtype: npt.DTypeLike) -> Any:
+    def put_csr(self, X: Any, dtype: DTypeLike) -> Any:
         """Copy a canonical CSR matrix to the device."""
         from cupyx.scipy import sparse
 

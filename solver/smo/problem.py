@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from solver.smo.inner import BIG
 from solver.smo.program import Program
@@ -109,7 +109,7 @@ class Solution:
     engine: str
 
 
-def _vector(name: str, value: npt.ArrayLike, n: int, *, infinite: bool = False, missing: bool = False) -> FloatArray:
+def _vector(name: str, value: ArrayLike, n: int, *, infinite: bool = False, missing: bool = False) -> FloatArray:
     array = np.asarray(value, dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n, float(array))
@@ -134,7 +134,7 @@ def make_problem(program: Program) -> Problem:
     """
     if not program.tol > 0:
         raise ValueError(f"tol must be positive; got {program.tol}")
-    index: npt.NDArray[Any] = np.asarray(program.idx)
+    index: NDArray[Any] = np.asarray(program.idx)
     n_samples, delta, start = program.kernel.n_samples, program.delta, program.start
     if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
         raise ValueError(f"idx must be a vector of integers; got shape {index.shape} of {index.dtype}")
@@ -188,9 +188,7 @@ class Task:
         return cls(program, problem, Budget(program.limits, steps))
 
 
-def repair(
-    alpha0: npt.ArrayLike, y: npt.ArrayLike, lo: npt.ArrayLike, hi: npt.ArrayLike, delta: float = 0.0
-) -> FloatArray:
+def repair(alpha0: ArrayLike, y: ArrayLike, lo: ArrayLike, hi: ArrayLike, delta: float = 0.0) -> FloatArray:
     """Make a start feasible, changing few variables.
 
     Clips to the bounds; then takes the excess of `yᵀa - delta` first from free variables, then from bounded ones,

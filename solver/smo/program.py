@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from solver.kernels.kernel import Kernel
 from solver.smo.stopping import NO_LIMITS, Limits
@@ -24,8 +24,8 @@ class Start:
         folded in.
     """
 
-    alpha: npt.ArrayLike
-    gradient: npt.ArrayLike | None = None
+    alpha: ArrayLike
+    gradient: ArrayLike | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +64,11 @@ class Program:
     """
 
     kernel: Kernel
-    idx: npt.ArrayLike
-    y: npt.ArrayLike
-    p: npt.ArrayLike
-    lo: npt.ArrayLike
-    hi: npt.ArrayLike
+    idx: ArrayLike
+    y: ArrayLike
+    p: ArrayLike
+    lo: ArrayLike
+    hi: ArrayLike
     delta: float = 0.0
     start: Start | None = None
     tol: float = 1e-3

@@ -6,8 +6,8 @@ import ctypes
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
 from solver.kernels.row_cache import arena
@@ -27,15 +27,15 @@ def solve(program: Program, /) -> Solution: ...
 def solve(
     kernel: Kernel,
     /,
-    idx: npt.ArrayLike,
-    y: npt.ArrayLike,
-    p: npt.ArrayLike,
-    lo: npt.ArrayLike,
-    hi: npt.ArrayLike,
+    idx: ArrayLike,
+    y: ArrayLike,
+    p: ArrayLike,
+    lo: ArrayLike,
+    hi: ArrayLike,
     delta: float = 0.0,
     *,
-    alpha0: npt.ArrayLike | None = None,
-    grad0: npt.ArrayLike | None = None,
+    alpha0: ArrayLike | None = None,
+    grad0: ArrayLike | None = None,
     tol: float = 1e-3,
     max_iter: int | None = None,
     max_seconds: float | None = None,
@@ -94,15 +94,15 @@ def solve(program: Program | Kernel, /, *terms: Any, **options: Any) -> Solution
 
 def _stated(
     kernel: Kernel,
-    idx: npt.ArrayLike,
-    y: npt.ArrayLike,
-    p: npt.ArrayLike,
-    lo: npt.ArrayLike,
-    hi: npt.ArrayLike,
+    idx: ArrayLike,
+    y: ArrayLike,
+    p: ArrayLike,
+    lo: ArrayLike,
+    hi: ArrayLike,
     delta: float = 0.0,
     *,
-    alpha0: npt.ArrayLike | None = None,
-    grad0: npt.ArrayLike | None = None,
+    alpha0: ArrayLike | None = None,
+    grad0: ArrayLike | None = None,
     max_iter: int | None = None,
     max_seconds: float | None = None,
     callback: Callback | None = None,

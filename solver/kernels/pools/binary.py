@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from solver.kernels import tiles
 from solver.kernels.parallel import for_ranges, scratch
@@ -21,7 +21,7 @@ class BinaryPool(CachedPool):
         self._scale = gamma * LOG2_E
         self._words = Growing(X.shape[0], -(-X.shape[1] // 64), np.uint64)
         self.seconds_an_element = 3e-10 * -(-X.shape[1] // 64)
-        self._by_word: npt.NDArray[np.uint64] = np.empty((0, 0), np.uint64)
+        self._by_word: NDArray[np.uint64] = np.empty((0, 0), np.uint64)
 
     def _append(self, new: IndexArray) -> None:
         rows = self._words.extend(new.size)

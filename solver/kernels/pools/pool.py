@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import DTypeLike, NDArray
 
 from solver.kernels import tiles
 from solver.kernels.aligned import aligned_empty
@@ -116,7 +116,7 @@ class Destination(NamedTuple):
     F: FloatArray
     begin: int
     stored: int
-    starts: npt.NDArray[np.uint64]
+    starts: NDArray[np.uint64]
     cache: FloatArray
     before: Callable[[int, int], None] = lambda _begin, _end: None
     work_before: float = 0.0
@@ -244,16 +244,16 @@ def tile_width(k: int) -> int:
 class Growing:
     """An array whose rows are appended to; address space for all is reserved at once, memory is taken as rows come."""
 
-    def __init__(self, capacity: int, width: int, dtype: npt.DTypeLike) -> None:
+    def __init__(self, capacity: int, width: int, dtype: DTypeLike) -> None:
         self._data = aligned_empty((capacity, width), dtype)
         self.size = 0
 
-    def extend(self, count: int) -> npt.NDArray[Any]:
+    def extend(self, count: int) -> NDArray[Any]:
         """Append `count` rows and return them for filling."""
         self.size += count
         return self._data[self.size - count : self.size]
 
     @property
-    def view(self) -> npt.NDArray[Any]:
+    def view(self) -> NDArray[Any]:
         """The rows so far."""
         return self._data[: self.size]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from solver.kernels import tiles
 from solver.kernels.parallel import for_ranges, scratch
@@ -33,7 +33,7 @@ class SparsePool(CachedPool):
         self.seconds_an_element = 2e-10 * per_row + 5e-10
         self._batch = 64
 
-    def _left(self, columns: IndexArray) -> tuple[FloatArray, npt.NDArray[np.int32], FloatArray]:
+    def _left(self, columns: IndexArray) -> tuple[FloatArray, NDArray[np.int32], FloatArray]:
         """Lay rows out by feature: flat (features that occur, k), their lookup, what is added to a row's products."""
         samples = self.samples[columns]
         part = self._X[samples].tocoo()
@@ -47,7 +47,7 @@ class SparsePool(CachedPool):
         return Wt.reshape(-1), lookup, terms.astype(np.float32)
 
     @property
-    def features(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], FloatArray]:
+    def features(self) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
         """Row ends, indices and float32 values of all samples."""
         return self._indptr, self._indices, self._data
 

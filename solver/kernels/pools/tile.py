@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from solver.kernels import tiles
 from solver.kernels.aligned import aligned_zeros
@@ -183,7 +183,7 @@ class Nonzeros:
         self.bounds: IndexArray = np.zeros((n, 1 + max(1, -(-used.size // _FEATURES_A_PART))), np.int64)
         self.bounds[1:, 0] = np.cumsum(counts)[:-1]
         # no more bytes than needed; compiled code is another for each of the two types
-        self.indices: npt.NDArray[Any] = np.empty(int(counts.sum()), np.uint16 if used.size <= 1 << 16 else np.uint32)
+        self.indices: NDArray[Any] = np.empty(int(counts.sum()), np.uint16 if used.size <= 1 << 16 else np.uint32)
         self.values: FloatArray = np.empty(self.indices.size, np.float32)
         self.squares: FloatArray = np.empty(n)
 
@@ -193,7 +193,7 @@ class Nonzeros:
         for_ranges(fill, n, 256, work=1e-9 * n * used.size)
 
     @property
-    def arrays(self) -> tuple[IndexArray, npt.NDArray[Any], FloatArray]:
+    def arrays(self) -> tuple[IndexArray, NDArray[Any], FloatArray]:
         """Where the parts of rows begin and end, indices, values."""
         return self.bounds, self.indices, self.values
 
