@@ -191,9 +191,9 @@ def test_a_collapse_is_said():
     assert few.report_.rounds[0]["claimed"] == 0
     assert "All unlabelled rows ended as negatives: too few positive rows for Roc-SVM." in few.report_.warnings
     more = RocSVM(**settings).fit(X, np.where(np.cumsum(y == 1) > 15, -1, y)).report_
-    (told,) = more["rounds"]
+    (told,) = more.rounds
     assert (told["kept"], told["claimed"] > 0) == ("first", True)
-    assert any(warning.startswith("The SVMs of Roc-SVM ended with all") for warning in more["warnings"])
+    assert any(warning.startswith("The SVMs of Roc-SVM ended with all") for warning in more.warnings)
     terms = np.eye(3)[[0] * 10 + [1] * 40]
     labels = np.array([1] * 10 + [0] * 10 + [-1] * 30)
     none = SpyEM(**settings).fit(terms, labels)
