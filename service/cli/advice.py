@@ -27,6 +27,8 @@ FLAGS = {
 }
 """Fields of requests that are options of commands."""
 NOT_FOUND = 404
+LISTS = {"alias": "aliases", "batch": "batches", "feedback": "feedback"}
+"""Commands that list what a problem says is not there, where they are not called like many of it."""
 PARTS_OF_REQUESTS = ("labels", "features")
 """Fields that hold others."""
 READING = ("delimiter", "quote", "escape", "header", "encoding", "missing", "decimal", "thousands", "trim")
@@ -153,6 +155,9 @@ def error_words(error: ClientError) -> str:
             said = said.replace(f" {name}: ", f" {option}: ", 1)
     if error.status == NOT_FOUND and RUNNING.too_short is not None:
         said += f"; of an id say at least four characters behind the _, not {RUNNING.too_short}"
+    unknown = re.fullmatch(r"urn:prefsvm:problem:(\w+)-not-found", (error.problem or {}).get("type", ""))
+    if unknown:
+        said += f"; prefsvm {LISTS.get(unknown[1], f'{unknown[1]}s')} lists what there is"
     return in_flags(said)
 
 

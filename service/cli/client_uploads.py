@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from service.cli.client import BusyError, Client, ClientError, NotFoundError, UnreachableError, file_name
+from service.cli.client import BusyError, Client, ClientError, ConflictError, NotFoundError, UnreachableError, file_name
 
 TUS = {"Tus-Resumable": "1.0.0"}
 RESUMABLE_BYTES = 32 << 20
@@ -133,7 +133,7 @@ def _send(client: Client, path: str, content: IO[bytes], offset: int, size: int,
         try:
             _patch(client, path, content, offset, size, progress)
             return
-        except UnreachableError as error:
+        except (UnreachableError, ConflictError) as error:  # a conflict: what was on its way arrived after the question
             broken: ClientError = error
         except BusyError as error:
             broken, pause = error, error.seconds

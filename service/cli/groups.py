@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 from service.cli.advice import RUNNING
-
-_ID = re.compile(r"@last|[a-z]+_[0-9a-f]+")
 
 
 class Commands(TyperGroup):
@@ -39,7 +36,7 @@ class Listing(Commands):
         args = _url_behind_the_name(args)
         if not args or args[0].split("=")[0] == "--url":
             args = ["list", *args]
-        elif "show" in self.commands and _ID.fullmatch(args[0]):
+        elif "show" in self.commands and args[0] not in self.commands and _is_all_that_is_named(args):
             args = ["show", *args]
         return super().parse_args(ctx, args)
 
@@ -54,6 +51,10 @@ class WithShow(TyperCommand):
             args = args[1:]
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
+
+
+def _is_all_that_is_named(args: list[str]) -> bool:
+    return not args[0].startswith("-") and (len(args) == 1 or args[1].startswith("-"))
 
 
 def _url_behind_the_name(args: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ Imports are inside the commands: ``prefsvm --help`` must not wait for what it do
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,7 +18,7 @@ from service.cli.advice import RUNNING, in_flags, print_notes
 from service.cli.groups import Commands, Listing, WithShow
 from service.cli.improving import feedback_app, retrain
 from service.cli.models import jobs, models, print_outcome
-from service.cli.names import full_id
+from service.cli.names import LAST, full_id
 from service.cli.reading import (
     Decimal,
     Delimiter,
@@ -347,8 +348,10 @@ def _dataset_of(client: Client, named: str, format: str | None, options: dict[st
 
     file = Path(named)
     if not file.is_file():
-        if file.suffix or "/" in named:
-            fail(f"there is no file {named}")
+        if file.is_dir():
+            fail(f"{named} is a folder; one of mails can be packed: tar czf mails.tar.gz -C {shlex.quote(named)} .")
+        if not named.startswith(("ds_", LAST)):
+            fail(f"there is no file {named}; a data set is named by its id: prefsvm datasets")
         if options or format is not None:
             raise typer.BadParameter("how a file is read is said with the file; a data set has been read")
         RUNNING.dataset = full_id(client, "/datasets", named)
@@ -383,7 +386,7 @@ def _same_file(
 def predict(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
     file: Annotated[
-        Path | None, typer.Argument(exists=True, dir_okay=False, readable=True, help="CSV file, or a mail (.eml).")
+        Path | None, typer.Argument(dir_okay=False, readable=True, help="CSV file, or a mail (.eml).")
     ] = None,
     text: Annotated[list[str], typer.Option(help="A text to decide on, instead of a file; may be repeated.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
@@ -410,6 +413,8 @@ def predict(
             answer = client.post("/predict", {"model": full_id(client, "/models", model), "texts": text})
         _write_decisions(answer, out)
         return
+    if not file.exists():
+        fail(f"there is no file {file}; a text is given by --text")
     if file.suffix.lower() in NO_ROWS_OF_TEXT:
         raise typer.BadParameter(
             f"predict takes a CSV file or one mail (.eml), not {file.suffix}: "

@@ -384,10 +384,15 @@ def _words_gone(target: Mapping[str, Any]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return what there is, for the end of an error, if it is so little that it helps."""
-    if not 0 < len(names) <= MOST_LISTED or max(map(len, names)) > LONGEST_LISTED:
+    """Return what there is, for the end of an error: of many the first and the last, where targets are."""
+    half = MOST_LISTED // 2
+    shown = names if len(names) <= MOST_LISTED else [*names[:half], *names[-half:]]
+    if not shown or max(map(len, shown)) > LONGEST_LISTED:
         return ""
-    return f"; there are {', '.join(map(repr, names))}"
+    quoted = list(map(repr, shown))
+    if len(names) > MOST_LISTED:
+        quoted.insert(half, "…")
+    return f"; there are {', '.join(quoted)}"
 
 
 def _labels(target: Mapping[str, Any], unlabeled: Sequence[str]) -> dict[str, int] | None:

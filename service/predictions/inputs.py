@@ -41,7 +41,7 @@ def rows_of(
 
 def _of_texts(columns: Sequence[Mapping[str, str]], texts: Sequence[str | bytes]) -> list[dict[str, Any]]:
     if len(columns) != 1 or columns[0]["kind"] != "text":
-        raise RowsDoNotFit.of("body.texts", f"needs a model of one column of text; {_described(columns)}: send rows")
+        raise RowsDoNotFit.of("body.texts", f"needs a model of one column of text; {_described(columns)}")
     name = columns[0]["name"]
     return [{name: text or None} for text in texts]
 
@@ -49,9 +49,9 @@ def _of_texts(columns: Sequence[Mapping[str, str]], texts: Sequence[str | bytes]
 def _of_messages(
     columns: Sequence[Mapping[str, str]], messages: Sequence[str | bytes], warnings: list[str] | None
 ) -> list[dict[str, Any]]:
+    if not _of_mails(columns):
+        raise RowsDoNotFit.of("body.messages", f"needs a model of mails; {_described(columns)}")
     names = [column["name"] for column in columns]
-    if not names or not set(names) <= set(FIELDS):
-        raise RowsDoNotFit.of("body.messages", f"needs a model of mails; {_described(columns)}: send rows")
     rows = []
     unknown: Counter[str] = Counter()
     for message in messages:
@@ -64,8 +64,15 @@ def _of_messages(
     return rows
 
 
+def _of_mails(columns: Sequence[Mapping[str, str]]) -> bool:
+    names = {column["name"] for column in columns}
+    return bool(names) and names <= set(FIELDS)
+
+
 def _described(columns: Sequence[Mapping[str, str]]) -> str:
+    """Say what a model takes, and so what is to be sent."""
     if not columns:
-        return "this one takes the columns of a matrix"
+        return "this one takes the columns of a matrix: send rows"
     shown = ", ".join(f"{column['name'][:100]!r} ({column['kind']})" for column in columns[:10])
-    return f"this one takes {shown}" + (" and more" if len(columns) > 10 else "")
+    sent = "mails" if _of_mails(columns) else "rows"
+    return f"this one takes {shown}" + (" and more" if len(columns) > 10 else "") + f": send {sent}"

@@ -249,7 +249,7 @@ def test_a_file_whose_data_set_was_deleted_is_sent_anew(prefsvm, client, big_fil
 
 def test_a_line_that_breaks_is_mended(prefsvm, big_file, monkeypatch):
     monkeypatch.setattr(client_uploads, "LONGEST_PAUSE", 0.01)
-    send, sent = Client.send, []
+    send, sent, asked = Client.send, [], []
 
     def broken(pieces):
         yield from itertools.islice(pieces, 2)
@@ -260,7 +260,12 @@ def test_a_line_that_breaks_is_mended(prefsvm, big_file, monkeypatch):
         if method == "PATCH":
             sent.append(int(content["headers"]["Upload-Offset"]))
             content["content"] = broken(content["content"]) if len(sent) < 4 else content["content"]
-        return send(self, method, path, **content)
+        answer = send(self, method, path, **content)
+        if method == "HEAD":
+            asked.append(answer.headers["Upload-Offset"])
+            if len(asked) == 1:
+                answer.headers["Upload-Offset"] = "0"  # what was on its way arrives after the question
+        return answer
 
     monkeypatch.setattr(Client, "send", breaking)
     assert "60 rows" in prefsvm("upload", big_file)

@@ -545,6 +545,20 @@ def test_a_batch_of_a_file_uploads_it_once(prefsvm, stand_in, table):
     assert (said.exit_code, said.stdout) == (0, "job_1\n"), said.output
     assert json.loads(stand_in.bodies[-1]) == {"model": "mdl_1", "dataset": "ds_2", "format": "csv"}
     assert "there is no file nothing.csv" in prefsvm("batch", "mdl_1", "nothing.csv").stderr
+    assert "is a folder; one of mails can be packed: tar czf" in prefsvm("batch", "mdl_1", table.parent).stderr
+    assert "there is no file mine; a data set is named by its id" in prefsvm("batch", "mdl_1", "mine").stderr
+    assert "there is no file mine; a text is given by --text" in prefsvm("predict", "mdl_1", "mine").stderr
+
+
+@pytest.mark.parametrize(("kind", "listing"), [("model", "models"), ("alias", "aliases"), ("feedback", "feedback")])
+def test_what_is_not_there_is_looked_for_in_a_list(prefsvm, stand_in, kind, listing):
+    problem = {"type": f"urn:prefsvm:problem:{kind}-not-found", "title": "No such thing", "detail": "it is not there"}
+    stand_in.answers["GET /aliases/mine?limit=20"] = (404, problem)
+    said = prefsvm("aliases", "mine")
+    assert (said.exit_code, said.stderr.strip()) == (
+        1,
+        f"prefsvm: No such thing: it is not there; prefsvm {listing} lists what there is",
+    )
 
 
 def test_predict_sends_what_the_columns_of_the_model_are(prefsvm, stand_in, tmp_path):
