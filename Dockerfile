@@ -51,8 +51,8 @@ RUN groupadd --gid 10001 prefsvm \
     && install --directory --owner prefsvm --group prefsvm --mode 0700 /var/lib/prefsvm
 # The root file system may be read-only as long as /tmp (a tmpfs) and /var/lib/prefsvm (a volume) can be written.
 # NUMBA_CACHE_DIR must be writable: Numba refuses at import to cache anywhere it cannot write, so a cache made at build
-# time is of no use in a read-only tree (and would fit the build machine's CPU only). The first process of a container
-# compiles, the later ones load.
+# time is of no use in a read-only tree (and would fit the build machine's CPU only). A worker's container
+# compiles when it starts, on up to four processors, and not at its first job.
 ENV PATH=/opt/prefsvm/bin:/usr/local/bin:/usr/bin:/bin \
     HOME=/tmp \
     PYTHONUNBUFFERED=1 \

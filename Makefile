@@ -10,56 +10,52 @@ ARGS ?=
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-# The environment is made anew whenever the lock changes. No ensurepip: Debian packages it apart from Python. A torn
-# install leaves no stamp, so the next make starts over.
-.venv/installed: requirements/dev.lock
-	@echo "Installing $$(grep -c '^[a-z].*==' $<) packages into .venv (about a minute the first time) ..."
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "prefsvm needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
-	@$(PYTHON) -m venv --clear --without-pip .venv && date +%s > .venv/begun
-	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
-	@echo "  packages are there; now prefsvm itself ..."
-	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@echo "  installed in $$(($$(date +%s) - $$(cat .venv/begun))) s"
-	@touch $@
+# `make demo` and `make serve` install what runs the product; the first goal that tests it adds the tools for that.
+.venv/local: requirements/local.lock requirements/build.lock
+	@PYTHON=$(PYTHON) scripts/install.sh local
 
-demo: .venv/installed  ## the main job, end to end, on real data
+.venv/dev: requirements/dev.lock
+	@PYTHON=$(PYTHON) scripts/install.sh dev
+
+demo: .venv/local  ## the main job, end to end, on real data
 	@$(BIN)/python scripts/demo.py $(ARGS)
 
-serve: .venv/installed  ## the whole stack in the foreground until Ctrl-C (make serve ARGS="--port 9000")
+serve: .venv/local  ## the whole stack in the foreground until Ctrl-C (make serve ARGS="--port 9000")
 	@$(BIN)/prefsvm serve $(ARGS)
 
 # The solvers are compiled once, and not by every process that the tests start at once; long test files come first.
-test: .venv/installed  ## all quick tests, with a real Postgres and a real Redis protocol server
-	@$(BIN)/python -P -c 'from worker.fit import warm_up; warm_up()'
+# Who shares that out on the processors has one thread.
+test: .venv/dev  ## all quick tests, with a real Postgres and a real Redis protocol server
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -P -c 'from solver.warm_up import FIRST, LATER; from worker.compiling import load; load((*FIRST, *LATER), (), lambda _: None)'
 	@$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-slow: .venv/installed  ## the tests that take minutes
+test-slow: .venv/dev  ## the tests that take minutes
 	@$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
 
-fuzz: .venv/installed  ## thousands of mutated requests against a running API
+fuzz: .venv/dev  ## thousands of mutated requests against a running API
 	@$(BIN)/pytest -m fuzz --timeout 1800 $(ARGS)
 
-chaos: .venv/installed  ## kill, freeze and cut off the parts of a running stack (make chaos JOBS=1000 SEEDS=1,2,3)
+chaos: .venv/dev  ## kill, freeze and cut off the parts of a running stack (make chaos JOBS=1000 SEEDS=1,2,3)
 	@CHAOS_JOBS=$(or $(JOBS),1000) CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest -m chaos $(ARGS)
 
-soak: .venv/installed  ## a steady load, with kills at first: does anything fail or grow? (make soak MINUTES=30 KILLS=60)
+soak: .venv/dev  ## a steady load, with kills at first: does anything fail or grow? (make soak MINUTES=30 KILLS=60)
 	@SOAK_MINUTES=$(or $(MINUTES),30) SOAK_KILL_SECONDS=$(or $(KILLS),60) $(BIN)/pytest -m soak $(ARGS)
 
-lint: .venv/installed  ## ruff: style and common mistakes
+lint: .venv/dev  ## ruff: style and common mistakes
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-types: .venv/installed  ## mypy, strict
+types: .venv/dev  ## mypy, strict
 	@$(BIN)/mypy
 
-imports: .venv/installed  ## the import rules between the folders
+imports: .venv/dev  ## the import rules between the folders
 	@$(BIN)/lint-imports
 
-audit: .venv/installed  ## write the bill of materials and look for known vulnerabilities
+audit: .venv/dev  ## write the bill of materials and look for known vulnerabilities
 	@$(BIN)/python scripts/audit.py $(ARGS)
 
 check: lint types imports test  ## what CI runs
 
-benchmarks: .venv/installed  ## speed and memory of the service on this machine
+benchmarks: .venv/dev  ## speed and memory of the service on this machine
 	@$(BIN)/python -P benchmarks/main_job.py $(ARGS)
 	@$(BIN)/python -P benchmarks/service.py
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from solver import lowrank, smo
 from solver.estimate import BASE_BYTES, estimate_training
 from solver.features.matrix import MatrixData
 from solver.training import TrainingRequest, train, validate_params
+from solver.warm_up import warm_up
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MEMORY, SECONDS = 8 << 30, 3600.0
@@ -64,8 +64,7 @@ def rows_of(n, features, share, entries):
 
 def run(algorithm, n, features, share, entries, params):
     """One training in this process, and its estimate."""
-    smo.warm_up(arena_bytes=0)
-    lowrank.warm_up()
+    warm_up(arena_bytes=0)
     X, labels = rows_of(n, features, share, entries)
     full = {"kernel": "rbf", **params}
     size = 12 * X.nnz if entries else X.nbytes

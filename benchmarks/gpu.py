@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from solver.kernels.kernel import FeatureKernel
-from solver.smo import Program, backend, solve, solve_many, warm_up
+from solver.smo import Program, backend, solve, solve_many
+from solver.warm_up import warm_up
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILE_LIMIT_S = 30

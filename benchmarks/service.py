@@ -88,7 +88,7 @@ REPORT = {
     "rows": {"total": 0, "labelled": 0, "positive": 0, "negative": 0, "unlabelled": 0},
 }
 
-def warm_up():
+def warm_up(tell):
     """Nothing to load."""
 
 def start_threads():
@@ -114,7 +114,7 @@ REPORT = {
     "rows": {"total": 0, "labelled": 0, "positive": 0, "negative": 0, "unlabelled": 0},
 }
 
-def warm_up():
+def warm_up(tell):
     """Nothing to load."""
 
 def start_threads():

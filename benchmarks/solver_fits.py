@@ -37,7 +37,8 @@ def ours(work, _threads):
     # a folder of this name beside us would be found first
     sys.path[:] = [str(FOLDER.parent), *(p for p in sys.path if Path(p or ".").resolve() != FOLDER)]
     from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
-    from solver.smo import Program, solve, solve_many, warm_up
+    from solver.smo import Program, solve, solve_many
+    from solver.warm_up import warm_up
 
     warm_up(0)
     n, y = len(work.y), work.y

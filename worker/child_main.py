@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -91,7 +92,7 @@ def _move_to(folder: str) -> None:
         setattr(loaded, "tempdir", folder)  # noqa: B010 (it is not loaded for this)
 
 
-def main(report: int, runner_name: str, is_warm: bool) -> NoReturn:
+def main(report: int, runner_name: str, make_ready: Callable[[], None]) -> NoReturn:
     """Serve one job.
 
     Parameters
@@ -100,14 +101,13 @@ def main(report: int, runner_name: str, is_warm: bool) -> NoReturn:
         File descriptor for the lines to the supervisor.
     runner_name : str
         See `worker.forkserver.ForkServer`.
-    is_warm : bool
-        Whether this process was forked from one in which the runner is warm.
+    make_ready : callable
+        Loads what the process that this one was forked from has not, and sets the variables for threads.
     """
     reporter = Reporter(report)
     reporter.send("started", pid=os.getpid())
+    make_ready()
     runner = importlib.import_module(runner_name)
-    if not is_warm:
-        runner.warm_up()
     runner.start_threads()
     reporter.send("ready", numerics=runner.numerics())
 

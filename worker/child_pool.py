@@ -116,6 +116,10 @@ class ChildPool:
             child.end()
         self._factory.end()
 
+    def compiled(self) -> float:
+        """Return how much of what has to be compiled before the first child is, from 0 to 1; 0 once there was one."""
+        return 0.0 if self.numerics else self._factory.compiled()
+
     @property
     def is_warm(self) -> bool:
         """Whether a child waits for a job."""

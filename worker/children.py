@@ -272,6 +272,7 @@ class ChildFactory:
         self._asked_for: list[Child] = []
         """Of this fork server, as long as none of them is known to have started."""
         self._is_warm = False
+        self._compiled = 0.0
 
     def make(self) -> Child:
         """Ask for a child. It says when it has started and when it is ready.
@@ -297,6 +298,15 @@ class ChildFactory:
         with self._lock:
             if self._control is child.control:
                 self._end()
+
+    def compiled(self) -> float:
+        """Return how much of what has to be compiled is, from 0 to 1; 0 also where nothing has to be."""
+        with self._lock:
+            if self._control is not None:
+                with contextlib.suppress(OSError):  # there is no news, or nobody to tell some
+                    if news := self._control.recv(4096, socket.MSG_DONTWAIT):
+                        self._compiled = news[-1] / 100
+            return self._compiled
 
     def end(self) -> None:
         """Kill the fork server. Children that it has made live on."""
@@ -335,7 +345,7 @@ class ChildFactory:
         return os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
     def _end(self) -> None:
-        self._asked_for, self._is_warm = [], False
+        self._asked_for, self._is_warm, self._compiled = [], False, 0.0
         if self._server is not None:
             # With what it has just forked and that is nobody's child yet: if it dies before that, it comes to us.
             _kill_group(self._server.pid)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numba.core.caching import Cache
-from numba.core.event import install_recorder
 from numpy.typing import NDArray
 
 from service.ingest.columnar import Layout, read_column, read_columnar, read_identifiers, read_kinds, read_labels
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
-from solver import lowrank, smo
-from solver.estimators import sparse_loops
 from solver.features import Table
 from solver.joined_labels import JoinedLabels, JoinError, join_labels
 from solver.kernels import parallel
@@ -27,6 +23,8 @@ from solver.model_file import write_model
 from solver.parts import OnePart, PartComputed, Parts, numerics
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
+from solver.warm_up import FIRST, LATER, give_back
+from worker.compiling import keep_nothing, load
 from worker.dataset_file import dataset_file, labels_file
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
 from worker.shared_parts import SharedParts
@@ -39,17 +37,20 @@ TRAINING_DONE = 0.97
 """Shares of a job that are done when its rows are read, and when its model is trained."""
 
 
-def warm_up() -> bool:
-    """Load every algorithm and the compiled solvers. Returns whether something was not there and had to be compiled."""
-    with install_recorder("numba:compile") as compilations:
-        for spec in ALGORITHMS.values():
-            spec.load()
-        # Without memory for kernel rows: touching it costs half a second, which most jobs do not make up for, and a
-        # process that waits for a job would hold it.
-        smo.warm_up(arena_bytes=0)
-        lowrank.warm_up()
-        sparse_loops.warm_up()
-    return bool(compilations.buffer)
+def warm_up(tell: Callable[[float], None]) -> None:
+    """Load every algorithm and the compiled solvers, which are compiled where they are not there yet.
+
+    Parameters
+    ----------
+    tell : callable
+        Gets how much of what has to be compiled is, from 0 to 1; is not called where nothing has to be.
+    """
+    for spec in ALGORITHMS.values():
+        spec.load()
+    # No memory for kernel rows is touched: that costs half a second, which most jobs do not make up for, and a process
+    # that waits for a job would hold it.
+    load(FIRST, LATER, tell)
+    give_back()
 
 
 def start_threads() -> None:
@@ -58,12 +59,8 @@ def start_threads() -> None:
     What is compiled from here on is for this job alone: the process may not write where compiled code is kept for all,
     as pickles. `warm_up` has compiled nearly everything before.
     """
-    setattr(Cache, "save_overload", _keep_nothing)  # noqa: B010 (it is a method to the type checker)
+    keep_nothing()
     parallel.start_threads()
-
-
-def _keep_nothing(_cache: Cache, _signature: object, _compiled: object) -> None:
-    """Stand in for ``Cache.save_overload``."""
 
 
 def run(job: Job, reporter: Reporter) -> Result:

@@ -1,8 +1,10 @@
 """The process that children are forked from: ``python -m worker.forkserver``, started by `worker.children`.
 
-To start Python, import the numerical libraries and load compiled code takes seconds of processor time. It is done here,
-once; after that a fork makes a child that is ready for a job. There is no connection in this process, no GPU, nothing
-that a user sent, and no thread that a child would miss: libraries are held to one, and each child starts its own.
+To start Python, import the numerical libraries and load compiled code takes seconds of processor time. It is done
+here, once; after that a fork makes a child that is ready for a job. What is not compiled yet is compiled by processes
+of their own (`worker.compiling`): the compiler's memory, 130 MB, would count as that of each child. There is no
+connection in this process, no GPU, nothing that a user sent, and no thread that a child would miss: libraries are held
+to one, and each child starts its own.
 
 A child becomes one of the worker: who forks it ends at once, and the worker has such orphans come to it
 (``PR_SET_CHILD_SUBREAPER``). So the worker waits for it, learns how it ended and kills it as if it had started it.
@@ -21,6 +23,7 @@ import sys
 import time
 import traceback
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -56,7 +59,7 @@ class ForkServer:
     worker : int
         Process id of the worker.
     runner : str
-        Module with ``warm_up()``, ``start_threads()``, ``numerics()``, ``run(job, reporter)`` and
+        Module with ``warm_up(tell)``, ``start_threads()``, ``numerics()``, ``run(job, reporter)`` and
         ``run_part(job, reporter)``.
     """
 
@@ -67,20 +70,18 @@ class ForkServer:
         self._threads = {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
         self._is_warm = False
 
-    def warm_up(self) -> bool:
-        """Load what children need, on one thread. Returns whether some of it had to be compiled."""
+    def warm_up(self) -> None:
+        """Load what children need, on one thread."""
         os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
         runner = importlib.import_module(self._runner)
-        compiled = bool(runner.warm_up())
+        runner.warm_up(self._tell)
         runner.numerics()  # It is kept, and takes as long as all that a child has left to do.
         self._is_warm = True
-        return compiled
 
-    def start_anew(self, *arguments: str) -> NoReturn:
-        """Become a new process of the same number, without what the compiler has left in memory."""
-        os.environ.update(self._threads)
-        self._control.set_inheritable(True)
-        os.execv(sys.executable, [sys.executable, "-m", "worker.forkserver", *arguments])  # noqa: S606 (no shell)
+    def _tell(self, compiled: float) -> None:
+        """Tell the worker, if it still listens, how much of what has to be compiled is: as a byte from 0 to 100."""
+        with suppress(OSError):
+            self._control.send(bytes([int(100 * compiled)]), socket.MSG_DONTWAIT)
 
     def serve(self) -> None:
         """Fork children until the worker needs no more."""
@@ -96,6 +97,9 @@ class ForkServer:
                 if between == 0:
                     self._fork_and_end(*descriptors)
                 os.waitpid(between, 0)
+                with suppress(ChildProcessError):
+                    while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                        """One that has compiled in the background has ended."""
             except OSError:  # The worker is told by the end of the line.
                 traceback.print_exc()
             finally:
@@ -121,8 +125,12 @@ class ForkServer:
         while os.getppid() == between:
             time.sleep(ORPHAN_SECONDS)
         die_with_parent(self._worker)
+        child_main.main(report, self._runner, self._make_ready)
+
+    def _make_ready(self) -> None:
+        if not self._is_warm:
+            self.warm_up()
         os.environ.update(self._threads)
-        child_main.main(report, self._runner, self._is_warm)
 
 
 def main(control: int, worker: int, runner: str, network: str, writable: str, warmth: str) -> None:
@@ -142,13 +150,11 @@ def main(control: int, worker: int, runner: str, network: str, writable: str, wa
     writable : str
         Folder below which children may write, which includes their own; empty: wherever the user may.
     warmth : str
-        ``warm``; ``cold``: load nothing, because a GPU that was touched cannot be handed to a child; ``again``: as
-        ``warm``, in a process that has started anew.
+        ``warm``; ``cold``: load nothing, because a GPU that was touched cannot be handed to a child.
     """
-    if warmth != "again":
-        os.nice(NICENESS)
-        if network == "offline":
-            leave_network()
+    os.nice(NICENESS)
+    if network == "offline":
+        leave_network()
     die_with_parent(worker)  # Afterwards: the kernel forgets it when a process gets rights, if only in a namespace.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Ctrl-C in a terminal is for the supervisor, which decides what becomes of the job.
@@ -157,9 +163,8 @@ def main(control: int, worker: int, runner: str, network: str, writable: str, wa
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     os.set_inheritable(control, False)
     server = ForkServer(socket.socket(fileno=control), worker, runner)
-    if warmth != "cold" and server.warm_up() and warmth == "warm":
-        # Compiled code is in files now. The compiler's memory (130 MB) would count as that of each child.
-        server.start_anew(str(control), str(worker), runner, network, writable, "again")
+    if warmth != "cold":
+        server.warm_up()
     if writable:
         # Compiled code is kept as pickles: a job that was taken over must not leave some for the next process.
         write_only_below([Path(writable)])

@@ -63,6 +63,8 @@ DISK_OF_WORKER = "of the worker's folder (PREFSVM_DATA_DIR)"
 DISK_OF_BLOBS = "of the blob store"
 PREPARING_SECONDS = 2.0
 """A job that waits for its child for so long says so, and how long again each time that this has passed."""
+PREPARED = 0.5
+"""Share of a job that is done once what it waited for is compiled: on most machines that takes longer than the job."""
 
 
 @dataclass(frozen=True)
@@ -254,15 +256,20 @@ class _Attempt:
         self._release_at: float | None = None
         self._child_start_seconds = 0.0
         self._says_next = PREPARING_SECONDS
+        self._prepared = 0.0
+        """Share of the job that was done when its child came: what it says of itself is of the rest."""
 
     # ------------------------------------------------------------------------------------------------- the watch
 
     def _has_waited_enough(self) -> bool:
         """Tell whether a child is no longer wanted; says so in the job where one takes long to be made ready."""
         waited = time.monotonic() - self._started
-        if waited > self._says_next:
-            self._keeper.progress("preparing", 0.0, {})
-            self._keeper.note("progress", {"phase": "preparing", "progress": 0.0, "seconds": round(waited, 1)})
+        prepared = PREPARED * self._children.compiled()
+        if waited > self._says_next or prepared > self._prepared:
+            self._prepared = max(prepared, self._prepared)
+            self._keeper.progress("preparing", self._prepared, {})
+            said = {"phase": "preparing", "progress": self._prepared, "seconds": round(waited, 1)}
+            self._keeper.note("progress", said)
             self._says_next = waited + PREPARING_SECONDS
         return self._interruption() is not None
 
@@ -424,7 +431,8 @@ class _Attempt:
     def _heard(self, message: dict[str, Any], sharing: PartAnswers) -> _Ending | None:
         kind = message["type"]
         if kind == "progress":
-            self._keeper.progress(str(message["phase"]), float(message["progress"]), dict(message["details"]))
+            fraction = self._prepared + (1.0 - self._prepared) * float(message["progress"])
+            self._keeper.progress(str(message["phase"]), fraction, dict(message["details"]))
         elif kind == "succeeded":
             endings = {"batch": self._batch_succeeded, "part": self._part_succeeded}
             ended = endings.get(self._claim.kind, self._succeeded)

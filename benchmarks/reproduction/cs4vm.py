@@ -20,7 +20,7 @@ from solver.estimators._base import ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.evaluation import confusion
-from solver.smo import warm_up
+from solver.warm_up import warm_up
 
 TITLE: Final = "Li, Kwok and Zhou, Cost-sensitive semi-supervised support vector machine, AAAI 2010"
 COSTS: Final = (2, 5, 10)

@@ -16,8 +16,8 @@ from benchmarks.reproduction.report import LOST, Pattern, Reproduction, Table, m
 from solver.estimators import PSVM, SVM, TSVM
 from solver.estimators._base import ThresholdClassifier
 from solver.evaluation import ConfusionCounts, confusion
-from solver.smo import warm_up
 from solver.typing import Matrix
+from solver.warm_up import warm_up
 
 TITLE: Final = (
     "Wen, Zhang and Ramamohanarao, Enabling precision/recall preferences for semi-supervised SVM training, CIKM 2014"

@@ -301,8 +301,9 @@ class LocalStack:
         environment["PREFSVM_BROKER_URL"] = broker_url
         beside_the_api = {name: value for name, value in environment.items() if name not in OF_THE_API}
 
-        # Before the servers, because importing takes these two longer than the servers take to start. The API may well
-        # come up before its database: GET /readyz is not 200 before the database is there and up to date.
+        # Before the servers are there, because importing takes these longer than the servers take to start, and the
+        # worker may have the solver to compile. They may well come up before the database: GET /readyz is not 200
+        # before that is there and up to date, and nobody rings for a job.
         prepare = PythonComponent(
             "prepare",
             "service.local.prepare",
@@ -312,7 +313,8 @@ class LocalStack:
             patience=10.0,
         )
         api = ApiComponent(host, port, log=folder.logs / "api.log", environment=environment | addresses.api)
-        for first in (prepare, api, *servers):
+        worker = WorkerComponent(api, log=folder.logs / "worker.log", environment=beside_the_api | addresses.worker)
+        for first in (prepare, api, *servers, worker):
             self._components.append(first)
             first.start()
         for server in servers:
@@ -324,20 +326,16 @@ class LocalStack:
             raise ServerError(f"the database could not be prepared; the end of {prepare.log}:\n{end}")
         self._components.remove(prepare)
 
-        own: list[Component] = [
-            PythonComponent(
-                "dispatcher",
-                "service.dispatcher",
-                log=folder.logs / "dispatcher.log",
-                environment=beside_the_api | addresses.dispatcher,
-                patience=10.0,
-            ),
-            WorkerComponent(api, log=folder.logs / "worker.log", environment=beside_the_api | addresses.worker),
-        ]
-        for each in own:
-            self._components.append(each)
-            each.start()
-        self._wait_for(lambda: self._all_run([api, *own]) and api.is_ready())
+        dispatcher = PythonComponent(
+            "dispatcher",
+            "service.dispatcher",
+            log=folder.logs / "dispatcher.log",
+            environment=beside_the_api | addresses.dispatcher,
+            patience=10.0,
+        )
+        self._components.append(dispatcher)
+        dispatcher.start()
+        self._wait_for(lambda: self._all_run([api, worker, dispatcher]) and api.is_ready())
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -24,7 +24,7 @@ from solver.kernels.pools.exact import AugmentedPool, ExactPool, MatrixPool
 from solver.kernels.pools.linear import LinearPool, SparseLinearPool
 from solver.kernels.pools.pool import LOG2_E, CachedPool, Pool
 from solver.kernels.pools.sparse import SparsePool
-from solver.kernels.pools.tile import DensePool, MostlyZeroPool, Nonzeros, contiguous_rows
+from solver.kernels.pools.tile import DensePool, MostlyZeroPool, Nonzeros, contiguous_rows, read_only
 from solver.kernels.row_cache import arena
 from solver.kernels.values import (
     KINDS,
@@ -340,7 +340,7 @@ class FeatureKernel(_BlockedProducts):
         n, d = self.X.shape
         parts = -(-n // 256)
         differs, filled = np.zeros((parts, d), np.uint8), np.empty(n, np.int64)
-        X = np.asarray(self.X)
+        X = read_only(np.asarray(self.X))
 
         def look(s: int, e: int) -> None:
             tiles.look_at_features(X, s, e, differs[s // 256], filled)

@@ -6,7 +6,7 @@ min ½ aᵀQa + pᵀa   subject to   yᵀa = delta,  lo <= a <= hi,   Q_ij = y_i
 from solver.smo.many import kernel_of_its_own, solve_many
 from solver.smo.problem import InfeasibleError, Solution, UnboundedError, repair
 from solver.smo.program import Program, Start
-from solver.smo.solve import solve, warm_up
+from solver.smo.solve import solve
 from solver.smo.stopping import Callback, Limits
 
 __all__ = [
@@ -21,5 +21,4 @@ __all__ = [
     "repair",
     "solve",
     "solve_many",
-    "warm_up",
 ]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, overload
 
-import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
-from solver.kernels.row_cache import arena
+from solver.kernels.kernel import Kernel
 from solver.smo import engines, gpu
 from solver.smo.backend import device_for, use_cpu_instead
 from solver.smo.gpu_device import DeviceMemoryError
@@ -112,48 +108,3 @@ def _stated(
     start = None if alpha0 is None else Start(alpha0, grad0)
     limits = Limits(max_iter, max_seconds, callback)
     return Program(kernel, idx, y, p, lo, hi, delta, start, limits=limits, **options)
-
-
-def warm_up(arena_bytes: int = 256 << 20) -> None:
-    """Compile or load everything the solver needs and touch its memory, so that the next solve runs at full speed.
-
-    Parameters
-    ----------
-    arena_bytes : int, default 256 MiB
-        Memory for kernel rows that is touched now.
-    """
-    random = np.random.default_rng(0)
-    X = random.normal(size=(600, 4))
-    y = np.where(X[:, 0] + random.normal(size=600) > 0, 1.0, -1.0)
-    binary = (X > 0).astype(np.float64)
-    kernels: list[Kernel] = [
-        FeatureKernel(X, gamma=0.5),
-        FeatureKernel(sp.csr_array(X), gamma=0.5),
-        FeatureKernel(binary, gamma=0.5),
-        FeatureKernel(random.normal(size=(600, 300)), gamma=0.01),
-        FeatureKernel(random.normal(size=(600, 64)) * (random.random((600, 64)) < 0.2), gamma=0.1),
-        FeatureKernel(X, "linear"),
-        FeatureKernel(X, "poly", gamma=0.5, degree=2),
-    ]
-    kernels.append(PrecomputedKernel(kernels[0].matrix(np.arange(600), np.arange(600))))
-    for kernel in kernels:
-        first = solve(Program(kernel, np.arange(600), y, -1.0, 0.0, 1.0, tol=1e-2))
-        start = Start(first.alpha, first.gradient)
-        solve(Program(kernel, np.arange(600), y, -1.0, 0.0, 2.0, tol=1e-2, start=start))
-    solve(Program(kernels[0], np.arange(50), y[:50], -1.0, 0.0, 1.0))  # the engine for small problems
-    for dtype in (np.float32, np.float64):
-        for writeable in (True, False):  # compiled code is another for features that may not be written to
-            features = X.astype(dtype)
-            features.flags.writeable = writeable
-            FeatureKernel(features, gamma=0.5).pool(np.arange(600), 0)
-    # the arena is lent to a kernel until that is gone
-    del kernel, kernels
-    _trim()
-    arena.touch(arena_bytes)
-
-
-def _trim() -> None:
-    """Give memory that loading code took and freed back to the system, where the C library can do that."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

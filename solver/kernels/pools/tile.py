@@ -23,8 +23,15 @@ _SYMMETRY_PAYS: Final = 56
 def contiguous_rows(X: Any, samples: IndexArray) -> tuple[FloatArray, IndexArray]:
     """A C-contiguous array and the places in it of some rows of X; a copy of these only if X is not contiguous."""
     if X.flags.c_contiguous:
-        return np.asarray(X), samples
-    return np.ascontiguousarray(X[samples]), np.arange(samples.size)
+        return read_only(np.asarray(X)), samples
+    return read_only(np.ascontiguousarray(X[samples])), np.arange(samples.size)
+
+
+def read_only(X: FloatArray) -> FloatArray:
+    """The same features for compiled code, which is another for those that may be written to."""
+    view = X.view()
+    view.flags.writeable = False
+    return view
 
 
 class _TilePool(CachedPool):
@@ -186,9 +193,10 @@ class Nonzeros:
         self.indices: NDArray[Any] = np.empty(int(counts.sum()), np.uint16 if used.size <= 1 << 16 else np.uint32)
         self.values: FloatArray = np.empty(self.indices.size, np.float32)
         self.squares: FloatArray = np.empty(n)
+        rows = read_only(X)
 
         def fill(s: int, e: int) -> None:
-            tiles.nonzeros_of(X, used, s, e, _FEATURES_A_PART, self.bounds, self.indices, self.values, self.squares)
+            tiles.nonzeros_of(rows, used, s, e, _FEATURES_A_PART, self.bounds, self.indices, self.values, self.squares)
 
         for_ranges(fill, n, 256, work=1e-9 * n * used.size)
 

@@ -470,14 +470,17 @@ def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(s
     with serve("--data-dir", short_dir / "data", "--port", 0) as process:
         try:
             assert process.stdout is not None
+
+            def component(module: str) -> psutil.Process | None:
+                return next((child for child in family(process.pid) if module in child.cmdline()), None)
+
+            # Stopped: nobody listens before it goes on, so that the order of the lines is not one of luck.
+            eventually(lambda: component("worker.main") is not None)
+            worker = component("worker.main")
+            freeze(worker)
             lines = iter(process.stdout.readline, "")
             answers = next(line for line in lines if line.startswith("answers after"))
-            # Stopped: nobody listens before it goes on, so that the order of the lines is not one of luck.
-            api, worker, dispatcher = (
-                next(child for child in family(process.pid) if module in child.cmdline())
-                for module in ("service.app", "worker.main", "service.dispatcher")
-            )
-            freeze(worker)
+            api, dispatcher = component("service.app"), component("service.dispatcher")
             assert workers(answers) == 0
             time.sleep(0.5)
             worker.resume()

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bare_report import bare_report
@@ -19,8 +20,9 @@ from solver.report import SharedStage
 from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
 
 
-def warm_up() -> None:
+def warm_up(tell: Callable[[float], None]) -> None:
     if ready := os.environ.get("PREFSVM_JOB_RUNNER_READY_WHEN"):  # this file is there
+        tell(0.5)
         while not Path(ready).exists():
             time.sleep(0.02)
     if "PREFSVM_JOB_RUNNER_NEVER_READY" in os.environ:

@@ -28,9 +28,11 @@ def note(what):
     with Path(os.environ["PREFSVM_JOB_RUNNER_NOTE"]).open("a") as file:
         file.write(f"{what} {os.getpid()} {os.environ['OMP_NUM_THREADS']}\\n")
 
-def warm_up():
+def warm_up(tell):
     note("warm")
-    return "PREFSVM_JOB_RUNNER_COMPILES" in os.environ
+    if "PREFSVM_JOB_RUNNER_COMPILES" in os.environ:
+        tell(0.5)
+        tell(0.75)
 
 def start_threads():
     note("threads")
@@ -92,15 +94,22 @@ def test_what_takes_long_is_done_once(make: Callable[[], Child], note: Path) -> 
     assert server.children() == []
 
 
-def test_who_compiled_starts_anew_once(make: Callable[[], Child], note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_how_much_is_compiled(make: Callable[[], Child], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFSVM_JOB_RUNNER_COMPILES", "1")
-    priority = os.getpriority(os.PRIO_PROCESS, 0)
-    children = [make(), make()]
+    make()
+    assert make.factory.compiled() == 0.75  # type: ignore[attr-defined]
     server = server_of(make)
-    assert note.read_text().splitlines() == [
-        *[f"warm {server.pid} 1"] * 2, *(f"threads {child.pid} 3" for child in children)
-    ]  # fmt: skip
-    assert {process.nice() for process in (server, psutil.Process(children[0].pid))} == {min(19, priority + 10)}
+    server.kill()
+    wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE)
+    monkeypatch.delenv("PREFSVM_JOB_RUNNER_COMPILES")
+    make()
+    assert make.factory.compiled() == 0.0  # type: ignore[attr-defined]
+
+
+def test_jobs_give_way_to_requests(make: Callable[[], Child]) -> None:
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
+    child = make()
+    assert {process.nice() for process in (server_of(make), psutil.Process(child.pid))} == {min(19, priority + 10)}
 
 
 def test_where_there_is_a_gpu_each_makes_itself_ready(
@@ -109,7 +118,7 @@ def test_where_there_is_a_gpu_each_makes_itself_ready(
     monkeypatch.setattr("worker.children.NVIDIA_CONTROL", Path("/dev/null"))
     children = [make(), make()]
     assert note.read_text().splitlines() == [
-        f"{what} {child.pid} 3" for child in children for what in ("warm", "threads")
+        line for child in children for line in (f"warm {child.pid} 1", f"threads {child.pid} 3")
     ]
 
 

@@ -84,6 +84,13 @@ def test_a_job_says_that_its_process_is_made_ready(
     seconds = [data["seconds"] for data in news if "seconds" in data]
     assert len(seconds) > 2
     assert seconds == sorted(set(seconds)), "it says how long it has waited, again and again"
+    shares = [data["progress"] for data in news]
+    assert 0.25 in shares, "half of what is compiled first is a quarter of the job"
+    assert shares == sorted(shares), "what the child says of itself is of the rest"
+    later = bench.enqueue("nothing")
+    assert bench.supervisor.run(later) == "succeeded"
+    shares = [event.data["progress"] for event in bench.events(later) if event.kind == "progress"]
+    assert set(shares) <= {0.0, 1.0}, "a later job, which has nothing to wait for, begins at 0"
 
 
 def test_a_worker_whose_processes_are_never_ready_gives_the_job_back(

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -67,6 +68,70 @@ def default(value: str) -> str:
 def size(text: str) -> int:
     number, unit = re.fullmatch(r"(\d+)([kmg]?)b?", default(text).lower()).groups()  # type: ignore[union-attr]
     return int(number) << {"": 0, "k": 10, "m": 20, "g": 30}[unit]
+
+
+# --- Makefile --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder with what installing needs, and locks that name one package."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "requirements").mkdir()
+    for name in ("Makefile", "scripts/install.sh"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("local", "build", "dev"):
+        lock = tmp_path / "requirements" / f"{name}.lock"
+        lock.write_text(f"numpy==2.0.0 --hash=sha256:{'0' * 64}\n")
+        os.utime(lock, (1, 1))
+    return tmp_path
+
+
+def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PIP_"))}
+    environment["PIP_NO_INDEX"] = "1"
+    command = ["make", f"PYTHON={sys.executable}", *arguments]
+    return subprocess.run(command, cwd=clone, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_each_goal_installs_what_it_needs(clone: Path) -> None:
+    for goal, lock in (("demo", "local"), ("serve", "local"), ("test", "dev"), ("lint", "dev"), ("audit", "dev")):
+        assert f"scripts/install.sh {lock}\n" in make(clone, "--dry-run", goal).stdout
+    (clone / ".venv").mkdir()
+    (clone / ".venv/local").touch()
+    assert "install.sh" not in make(clone, "--dry-run", "demo").stdout
+    assert "install.sh dev" in make(clone, "--dry-run", "test").stdout
+    (clone / ".venv/dev").touch()
+    assert "install.sh" not in make(clone, "--dry-run", "demo", "test").stdout
+    os.utime(clone / "requirements/local.lock")
+    os.utime(clone / ".venv/local", (1, 1))
+    assert "install.sh local" in make(clone, "--dry-run", "demo").stdout
+
+
+@pytest.mark.parametrize("goal", ["local", "dev"])
+def test_a_torn_installation_leaves_no_stamp_and_says_why(clone: Path, goal: str) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", clone / ".venv"], check=True)
+    (clone / ".venv/left").touch()
+    if goal == "dev":
+        (clone / ".venv/local").touch()
+    done = make(clone, f".venv/{goal}")
+    assert done.returncode != 0
+    assert done.stdout.startswith(f"Installing 1 packages of requirements/{goal}.lock")
+    assert "numpy==2.0.0" in done.stderr
+    assert not (clone / ".venv/local").exists()
+    assert not (clone / ".venv/dev").exists()
+    # The tools come on top of what is there; all else is made anew.
+    assert (clone / ".venv/left").exists() == (goal == "dev")
+
+
+def test_what_builds_the_wheel_is_of_the_same_version_in_every_lock() -> None:
+    def pins(name: str) -> dict[str, str]:
+        text = (ROOT / "requirements" / f"{name}.lock").read_text()
+        return dict(re.findall(r"^([a-z0-9._-]+)==([^ ;]+)", text, flags=re.MULTILINE))
+
+    build = pins("build")
+    for name in ("local", "dev"):
+        assert {package: pins(name).get(package, version) for package, version in build.items()} == build
 
 
 # --- docker-compose.yml ----------------------------------------------------------------------------------------------

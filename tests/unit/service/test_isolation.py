@@ -161,7 +161,7 @@ def test_jobs_of_a_worker_cannot_write_where_compiled_code_is_kept(
         "from contextlib import suppress\n"
         "from pathlib import Path\n"
         f"cache = Path({str(tmp_path)!r}, 'cache')\n"
-        "def warm_up(): cache.write_text('compiled')\n"
+        "def warm_up(tell): cache.write_text('compiled')\n"
         "def start_threads():\n"
         "    with suppress(OSError):\n"
         "        cache.write_text('changed')\n"
@@ -246,7 +246,7 @@ def test_the_child_of_a_worker_is_cut_off(
     leave(port, 0, tmp_path)  # or skip
     runner = (
         REACH.replace("PORT", str(port))
-        + "def warm_up(): pass\ndef start_threads(): assert reached() is ONLINE\ndef numerics(): return ''\n"
+        + "def warm_up(tell): pass\ndef start_threads(): assert reached() is ONLINE\ndef numerics(): return ''\n"
     )
     (tmp_path / "reaching.py").write_text(runner.replace("ONLINE", str(online)))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
