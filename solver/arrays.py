@@ -44,7 +44,7 @@ def cupy() -> Any:
 
 
 def resolve_backend(backend: str, *, large: bool = False) -> str:
-    """Turn the caller's wish for a backend into the one that runs.
+    """The backend that is used where the caller asked for this one.
 
     Parameters
     ----------

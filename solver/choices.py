@@ -1,4 +1,4 @@
-"""The texts that parameters may be, for the declarations of parameters and for whoever reads one.
+"""The texts that parameters may be, for the declarations of parameters and for code that reads them.
 
 Nothing here imports anything but `typing`.
 """

@@ -39,7 +39,7 @@ class Corrections:
         As for predicting: a value for each column by name.
     labels : sequence of str
     meant : sequence of mappings, optional
-        Of each row, what its columns were to whoever it was given to: `number`, `text`, or how their dates were
+        Of each row, what its columns were to the model that predicted it: `number`, `text`, or how their dates were
         written (`solver.features.dates.FORMATS`). Its values then are what was meant: numbers are numbers, however they
         were written. Default: nothing is known of them.
     """

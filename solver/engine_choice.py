@@ -63,13 +63,13 @@ def exact_limit(width: float, cache_bytes: int, seconds_left: float | None) -> i
 
 
 def choose_engine(
-    wish: EngineName, n: int, width: float, kind: str, cache_bytes: int, seconds_left: float | None
+    engine: EngineName, n: int, width: float, kind: str, cache_bytes: int, seconds_left: float | None
 ) -> Choice:
     """Choose the engine for a problem.
 
     Parameters
     ----------
-    wish : {"auto", "exact", "lowrank"}
+    engine : {"auto", "exact", "lowrank"}
     n : int
         Variables.
     width : float
@@ -81,8 +81,8 @@ def choose_engine(
     seconds_left : float, optional
         For all trainings together.
     """
-    if wish != "auto":
-        return Choice(wish == "lowrank", "solver was set to " + wish)
+    if engine != "auto":
+        return Choice(engine == "lowrank", "solver was set to " + engine)
     if kind == "linear":
         return Choice(False, "the linear kernel needs no kernel rows")
     limit = exact_limit(width, cache_bytes, seconds_left)

@@ -1,4 +1,4 @@
-"""Work of one training that falls into parts, each of which anybody may compute: cells of a grid, folds.
+"""Work of one training that falls into parts, each of which any worker may compute: cells of a grid, folds.
 
 The solver says which parts there are and how one is computed; a `Parts` decides who does it. Whoever computes a part
 gets the same bits, if library versions, processor and memory for kernel rows are the same (`numerics`): a part has no
@@ -25,7 +25,7 @@ from solver.arrays import cuda_available
 
 # named arrays of the types that `solver.tensor_file` takes
 PartResult = Mapping[str, NDArray[Any]]
-# computes the parts with these numbers; None for one that was given up because training was told to stop
+# computes the parts with these numbers; None for a part that was not finished because training has to stop
 Compute = Callable[[Sequence[int]], Sequence[PartResult | None]]
 
 _LIBRARIES: Final = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "pyarrow")
@@ -41,7 +41,7 @@ class Parts(Protocol):
         """Memory for kernel rows that the parts must be computed with; None: what is free."""
 
     def are_shared(self) -> bool:
-        """Tell whether there is anybody else now to compute parts: only then need a stage be cut into them."""
+        """Tell whether other workers are free to compute parts now: only then need a stage be cut into them."""
 
     def is_sought(self, stage: str) -> bool:
         """Tell whether a part of this stage is all that is wanted: what else would be computed may be left out."""

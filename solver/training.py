@@ -75,12 +75,12 @@ FEWEST_OF_A_CLASS: Final = 2
 
 _HURRIED_SECONDS: Final = 1.0
 _HURRIED_ROWS: Final = 1024
-"""What measuring on the test rows may take of a training that was told to stop, and how many rows are taken at once."""
+"""What measuring on the test rows may take of a training that has to stop, and how many rows are taken at once."""
 
 _DECIDED_ROWS: Final = 4096
 """Unlabelled rows that are decided on for the report."""
 _OTHER_MIX: Final = 0.1
-"""How far the shares of rows called positive may differ, labelled and unlabelled ones, before somebody is told."""
+"""How far the shares of rows called positive may differ, labelled and unlabelled ones, without a warning."""
 
 _IS_KEY: Final = "is the key, which names the rows"
 _FEATURES_DONE: Final = 0.15
@@ -147,7 +147,7 @@ class TrainingRequest:
     unlabeled : sequence of str
         Labels that mark an unlabelled row, as a missing or blank one always does.
     negative : sequence of str
-        All labels of the negative class, where somebody has said so; any other one is then refused. Without it, words
+        All labels of the negative class, where they are known; any other one is then refused. Without it, words
         for a missing value, such as `NA`, and -1 beside 0 and 1 are refused as labels.
     fold : bool, default False
         Whether labels that differ in capitals or blanks only are one label.
@@ -275,7 +275,7 @@ def train(
             curve=None if fitted.curve is None else OperatingCurve.from_dict(vars(fitted.curve)),
         )
         unlabelled = _decided_unlabelled(model, X, task, watch.stopped)
-        told = [] if watch.stopped else telling_columns(*_learned_from(task, features), request.seed)
+        column_warnings = [] if watch.stopped else telling_columns(*_learned_from(task, features), request.seed)
         measured = _measure_on_test(model, task, estimator.control_states_, in_a_hurry=watch.stopped)
     report = replace(
         fitted,
@@ -295,7 +295,7 @@ def train(
         warnings=[
             *task.warnings(),
             *feature_warnings,
-            *told,
+            *column_warnings,
             *fitted.warnings,
             *_another_mix(unlabelled, fitted.calibration, task.objective),
             *_partly_measured(measured.get(""), task.test_rows),
@@ -321,7 +321,7 @@ class _Task:
     dropped : list of str
         What to say of those.
     identifiers : dict of str to str
-        Columns that nobody has spoken of, each with what shows that it numbers or names the rows.
+        Columns that the request does not name, each with what shows that it numbers or names the rows.
     target, spec, params, objective
         `params` lacks nothing but the choice of a kernel, where that is "auto".
     test_rows, train_rows : int arrays
@@ -467,7 +467,7 @@ def _correct(
 
 
 def _identifiers(request: TrainingRequest) -> dict[str, str]:
-    """The identifiers that nobody has spoken of."""
+    """The identifiers that the request does not name."""
     spoken_of = {request.target, request.key, *(request.include or ()), *request.exclude, *request.kinds}
     return {name: reason for name, reason in request.identifiers.items() if name not in spoken_of}
 
@@ -545,7 +545,7 @@ def _read_labels(labels: NDArray[Any], unmeasured: BoolArray, request: TrainingR
         if any(unicodedata.category(character) in ("Cc", "Cs") for character in label):
             raise TrainingError("label_text", f"a label holds a control character: {label!a}")
     codes_by_label, classes, warnings = _classes(found, request.positive)
-    if request.negative:  # somebody has looked at all of them
+    if request.negative:  # then the request names them all
         warnings = []
     if (said := spelling_warning(found)) is not None:
         warnings = [*warnings, said]

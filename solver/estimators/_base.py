@@ -172,7 +172,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         return self
 
     def within(self, seconds: float | None) -> Any:
-        """Say how many seconds the next `fit` will be given by whoever stops it then; `solver="auto"` chooses by that.
+        """Say after how many seconds the caller will stop the next `fit`; `solver="auto"` chooses by that.
 
         Unlike `max_seconds` it ends nothing, and the choice does not depend on the clock.
 

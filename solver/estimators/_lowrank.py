@@ -31,13 +31,13 @@ class LowRank:
     ----------
     kernel : FeatureKernel
         Over the run's rows.
-    wish : {"auto", "exact", "lowrank"}
+    engine : {"auto", "exact", "lowrank"}
     cache_bytes : int
         Memory for kernel rows.
     """
 
-    def __init__(self, kernel: FeatureKernel, wish: EngineName, cache_bytes: int) -> None:
-        self.kernel, self.wish, self.cache_bytes = kernel, wish, cache_bytes
+    def __init__(self, kernel: FeatureKernel, engine: EngineName, cache_bytes: int) -> None:
+        self.kernel, self.engine, self.cache_bytes = kernel, engine, cache_bytes
         self.choice: Choice | None = None
         self._width = values_a_row(kernel.X)
         self._factor: Factor | None = None
@@ -51,7 +51,7 @@ class LowRank:
         """Whether a problem of n variables is for this engine; folds go where the whole went."""
         if self._factor is not None and 2 * n > self._factor.n_samples:
             return True
-        choice = choose_engine(self.wish, n, self._width, self.kernel.kind, self.cache_bytes, seconds_left)
+        choice = choose_engine(self.engine, n, self._width, self.kernel.kind, self.cache_bytes, seconds_left)
         if choice.low_rank:
             self.choice = choice
         return choice.low_rank

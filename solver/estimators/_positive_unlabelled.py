@@ -130,7 +130,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
 
 
 def _warnings_of(trace: list[dict[str, Any]]) -> list[str]:
-    return [told["warning"] for told in trace if "warning" in told]
+    return [entry["warning"] for entry in trace if "warning" in entry]
 
 
 def should_stop(run: TrainingRun) -> bool:

@@ -23,7 +23,7 @@ from solver.smo import Callback, Limits, Program, Solution, Start, kernel_of_its
 from solver.smo.engines import DIRECT_LIMIT
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
-# that the first model of a run has in all which was told to stop
+# that the first model may take in all when the run has to stop
 _FIRST_MODEL_SECONDS: Final = 3.0
 
 FitCallback = Callable[[float, dict[str, Any]], Any]
@@ -42,7 +42,7 @@ class KernelParameters:
 
 @dataclass(frozen=True)
 class SolverLimits:
-    """What one fit may spend; it will be stopped after `planned_seconds` by somebody else."""
+    """What one fit may spend; the caller stops it after `planned_seconds`."""
 
     tol: float
     max_iter: int | None
@@ -70,7 +70,7 @@ class TrainingRun:
     iterations : int
         Of all solver calls.
     has_model : bool
-        Whether a solver call has ended. The first one has a few seconds even if the run was told to stop before it
+        Whether a solver call has ended. The first one has a few seconds even if the run had to stop before it
         began: a model that was hardly trained is of more use than none.
     memo : dict
         What a method computes once and uses in each of its trainings.
@@ -110,7 +110,7 @@ class TrainingRun:
         self.kernel = FeatureKernel(
             self.X, kind=kernel.kind, gamma=kernel.gamma, degree=kernel.degree, coef0=kernel.coef0
         )
-        self.low_rank = LowRank(self.kernel, self._engine_wish(), self.cache_bytes)
+        self.low_rank = LowRank(self.kernel, self._engine_to_use(), self.cache_bytes)
 
     @property
     def labelled(self) -> IndexArray:
@@ -361,7 +361,7 @@ class TrainingRun:
             path.append(solution)
         return path
 
-    def _engine_wish(self) -> EngineName:
+    def _engine_to_use(self) -> EngineName:
         wish = self.limits.solver
         if self.limits.backend != "cuda":
             return wish

@@ -19,7 +19,7 @@ from solver.typing import FloatArray, IndexArray
 # of a kernel value: a few units in the last place, as the exponent of the RBF kernel is rounded too
 _FLOAT32_ROUNDING: Final = 1e-6
 
-# what scoring rows may still take of a run that was told to stop, and how many rows are scored at once
+# seconds that scoring rows may take once a run has to stop, and how many rows are scored at once
 _SCORING_SECONDS: Final = 1.0
 _SCORING_ROWS: Final = 1024
 

@@ -144,9 +144,9 @@ class SpyBayesianSets(CostParameters, PositiveUnlabelledClassifier):
 
 def _tell(run: TrainingRun, ranked: Ranked, rounds: int = 1) -> Expansion:
     """The ranking as a model, and a line of the report."""
-    told = {"c": ranked.c, "share": ranked.share, "claimed": int(np.count_nonzero(ranked.claimed))}
+    entry = {"c": ranked.c, "share": ranked.share, "claimed": int(np.count_nonzero(ranked.claimed))}
     if ranked.spies is not None:
-        told["spies_auc"] = ranked.spies.auc
-    run.trace.append(told)
+        entry["spies_auc"] = ranked.spies.auc
+    run.trace.append(entry)
     run.iterations += rounds
     return in_standard_deviations(ranked.plane, ranked.scores, ranked.claimed, rounds)

@@ -112,9 +112,9 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
     def _fit(self, run: TrainingRun, rows: Rows) -> Gaussians:
         """The Gaussians of standardised rows."""
 
-        def is_over(told: dict[str, Any]) -> bool:
-            run.trace.append(told)
-            run.progress(run.fraction + 0.01 * (1 - run.fraction), **told)
+        def is_over(entry: dict[str, Any]) -> bool:
+            run.trace.append(entry)
+            run.progress(run.fraction + 0.01 * (1 - run.fraction), **entry)
             if run.is_exhausted():
                 run.ended = run.ended or "solver_limit"
                 return True

@@ -66,7 +66,7 @@ class RocSVM(EngineParameter, CostParameters, PositiveUnlabelledClassifier):
         sure = reliable_negatives(run.X, positive, unlabelled, clusters=self.clusters, scope=self.scope, seed=run.seed)
         grown = grow_negatives(sure, train, lambda: bool(run.ended))
         claimed = int(np.count_nonzero(approximate_scores(run, grown.model, unlabelled) > 0))
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "reliable_negatives": int(np.count_nonzero(sure)),
             "negatives": int(np.count_nonzero(grown.negative)),
             "trainings": grown.rounds,
@@ -74,11 +74,11 @@ class RocSVM(EngineParameter, CostParameters, PositiveUnlabelledClassifier):
             "claimed": claimed,
         }
         if claimed == 0 or (grown.negative.all() and grown.kept == "last"):
-            told["warning"] = "All unlabelled rows ended as negatives: too few positive rows for Roc-SVM."
+            entry["warning"] = "All unlabelled rows ended as negatives: too few positive rows for Roc-SVM."
         elif grown.negative.all():
-            told["warning"] = (
+            entry["warning"] = (
                 "The SVMs of Roc-SVM ended with all unlabelled rows as negatives, so the first one was kept: too few "
                 "positive rows, or C is too low."
             )
-        run.trace.append(told)
+        run.trace.append(entry)
         return grown.model

@@ -79,16 +79,16 @@ class SpyEM(CostParameters, PositiveUnlabelledClassifier):
             seed=run.seed,
             is_over=lambda: should_stop(run),
         )
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "reliable_negatives": int(np.count_nonzero(found.negative)),
             "rounds": found.rounds,
             "claimed": int(np.count_nonzero(found.claimed)),
         }
         if found.failed:
-            told["warning"] = "No unlabelled row was a reliable negative: the method claims all of them."
+            entry["warning"] = "No unlabelled row was a reliable negative: the method claims all of them."
         elif not found.claimed.any():
-            told["warning"] = "Expectation maximisation ended with no positives: too few positive rows for Spy-EM."
-        run.trace.append(told)
+            entry["warning"] = "Expectation maximisation ended with no positives: too few positive rows for Spy-EM."
+        run.trace.append(entry)
         run.iterations += found.rounds
         # Log-odds far on one side of 0 tell little but how many positive rows there were: where all rows are on one
         # side, folds that leave out more positive ones would differ by that from the others.

@@ -60,7 +60,7 @@ def fit_sigmoid(scores: ArrayLike, y: ArrayLike) -> Sigmoid:
         )
 
     start = np.array([1.0, np.log((positives + 1) / (negatives + 1))])
-    # here, not above: whoever only predicts (the API) starts without it
+    # imported here, as the API, which only predicts, is to start without it
     from scipy.optimize import minimize
 
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None), (None, None)])

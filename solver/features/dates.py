@@ -241,7 +241,7 @@ class DateColumns:
             Whether there may be a feature that says where a date is missing.
         warnings : list of str
         passes : Passes, optional
-            Is told of one over each column.
+            Counts one for each column.
         """
         passes = passes or Passes()
         fitted: list[tuple[str, int, float, float, int, int]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-# after how many values somebody is told
+# values between two reports of progress
 EVERY: Final = 512
 
 

@@ -142,7 +142,7 @@ class TextColumns:
     ) -> tuple[Self, float]:
         """Learn the terms of columns; one without any is left out with a warning.
 
-        `passes` is told of as many over each column as the options have kinds of terms.
+        `passes` counts, for each column, as many as the options have kinds of terms.
 
         Returns
         -------

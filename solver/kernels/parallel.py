@@ -52,7 +52,7 @@ def start_threads() -> None:
 
 
 class _Ranges:
-    """Ranges that whoever has time takes on, one at a time."""
+    """Ranges that the threads take one at a time, as each becomes free."""
 
     def __init__(self, body: Callable[[int, int], None], bounds: Sequence[int]) -> None:
         self._body, self._bounds = body, bounds

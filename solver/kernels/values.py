@@ -1,7 +1,7 @@
 """Values of the kernel functions in float64, for any two sets of samples: all that applying a model needs.
 
-Apart from `solver.kernels.kernel`, because that compiles: whoever applies a model and trains none starts without Numba,
-which takes half a second and 50 MB.
+Apart from `solver.kernels.kernel`, because that one needs Numba, which takes half a second and
+50 MB at the start of every process: the API only applies models and does without.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class ExactPool(CachedPool):
 
 
 class MatrixPool(Pool):
-    """Rows of a kernel matrix that is at hand, which nobody changes: pools in several threads may share it.
+    """Rows of a kernel matrix that is given. It is only read, so that pools in several threads may share it.
 
     Parameters
     ----------
