@@ -79,7 +79,7 @@ def test_certificate_rows_have_no_say():
     ]
     assert reports[0].tuning.C == reports[1].tuning.C
     for first, second in zip(reports[0].tuning.cells, reports[1].tuning.cells, strict=True):
-        assert first["utility"] == pytest.approx(second["utility"], abs=0.02)
+        assert first.utility == pytest.approx(second.utility, abs=0.02)
 
 
 def test_linear_kernel_has_no_gamma_to_tune_and_a_stop_is_obeyed():
