@@ -38,6 +38,8 @@ def main() -> int:
     hide_secrets()
     keep_one_heap()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # To Celery a task that was told of a job has succeeded, also where the job failed; what became of it is said here.
+    logging.getLogger("celery.app.trace").setLevel(logging.WARNING)
     settings = Settings()
     if settings.database_url is None or settings.broker_url is None:
         raise SystemExit("PREFSVM_DATABASE_URL and PREFSVM_BROKER_URL must be set")

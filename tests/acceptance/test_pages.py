@@ -38,6 +38,7 @@ class Pasted:
 
     url: str
     folder: Path
+    logs: Path
     printed: str = ""
 
     def run(self, *command: str) -> str:
@@ -66,8 +67,8 @@ def readme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pasted]:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     folder = tmp_path_factory.mktemp("readme")
-    with local_stack(tmp_path_factory.mktemp("stack") / "data") as stack:
-        pasted = Pasted(stack.url, folder)
+    with local_stack(data := tmp_path_factory.mktemp("stack") / "data") as stack:
+        pasted = Pasted(stack.url, folder, data / "logs")
         pasted.printed = pasted.bash(blocks(README, "bash"))
         yield pasted
 
@@ -87,6 +88,12 @@ def test_the_walk_with_curl(readme: Pasted) -> None:
         (p["score"] > predictions["threshold"]) == (p["label"] == "malignant") for p in predictions["predictions"]
     )
     assert re.search(r"^complaint \d\S+ 0\.\d+$", readme.printed, flags=re.MULTILINE)
+
+
+def test_the_log_of_the_worker_tells_what_became_of_jobs_and_not_of_messages(readme: Pasted) -> None:
+    said = (readme.logs / "worker.log").read_text()
+    assert said.count(": attempt 1 succeeded") >= 4
+    assert not re.search(r"Task \S+ succeeded", said)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
