@@ -24,24 +24,24 @@ def batches_router(batches: BatchService) -> APIRouter:
     """Return the routes of batches."""
     router = APIRouter(prefix="/batches", tags=["batches"], route_class=JsonRoute)
 
-    @router.post("", operation_id="createBatch", status_code=202, responses=problems(409, 413, 415, 422))
+    @router.post("", operation_id="createBatch", status_code=202, responses=problems(409))
     def create(caller: Writer, body: BatchRequest, response: Response, key: IdempotencyKey = None) -> Batch:
         """Predict a whole data set. The answer comes at once; the batch is at `Location`."""
         batch = batches.create(caller.project_id, body, key)
         response.headers["Location"] = f"/batches/{batch.id}"
         return batch
 
-    @router.get("", operation_id="listBatches", responses=problems(422))
+    @router.get("", operation_id="listBatches")
     def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[Batch]:
         """List batches, newest first."""
         return batches.list(caller.project_id, cursor, limit)
 
-    @router.get("/{batch_id}", operation_id="getBatch", responses=problems(404, 422))
+    @router.get("/{batch_id}", operation_id="getBatch", responses=problems(404))
     def get(caller: Reader, batch_id: str) -> Batch:
         """Show a batch."""
         return batches.get(caller.project_id, batch_id)
 
-    @router.post("/{batch_id}/cancel", operation_id="cancelBatch", status_code=202, responses=problems(404, 409, 422))
+    @router.post("/{batch_id}/cancel", operation_id="cancelBatch", status_code=202, responses=problems(404, 409))
     def cancel(caller: Writer, batch_id: str) -> Batch:
         """Stop a batch. One in the queue ends at once, a running one within seconds; nothing is kept."""
         return batches.cancel(caller.project_id, batch_id)
@@ -50,7 +50,7 @@ def batches_router(batches: BatchService) -> APIRouter:
         "/{batch_id}/result",
         operation_id="getBatchResult",
         response_class=StreamingResponse,
-        responses={200: {"content": RESULT_CONTENT}, **problems(404, 409, 410, 422)},
+        responses={200: {"content": RESULT_CONTENT}, **problems(404, 409, 410)},
     )
     def result(caller: Reader, batch_id: str) -> StreamingResponse:
         """Download the file that a batch has made.

@@ -73,7 +73,7 @@ def datasets_router(datasets: DatasetService) -> APIRouter:
         "",
         operation_id="createDataset",
         status_code=201,
-        responses=problems(400, 409, 413, 415, 422),
+        responses=problems(400, 409, 413, 415),
         openapi_extra=_UPLOAD,
     )
     async def create(request: Request, response: Response, caller: Writer, key: IdempotencyKey = None) -> Dataset:
@@ -90,22 +90,22 @@ def datasets_router(datasets: DatasetService) -> APIRouter:
         response.headers["Location"] = f"/datasets/{dataset.id}"
         return dataset
 
-    @router.get("", operation_id="listDatasets", responses=problems(422))
+    @router.get("", operation_id="listDatasets")
     def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[DatasetSummary]:
         """List data sets, newest first, without their columns."""
         return datasets.list(caller.project_id, cursor, limit)
 
-    @router.get("/{dataset_id}", operation_id="getDataset", responses=problems(404, 422))
+    @router.get("/{dataset_id}", operation_id="getDataset", responses=problems(404))
     def get(caller: Reader, dataset_id: str) -> Dataset:
         """Show a data set with what is known of its columns."""
         return datasets.get(caller.project_id, dataset_id)
 
-    @router.patch("/{dataset_id}", operation_id="correctDataset", responses=problems(404, 409, 413, 415, 422))
+    @router.patch("/{dataset_id}", operation_id="correctDataset", responses=problems(404, 409))
     async def correct(caller: Writer, dataset_id: str, correction: Correction) -> Dataset:
         """Say what columns are, where the guess was wrong. Possible until a job has used the data set."""
         return await datasets.correct(caller.project_id, dataset_id, correction.columns)
 
-    @router.delete("/{dataset_id}", operation_id="deleteDataset", status_code=204, responses=problems(404, 409, 422))
+    @router.delete("/{dataset_id}", operation_id="deleteDataset", status_code=204, responses=problems(404, 409))
     def delete(caller: Writer, dataset_id: str) -> None:
         """Delete a data set. Models that were trained on it stay."""
         datasets.delete(caller.project_id, dataset_id)

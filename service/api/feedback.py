@@ -20,7 +20,7 @@ def feedback_router(feedback: FeedbackService) -> APIRouter:
     """Return the routes of feedback."""
     router = APIRouter(prefix="/feedback", tags=["feedback"], route_class=JsonRoute)
 
-    @router.post("", operation_id="addFeedback", status_code=201, responses=problems(403, 409, 413, 415, 422))
+    @router.post("", operation_id="addFeedback", status_code=201, responses=problems(403, 409))
     def add(caller: Writer, body: FeedbackRequest, key: IdempotencyKey = None) -> Feedback:
         """Say what would have been right of rows, texts or mails, for the next training of an alias.
 
@@ -31,17 +31,17 @@ def feedback_router(feedback: FeedbackService) -> APIRouter:
         """
         return feedback.add(caller.project_id, body, key)
 
-    @router.get("", operation_id="listFeedback", responses=problems(422))
+    @router.get("", operation_id="listFeedback")
     def list_(caller: Reader, alias: OfAlias = None, limit: Limit = 20, cursor: CursorText = None) -> Page[Feedback]:
         """List feedback, newest first."""
         return feedback.list(caller.project_id, alias, cursor, limit)
 
-    @router.get("/{feedback_id}", operation_id="getFeedback", responses=problems(404, 422))
+    @router.get("/{feedback_id}", operation_id="getFeedback", responses=problems(404))
     def get(caller: Reader, feedback_id: str) -> Feedback:
         """Show what was sent at once, without the rows themselves."""
         return feedback.get(caller.project_id, feedback_id)
 
-    @router.delete("/{feedback_id}", operation_id="deleteFeedback", status_code=204, responses=problems(404, 409, 422))
+    @router.delete("/{feedback_id}", operation_id="deleteFeedback", status_code=204, responses=problems(404, 409))
     def delete(caller: Writer, feedback_id: str) -> None:
         """Delete feedback that no job that waits or runs uses: later trainings do without it."""
         feedback.delete(caller.project_id, feedback_id)

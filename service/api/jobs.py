@@ -62,7 +62,7 @@ def jobs_router(jobs: JobService) -> APIRouter:
         response_model=Job,
         responses={
             200: {"description": "The request would be taken (`dry_run=true`)", "model": DryRun},
-            **problems(409, 413, 415, 422),
+            **problems(409),
         },
     )
     def train(
@@ -75,14 +75,14 @@ def jobs_router(jobs: JobService) -> APIRouter:
         response.headers["Location"] = f"/jobs/{job.id}"
         return job
 
-    @router.get("/jobs", operation_id="listJobs", responses=problems(422))
+    @router.get("/jobs", operation_id="listJobs")
     def list_(
         caller: Reader, limit: Limit = 20, cursor: CursorText = None, status: JobStatus | None = None
     ) -> Page[Job]:
         """List jobs, newest first."""
         return jobs.list(caller.project_id, status, cursor, limit)
 
-    @router.get("/jobs/{job_id}", operation_id="getJob", responses=problems(404, 422))
+    @router.get("/jobs/{job_id}", operation_id="getJob", responses=problems(404))
     def get(caller: Reader, job_id: str) -> Job:
         """Show a job."""
         return jobs.get(caller.project_id, job_id)
@@ -97,7 +97,7 @@ def jobs_router(jobs: JobService) -> APIRouter:
                 "content": {EVENT_STREAM: {"schema": {"type": "string"}}},
             },
             204: {"description": "To `Accept: text/event-stream` only: the job has ended and nothing more will come"},
-            **problems(404, 406, 422, 503),
+            **problems(404, 406),
         },
     )
     def events(
@@ -119,9 +119,7 @@ def jobs_router(jobs: JobService) -> APIRouter:
         following = jobs.follow(caller.project_id, job_id, after if last_event_id is None else last_event_id)
         return Response(status_code=204) if following is None else EventStreamResponse(following)
 
-    @router.post(
-        "/jobs/{job_id}/cancel", operation_id="cancelJob", status_code=202, responses=problems(404, 409, 413, 415, 422)
-    )
+    @router.post("/jobs/{job_id}/cancel", operation_id="cancelJob", status_code=202, responses=problems(404, 409))
     def cancel(caller: Writer, job_id: str, body: Cancel | None = None) -> Job:
         """Stop a job. One in the queue ends at once; a running one within seconds, with its best model if so asked."""
         return jobs.cancel(caller.project_id, job_id, keep_best=body is not None and body.keep_best)
@@ -131,7 +129,7 @@ def jobs_router(jobs: JobService) -> APIRouter:
         operation_id="retrainAlias",
         status_code=202,
         tags=["aliases"],
-        responses=problems(404, 409, 422),
+        responses=problems(404, 409),
     )
     def retrain(caller: Writer, response: Response, name: str, key: IdempotencyKey = None) -> Job:
         """Train once more what an alias points at, with the feedback that was sent for it since.
@@ -142,7 +140,7 @@ def jobs_router(jobs: JobService) -> APIRouter:
         response.headers["Location"] = f"/jobs/{job.id}"
         return job
 
-    @router.post("/jobs/{job_id}/retry", operation_id="retryJob", status_code=202, responses=problems(404, 409, 422))
+    @router.post("/jobs/{job_id}/retry", operation_id="retryJob", status_code=202, responses=problems(404, 409))
     def retry(caller: Writer, response: Response, job_id: str, key: IdempotencyKey = None) -> Job:
         """Run the request of a job that has ended once more, as a new job with `retry_of`."""
         job = jobs.retry(caller.project_id, job_id, key)

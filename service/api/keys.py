@@ -23,7 +23,7 @@ def keys_router(keys: KeyService) -> APIRouter:
     """Return the routes of keys."""
     router = APIRouter(prefix="/keys", tags=["keys"], route_class=JsonRoute)
 
-    @router.post("", operation_id="createKey", status_code=201, responses=problems(404, 409, 413, 415, 422))
+    @router.post("", operation_id="createKey", status_code=201, responses=problems(404, 409))
     def create(caller: Admin, body: CreateKey, key: IdempotencyKey = None) -> NewKey:
         """Make an API key. Its text is in this answer only.
 
@@ -33,12 +33,12 @@ def keys_router(keys: KeyService) -> APIRouter:
         """
         return keys.create(caller, body, key)
 
-    @router.get("", operation_id="listKeys", responses=problems(422))
+    @router.get("", operation_id="listKeys")
     def list_(caller: Admin, limit: Limit = 20, cursor: CursorText = None) -> Page[Key]:
         """List the keys of the project, newest first, also those that have ended."""
         return keys.list(caller.project_id, cursor, limit)
 
-    @router.post("/{key_id}/rotate", operation_id="rotateKey", status_code=201, responses=problems(404, 409, 422))
+    @router.post("/{key_id}/rotate", operation_id="rotateKey", status_code=201, responses=problems(404, 409))
     def rotate(
         caller: Admin, request: Request, key_id: str, grace_seconds: Grace = 86400, key: IdempotencyKey = None
     ) -> NewKey:
@@ -53,7 +53,7 @@ def keys_router(keys: KeyService) -> APIRouter:
             raise InvalidRequest("body: expected none; say ?grace_seconds=… in the query")
         return keys.rotate(caller.project_id, key_id, grace_seconds, key)
 
-    @router.delete("/{key_id}", operation_id="revokeKey", status_code=204, responses=problems(404, 422))
+    @router.delete("/{key_id}", operation_id="revokeKey", status_code=204, responses=problems(404))
     def revoke(caller: Admin, key_id: str) -> Response:
         """Revoke a key: within 5 seconds it is refused. It stays in the list."""
         keys.revoke(caller.project_id, key_id)
@@ -66,31 +66,29 @@ def projects_router(projects: ProjectService) -> APIRouter:
     """Return the routes of projects and limits."""
     router = APIRouter(tags=["projects"], route_class=JsonRoute)
 
-    @router.post(
-        "/projects", operation_id="createProject", status_code=201, responses=problems(403, 409, 413, 415, 422)
-    )
+    @router.post("/projects", operation_id="createProject", status_code=201, responses=problems(403, 409))
     def create(caller: Admin, body: CreateProject, response: Response, key: IdempotencyKey = None) -> Project:
         """Make a project; for admins of the default project. Its first key comes from `POST /keys` with `project`."""
         project = projects.create(caller, body, key)
         response.headers["Location"] = f"/projects/{project.id}"
         return project
 
-    @router.get("/projects", operation_id="listProjects", responses=problems(422))
+    @router.get("/projects", operation_id="listProjects")
     def list_(caller: Admin, limit: Limit = 20, cursor: CursorText = None) -> Page[Project]:
         """List projects, newest first: all of them for admins of the default project, else the own one."""
         return projects.list(caller, cursor, limit)
 
-    @router.get("/projects/{project_id}", operation_id="getProject", responses=problems(404, 422))
+    @router.get("/projects/{project_id}", operation_id="getProject", responses=problems(404))
     def get(caller: Admin, project_id: str) -> Project:
         """Show a project."""
         return projects.get(caller, project_id)
 
-    @router.patch("/projects/{project_id}", operation_id="changeProject", responses=problems(403, 404, 413, 415, 422))
+    @router.patch("/projects/{project_id}", operation_id="changeProject", responses=problems(403, 404))
     def change(caller: Admin, project_id: str, body: ChangeProject) -> Project:
         """Replace the limits of a project; for admins of the default project."""
         return projects.change(caller, project_id, body.limits)
 
-    @router.get("/limits", operation_id="getLimits", responses=problems(404, 422))
+    @router.get("/limits", operation_id="getLimits", responses=problems(404))
     def limits(caller: Reader) -> LimitsAnswer:
         """Show what the project may use, and what it uses."""
         return projects.limits(caller.project_id)

@@ -63,12 +63,12 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
     """Return the routes of models."""
     router = APIRouter(prefix="/models", tags=["models"], route_class=JsonRoute)
 
-    @router.get("", operation_id="listModels", responses=problems(422))
+    @router.get("", operation_id="listModels")
     def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[ModelSummary]:
         """List models, newest first."""
         return models.list(caller.project_id, cursor, limit)
 
-    @router.get("/{model_id}", operation_id="getModel", responses=problems(404, 422))
+    @router.get("/{model_id}", operation_id="getModel", responses=problems(404))
     def get(caller: Reader, model_id: ModelName) -> Model:
         """Show a model: what was asked, what it reached (with intervals), how, and what it cost."""
         return models.get(caller.project_id, model_id)
@@ -77,7 +77,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         "/{model_id}/curves/{kind}",
         operation_id="getModelCurve",
         response_model=Curve,
-        responses={200: {"content": PICTURES}, **problems(404, 406, 422)},
+        responses={200: {"content": PICTURES}, **problems(404, 406)},
     )
     def curve(
         caller: Reader,
@@ -103,11 +103,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
             headers={"Content-Security-Policy": PICTURE_POLICY, "Vary": "Accept"},
         )
 
-    @router.post(
-        "/{model_id}/operating-points",
-        operation_id="chooseOperatingPoint",
-        responses=problems(404, 413, 415, 422),
-    )
+    @router.post("/{model_id}/operating-points", operation_id="chooseOperatingPoint", responses=problems(404))
     def choose(caller: Writer, model_id: ModelName, body: ChooseOperatingPoint) -> OperatingPoint:
         """Choose the threshold for another objective without training. With `apply` the model decides by it at once.
 
@@ -116,14 +112,14 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         """
         return models.choose(caller.project_id, model_id, body)
 
-    @router.get("/{model_id}/operating-points", operation_id="listOperatingPoints", responses=problems(404, 422))
+    @router.get("/{model_id}/operating-points", operation_id="listOperatingPoints", responses=problems(404))
     def applied_points(
         caller: Reader, model_id: ModelName, limit: Limit = 20, cursor: CursorText = None
     ) -> Page[OperatingPoint]:
         """List the operating points that were applied to a model, newest first. Without any the trained one decides."""
         return models.applied_points(caller.project_id, model_id, cursor, limit)
 
-    @router.get("/{model_id}/drift", operation_id="getModelDrift", responses=problems(404, 422))
+    @router.get("/{model_id}/drift", operation_id="getModelDrift", responses=problems(404))
     def drift(caller: Reader, model_id: ModelName, days: Days = 7) -> Drift:
         """Show how the rows of the last days of UTC, today among them, differ from those of the training."""
         return models.drift(caller.project_id, model_id, days)
@@ -132,7 +128,7 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         "/{model_id}/export",
         operation_id="exportModel",
         response_class=StreamingResponse,
-        responses={200: {"content": EXPORT_CONTENT}, **problems(404, 422)},
+        responses={200: {"content": EXPORT_CONTENT}, **problems(404)},
     )
     def export(caller: Reader, model_id: ModelName, form: FormatParameter = "safetensors") -> StreamingResponse:
         """Download a model with the threshold in use.
@@ -147,16 +143,13 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         return StreamingResponse(found.pieces, media_type=found.media_type, headers=headers)
 
     @router.get(
-        "/{model_id}/card",
-        operation_id="getModelCard",
-        response_class=MarkdownResponse,
-        responses=problems(404, 422),
+        "/{model_id}/card", operation_id="getModelCard", response_class=MarkdownResponse, responses=problems(404)
     )
     def card(caller: Reader, model_id: ModelName) -> str:
         """Show the model card: what was asked, what was reached, controls, data, warnings; Markdown for people."""
         return exports.card(caller.project_id, model_id)
 
-    @router.delete("/{model_id}", operation_id="deleteModel", status_code=204, responses=problems(404, 409, 422))
+    @router.delete("/{model_id}", operation_id="deleteModel", status_code=204, responses=problems(404, 409))
     def delete(caller: Writer, model_id: ModelName) -> None:
         """Delete a model that no alias points at."""
         models.delete(caller.project_id, model_id)
@@ -168,17 +161,17 @@ def aliases_router(aliases: AliasService) -> APIRouter:
     """Return the routes of aliases."""
     router = APIRouter(prefix="/aliases", tags=["aliases"], route_class=JsonRoute)
 
-    @router.get("", operation_id="listAliases", responses=problems(422))
+    @router.get("", operation_id="listAliases")
     def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> AliasPage:
         """List aliases by name."""
         return aliases.list(caller.project_id, cursor, limit)
 
-    @router.get("/{name}", operation_id="getAlias", responses=problems(404, 422))
+    @router.get("/{name}", operation_id="getAlias", responses=problems(404))
     def get(caller: Reader, name: str, limit: Limit = 20) -> AliasWithHistory:
         """Show which model a name points at, and the last ones that it pointed at before."""
         return aliases.get(caller.project_id, name, limit)
 
-    @router.put("/{name}", operation_id="putAlias", responses=problems(413, 415, 422))
+    @router.put("/{name}", operation_id="putAlias")
     def put(caller: Writer, name: AliasName, body: PutAlias) -> Alias:
         """Point a name at a model. The history is kept.
 
@@ -187,22 +180,22 @@ def aliases_router(aliases: AliasService) -> APIRouter:
         """
         return aliases.put(caller.project_id, name, body)
 
-    @router.delete("/{name}", operation_id="deleteAlias", status_code=204, responses=problems(404, 409, 422))
+    @router.delete("/{name}", operation_id="deleteAlias", status_code=204, responses=problems(404, 409))
     def delete(caller: Writer, name: str) -> None:
         """Delete a name with its history, its feedback and the figures of its shadow. The models stay."""
         aliases.delete(caller.project_id, name)
 
-    @router.get("/{name}/shadow", operation_id="getAliasShadow", responses=problems(404, 422))
+    @router.get("/{name}/shadow", operation_id="getAliasShadow", responses=problems(404))
     def shadow(caller: Reader, name: str, limit: Limit = 20) -> Shadow:
         """Show how often the shadow of an alias decided otherwise than the model that answers, and on what last."""
         return aliases.shadow(caller.project_id, name, limit)
 
-    @router.delete("/{name}/shadow", operation_id="deleteAliasShadow", status_code=204, responses=problems(404, 422))
+    @router.delete("/{name}/shadow", operation_id="deleteAliasShadow", status_code=204, responses=problems(404))
     def delete_shadow(caller: Writer, name: str) -> None:
         """Take the shadow of an alias away, as `PUT` with `"shadow": null` does: for clients that cannot send null."""
         aliases.delete_shadow(caller.project_id, name)
 
-    @router.post("/{name}/rollback", operation_id="rollbackAlias", responses=problems(404, 409, 422))
+    @router.post("/{name}/rollback", operation_id="rollbackAlias", responses=problems(404, 409))
     def roll_back(caller: Writer, name: str) -> Alias:
         """Point a name at the model that it pointed at before; doing it again goes further back."""
         return aliases.roll_back(caller.project_id, name)

@@ -15,6 +15,9 @@ from service.batches.schemas import EXAMPLE_BATCH
 from service.jobs.schemas import EXAMPLE_JOB
 from service.webhooks.schemas import EXAMPLE_DELIVERY
 
+OTHER_PROTOCOLS = ("/v2", "/metrics")
+"""How paths begin of calls that answer with errors of other forms."""
+
 
 def describe(app: FastAPI) -> dict[str, Any]:
     """Return the document of `app`."""
@@ -56,7 +59,7 @@ def _spell_constants(node: Any) -> None:
 
 
 def _add_access(app: FastAPI, document: dict[str, Any]) -> None:
-    """Say of every call which scope its key must have, and how it answers to those who may not or not now."""
+    """Say of every call which scope its key must have, and how any call answers that may not, cannot, or not now."""
     document["components"]["securitySchemes"] = {
         "apiKey": {
             "type": "http",
@@ -71,4 +74,9 @@ def _add_access(app: FastAPI, document: dict[str, Any]) -> None:
         for method in route.methods:
             operation = document["paths"][route.path][method.lower()]
             operation["security"] = [{"apiKey": [route.required.scope]}]
-            operation["responses"] |= {str(status): answer for status, answer in problems(401, 403, 429).items()}
+            usual, said = [401, 403, 429, 503], operation["responses"]
+            if not route.path.startswith(OTHER_PROTOCOLS):
+                takes_json = "application/json" in operation.get("requestBody", {}).get("content", ())
+                usual += [413, 415, 422] if takes_json else [422]
+                said.pop("422", None)  # FastAPI's
+            operation["responses"] = said | {str(status): answer for status, answer in problems(*usual).items()}

@@ -41,6 +41,6 @@ _REASONS = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the error answers of a call for its documentation; 503 goes without saying."""
+    """Return the error answers of a call for its documentation; `openapi` adds what goes without saying."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"description": _REASONS[status], "content": content} for status in (*statuses, 503)}
+    return {status: {"description": _REASONS[status], "content": content} for status in statuses}

@@ -77,7 +77,7 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
         "/predict",
         operation_id="predict",
         response_model=PredictAnswer,
-        responses=problems(404, 413, 415, 422),
+        responses=problems(404),
         openapi_extra=RAW_MAIL,
     )
     async def predict(caller: Reader, body: PredictRequest) -> Response:

@@ -88,7 +88,7 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
     router = APIRouter(tags=["uploads"])
     tus = APIRouter(tags=["uploads"], route_class=_TusRoute)
 
-    @router.options("/uploads", operation_id="describeUploads", status_code=204, responses=problems(422))
+    @router.options("/uploads", operation_id="describeUploads", status_code=204)
     def describe(caller: Reader, response: Response) -> None:  # noqa: ARG001 (the scope is checked)
         """Say which parts of the TUS protocol are spoken."""
         response.headers["Tus-Resumable"] = response.headers["Tus-Version"] = VERSION
@@ -99,7 +99,7 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
         "/uploads",
         operation_id="createUpload",
         status_code=201,
-        responses=problems(400, 409, 413, 422),
+        responses=problems(400, 409, 413),
         openapi_extra=_TUS,
     )
     def create(
@@ -121,7 +121,7 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
         "/uploads/{upload_id}",
         operation_id="getUploadOffset",
         status_code=200,
-        responses=problems(404, 422),
+        responses=problems(404),
         openapi_extra=_TUS,
     )
     def offset(caller: Reader, response: Response, upload_id: str) -> None:
@@ -136,7 +136,7 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
         "/uploads/{upload_id}",
         operation_id="appendToUpload",
         status_code=204,
-        responses=problems(404, 409, 413, 415, 422),
+        responses=problems(404, 409, 413, 415),
         openapi_extra={**_TUS, **_BODY},
     )
     async def append(
@@ -154,21 +154,21 @@ def resumable_uploads_router(uploads: ResumableUploads) -> APIRouter:
         "/uploads/{upload_id}",
         operation_id="deleteUpload",
         status_code=204,
-        responses=problems(404, 422),
+        responses=problems(404),
         openapi_extra=_TUS,
     )
     def delete(caller: Writer, upload_id: str) -> None:
         """Throw away what has arrived, also while more arrives. A data set that was made of it stays."""
         uploads.delete(caller.project_id, upload_id)
 
-    @router.get("/uploads", operation_id="listUploads", responses=problems(422))
+    @router.get("/uploads", operation_id="listUploads")
     def list_(
         caller: Reader, limit: Limit = 20, cursor: CursorText = None, status: UploadStatus | None = None
     ) -> Page[ResumableUpload]:
         """List uploads in parts, newest first: those that wait for more, and those that ended a short while ago."""
         return uploads.list(caller.project_id, status, cursor, limit)
 
-    @router.get("/uploads/{upload_id}", operation_id="getUpload", responses=problems(404, 422))
+    @router.get("/uploads/{upload_id}", operation_id="getUpload", responses=problems(404))
     def get(caller: Reader, upload_id: str) -> ResumableUpload:
         """Show how far an upload is, and which data set it became."""
         return uploads.get(caller.project_id, upload_id)

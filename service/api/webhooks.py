@@ -16,7 +16,7 @@ def webhooks_router(webhooks: WebhookService) -> APIRouter:
     """Return the routes of webhooks."""
     router = APIRouter(prefix="/webhooks", tags=["webhooks"], route_class=JsonRoute)
 
-    @router.post("", operation_id="createWebhook", status_code=201, responses=problems(409, 413, 415, 422))
+    @router.post("", operation_id="createWebhook", status_code=201, responses=problems(409))
     def create(caller: Writer, body: CreateWebhook, key: IdempotencyKey = None) -> NewWebhook:
         """Have an address told whenever a job of the project ends.
 
@@ -27,18 +27,18 @@ def webhooks_router(webhooks: WebhookService) -> APIRouter:
         """
         return webhooks.create(caller.project_id, body, key)
 
-    @router.get("", operation_id="listWebhooks", responses=problems(422))
+    @router.get("", operation_id="listWebhooks")
     def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[Webhook]:
         """List the webhooks of the project, newest first."""
         return webhooks.list(caller.project_id, cursor, limit)
 
-    @router.delete("/{webhook_id}", operation_id="deleteWebhook", status_code=204, responses=problems(404, 422))
+    @router.delete("/{webhook_id}", operation_id="deleteWebhook", status_code=204, responses=problems(404))
     def delete(caller: Writer, webhook_id: str) -> Response:
         """Delete a webhook, with all its messages."""
         webhooks.delete(caller.project_id, webhook_id)
         return Response(status_code=204)
 
-    @router.get("/{webhook_id}/deliveries", operation_id="listWebhookDeliveries", responses=problems(404, 422))
+    @router.get("/{webhook_id}/deliveries", operation_id="listWebhookDeliveries", responses=problems(404))
     def deliveries(
         caller: Reader, webhook_id: str, limit: Limit = 20, cursor: CursorText = None
     ) -> Page[WebhookDelivery]:
