@@ -100,12 +100,9 @@ class _ModelCache(Collector):
         self._models = models
 
     def collect(self) -> Iterator[Metric]:
-        kept = GaugeMetricFamily("prefsvm_model_cache_models", "Decision functions kept ready")
-        kept.add_metric([], len(self._models))
-        yield kept
-        size = GaugeMetricFamily("prefsvm_model_cache_bytes", "Memory of the decision functions that are kept ready")
-        size.add_metric([], self._models.nbytes)
-        yield size
+        yield GaugeMetricFamily("prefsvm_model_cache_models", "Decision functions kept ready", len(self._models))
+        memory = "Memory of the decision functions that are kept ready"
+        yield GaugeMetricFamily("prefsvm_model_cache_bytes", memory, self._models.nbytes)
         asked = CounterMetricFamily("prefsvm_model_cache_requests", "Look-ups in the model cache", labels=["result"])
         asked.add_metric(["hit"], self._models.hits)
         asked.add_metric(["miss"], self._models.misses)
@@ -139,23 +136,20 @@ class _Jobs(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("prefsvm_database_up", "1 if Postgres answered this scrape")
+        up = "prefsvm_database_up", "1 if Postgres answered this scrape"
         try:
             with self._scraping:  # or two scrapes would count the same job
                 counts, oldest = self._look()
         except AWAY:
-            up.add_metric([], 0)
-            yield up
+            yield GaugeMetricFamily(*up, 0)
             return
-        up.add_metric([], 1)
-        yield up
+        yield GaugeMetricFamily(*up, 1)
         jobs = GaugeMetricFamily("prefsvm_jobs", "Jobs that Postgres holds, by status", labels=["status"])
         for status in STATUSES:
             jobs.add_metric([status], counts.get(status, 0))
         yield jobs
-        age = GaugeMetricFamily("prefsvm_oldest_queued_job_seconds", "Age of the oldest queued job; 0 if there is none")
-        age.add_metric([], oldest)
-        yield age
+        age = "Age of the oldest queued job; 0 if there is none"
+        yield GaugeMetricFamily("prefsvm_oldest_queued_job_seconds", age, oldest)
         yield from self._seconds.collect()
         yield from self._fits.collect()
 

@@ -12,7 +12,7 @@ import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -152,6 +152,10 @@ class Model:
     def manifest(self) -> dict[str, Any]:
         """The JSON part of the file: everything but the arrays."""
         return _manifest(self)
+
+    def with_threshold(self, threshold: float | None) -> Model:
+        """The same model deciding by another threshold; itself for None."""
+        return self if threshold is None else replace(self, decision=self.decision.with_threshold(threshold))
 
     def parse_rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Table | MatrixData, list[str]]:
         """Turn JSON rows into what `predict` takes.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -50,7 +49,7 @@ def run(job: Job, reporter: Reporter) -> Result:
         For what the user can mend.
     """
     try:
-        model = _read(Path(job.scratch, MODEL_FILE), job.request["threshold"])
+        model = read_model(Path(job.scratch, MODEL_FILE)).with_threshold(job.request["threshold"])
     except ModelFileError as error:
         raise JobError("damaged_model", "the stored model is damaged and cannot be applied; train it again") from error
     layout = cast("Layout", job.layout)
@@ -84,14 +83,6 @@ def run(job: Job, reporter: Reporter) -> Result:
         raise JobError("inexact_key", str(error)) from error
     report = {"rows": done, "labels": dict(labels), "warnings": counts.warnings()}
     return Result(model.algorithm, {}, report | compared)
-
-
-def _read(path: Path, threshold: float | None) -> Model:
-    """Read a model that decides by a threshold, or by its own."""
-    model = read_model(path)
-    if threshold is None:
-        return model
-    return dataclasses.replace(model, decision=model.decision.with_threshold(threshold))
 
 
 def rows_for(job: Job, path: Path, layout: Layout, model: Model, file_name: str) -> Path:
@@ -137,7 +128,8 @@ def _compare(
     done = failed = 0
     try:
         if job.attempt == 1:
-            shadow = _read(Path(job.scratch, SHADOW_FILE), job.request["shadow"]["threshold"])
+            threshold = job.request["shadow"]["threshold"]
+            shadow = read_model(Path(job.scratch, SHADOW_FILE)).with_threshold(threshold)
             rows_of_shadow = rows_for(job, path, layout, shadow, SHADOW_ROWS_FILE)
             for made, _, _ in _decisions(shadow, rows_of_shadow, layout, SHADOW_BLOCK_ROWS):
                 ours = positive[done : done + len(made.labels)]

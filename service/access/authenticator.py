@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import time
@@ -18,6 +17,7 @@ from service.access.keys import MAX_KEY_LENGTH, ApiKey
 from service.access.repository import KeyDirectory, LiveKey
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT
+from service.single_flight import SingleFlight
 
 KEY_CACHE_SECONDS = 5.0
 """How long a key that was looked up is not looked up again: a revoked one works for so long at most."""
@@ -116,7 +116,7 @@ class Authenticator:
         self._keys_required = keys_required
         self._clock = clock
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._looking_up: dict[str, asyncio.Task[_Known | None]] = {}
+        self._looking_up: SingleFlight[str, _Known | None] = SingleFlight()
         self._buckets: dict[str, TokenBucket] = {}
         self._wrong = WrongKeys()
         self._bootstrap: _Known | None = None
@@ -155,7 +155,7 @@ class Authenticator:
                 seen = known is not None
                 if not seen:
                     self._refuse_blocked(address, now)
-                known = await self._look_up(key)
+                known = await self._looking_up.do(key.id, lambda: self._load(key))
         digest = UNKNOWN_DIGEST if known is None else known.secret_sha256
         if not hmac.compare_digest(digest, UNKNOWN_DIGEST if key is None else key.sha256) or known is None:
             self._refuse_blocked(address, now)
@@ -180,20 +180,9 @@ class Authenticator:
             detail = f"the project may send {rate:g} requests a second"
             raise TooManyRequests(detail, retry_after=int(wait) + 1)
 
-    async def _look_up(self, key: ApiKey) -> _Known | None:
-        """Ask the database for a key, once for all requests that wait for it."""
-        task = self._looking_up.get(key.id)
-        if task is None:
-            task = self._looking_up[key.id] = asyncio.create_task(self._load(key))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(task)
-
     async def _load(self, key: ApiKey) -> _Known | None:
-        try:
-            asked = self._clock()
-            live = await to_thread.run_sync(self._find, key)
-        finally:
-            del self._looking_up[key.id]
+        asked = self._clock()
+        live = await to_thread.run_sync(self._find, key)
         if live is None:
             self._known.pop(key.id, None)
             return None

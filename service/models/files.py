@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Iterator
 
@@ -32,13 +31,10 @@ class ModelFiles:
     def read(self, file: ModelFile) -> Model:
         """Return a model with the threshold that was applied last; raises `ModelNotFound`, `DamagedModel`."""
         try:
-            model = read_model(b"".join(self.stream(file)))
+            return read_model(b"".join(self.stream(file))).with_threshold(file.threshold)
         except ModelFileError:
             logger.exception("model unreadable", extra={"fields": {"model": file.model_id}})
             raise DamagedModel("the stored model cannot be read by this version") from None
-        if file.threshold is None:
-            return model
-        return dataclasses.replace(model, decision=model.decision.with_threshold(file.threshold))
 
     def stream(self, file: ModelFile) -> Iterator[bytes]:
         """Yield the stored bytes piece by piece; see `service.models.chunks`."""

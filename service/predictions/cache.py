@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Generic, Protocol, TypeVar
+
+from service.single_flight import SingleFlight
 
 
 class Sized(Protocol):
@@ -34,7 +35,7 @@ class ByteCache(Generic[Value]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
-        self._loading: dict[Hashable, asyncio.Task[Value]] = {}
+        self._loading: SingleFlight[Hashable, Value] = SingleFlight()
         self.nbytes = 0
         self.hits = 0
         """Look-ups that found their value ready."""
@@ -54,24 +55,16 @@ class ByteCache(Generic[Value]):
             self.hits += 1
         return value
 
-    async def get(self, key: Hashable, load: Callable[[], Awaitable[Value]]) -> Value:
+    async def get(self, key: Hashable, load: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
         """Return the value of `key`, loading it if need be. An error of `load` goes to all who wait; it is not kept."""
         value = self.recall(key)
         if value is not None:
             return value
         self.misses += 1
-        task = self._loading.get(key)
-        if task is None:
-            task = self._loading[key] = asyncio.create_task(self._load(key, load))
-            task.add_done_callback(_retrieve_error)
-        # Shielded: a client that hangs up must not take the model away from the others.
-        return await asyncio.shield(task)
+        return await self._loading.do(key, lambda: self._load(key, load))
 
-    async def _load(self, key: Hashable, load: Callable[[], Awaitable[Value]]) -> Value:
-        try:
-            value = await load()
-        finally:
-            del self._loading[key]
+    async def _load(self, key: Hashable, load: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
+        value = await load()
         if value.nbytes <= self._capacity:
             self._values[key] = value
             self.nbytes += value.nbytes
@@ -80,9 +73,3 @@ class ByteCache(Generic[Value]):
                 self.nbytes -= dropped.nbytes
                 self.dropped_bytes += dropped.nbytes
         return value
-
-
-def _retrieve_error(task: asyncio.Task[Value]) -> None:
-    """Keep asyncio from complaining when everybody who waited for a failed load has gone."""
-    if not task.cancelled():
-        task.exception()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
 from anyio import to_thread
 
 from service.models.repository import ModelFile
+from service.single_flight import SingleFlight
 
 FRESH_SECONDS = 0.5
 """How long an answer of Postgres is used: what another process changes takes effect here within this time."""
@@ -38,9 +38,9 @@ class ModelLookup:
 
     def forget(self) -> None:
         """Ask anew from now on, whatever is being asked. May be called from any thread."""
-        # New dictionaries: an answer that is under way was asked before the change, and goes into the old ones.
+        # New ones: an answer that is under way was asked before the change, and goes into the old ones.
         self._known: dict[Key, tuple[float, ModelFile]] = {}
-        self._asking: dict[Key, asyncio.Task[ModelFile]] = {}
+        self._asking: SingleFlight[Key, ModelFile] = SingleFlight()
 
     def recall(self, project_id: str, name: str) -> ModelFile | None:
         """Return the file if Postgres named it just now."""
@@ -49,14 +49,8 @@ class ModelLookup:
 
     async def find(self, project_id: str, name: str) -> ModelFile:
         """Return the file, asking Postgres if need be; raises what `find` raises."""
-        key = (project_id, name)
-        asking = self._asking
-        task = asking.get(key)
-        if task is None:
-            task = asking[key] = asyncio.create_task(self._ask(key, self._known))
-            task.add_done_callback(lambda done: _finish(done, asking, key))
-        # Shielded: a client that hangs up must not take the answer away from the others.
-        return await asyncio.shield(task)
+        key, known = (project_id, name), self._known
+        return await self._asking.do(key, lambda: self._ask(key, known))
 
     async def _ask(self, key: Key, known: dict[Key, tuple[float, ModelFile]]) -> ModelFile:
         # Counted from before the question, so that an answer is never older than promised.
@@ -66,9 +60,3 @@ class ModelLookup:
             known.clear()
         known[key] = (until, file)
         return file
-
-
-def _finish(task: asyncio.Task[ModelFile], asking: dict[Key, asyncio.Task[ModelFile]], key: Key) -> None:
-    del asking[key]
-    if not task.cancelled():
-        task.exception()  # or asyncio complains of it when everybody who waited has gone

@@ -87,7 +87,7 @@ def test_many_names_do_not_grow_memory():
         )
         await lookup.find("p", "one more")
         assert len(lookup._known) == 1
-        assert lookup._asking == {}
+        assert lookup._asking._tasks == {}
 
     asyncio.run(run())
 
