@@ -55,12 +55,21 @@ Content = bytes
 """For rows that tell their size as ``bytes``, which hides the type."""
 
 
-def _project() -> Mapped[str]:
-    """Return the column that says whose row this is. It has no default, so that nobody forgets it."""
-    return mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"))
+class _Dated:
+    """A row that says when it was made."""
+
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now(), sort_order=1)
 
 
-class ProjectRow(Base):
+class _Resource(_Dated):
+    """A row that callers know by its id."""
+
+    id: Mapped[str] = mapped_column(primary_key=True, sort_order=-2)
+    project_id: Mapped[str] = mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"), sort_order=-1)
+    """Whose row this is. It has no default, so that nobody forgets it."""
+
+
+class ProjectRow(_Dated, Base):
     """Who owns data sets, jobs, models and aliases: nobody sees another project's."""
 
     __tablename__ = "projects"
@@ -69,22 +78,17 @@ class ProjectRow(Base):
     name: Mapped[str] = mapped_column(unique=True)
     limits: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     """``requests_per_second``, ``queued_jobs``, ``running_jobs``, ``stored_bytes``; what is absent is not limited."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
-class ApiKeyRow(Base):
-    """A key that lets somebody act for a project. Its secret is not kept, only the SHA-256 of it."""
+class ApiKeyRow(_Resource, Base):
+    """A key that lets somebody act for a project; its id is the public part. Of the secret only the SHA-256 is kept."""
 
     __tablename__ = "api_keys"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    """The public part of the key."""
-    project_id: Mapped[str] = mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"))
     name: Mapped[str]
     secret_sha256: Mapped[bytes] = mapped_column(LargeBinary)
     """Of 256 random bits, which no slow hash needs to protect."""
     scopes: Mapped[list[Any]]
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
     last_used_at: Mapped[datetime | None]
@@ -96,13 +100,11 @@ class ApiKeyRow(Base):
     )
 
 
-class DatasetRow(Base):
+class DatasetRow(_Resource, Base):
     """An upload that was read without an error. Its bytes are in the blob store under the two keys."""
 
     __tablename__ = "datasets"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    project_id: Mapped[str] = _project()
     name: Mapped[str]
     format: Mapped[str]
     """Format of the upload: ``csv``, ``parquet``, …"""
@@ -127,7 +129,6 @@ class DatasetRow(Base):
     """Columns of the file that cannot be used, each with the reason."""
     columnar_sha256: Mapped[str | None]
     """Of that, for workers to look at; None for data sets from before there were checksums."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (
         Index(None, "project_id", "created_at", "id"),
@@ -135,13 +136,11 @@ class DatasetRow(Base):
     )
 
 
-class UploadRow(Base):
+class UploadRow(_Resource, Base):
     """A file that arrives in parts. When the last byte is there, it is made into a data set."""
 
     __tablename__ = "uploads"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    project_id: Mapped[str] = _project()
     bytes: Mapped[int] = mapped_column(BigInteger)
     """Of the whole file."""
     received: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -155,7 +154,6 @@ class UploadRow(Base):
     dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
     error: Mapped[dict[str, Any] | None]
     """Why no data set could be made of it: ``type``, ``title``, ``status``, ``detail``, …"""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime]
 
     __table_args__ = (
@@ -179,7 +177,7 @@ class UploadPartRow(Base):
     blob_key: Mapped[str]
 
 
-class JobRow(Base):
+class JobRow(_Resource, Base):
     """A job. This row is the only truth about it; a Celery message is a doorbell and nothing else.
 
     Status: ``queued`` (waits for a worker, first time or again), ``running`` (a worker holds the lease),
@@ -188,8 +186,6 @@ class JobRow(Base):
 
     __tablename__ = "jobs"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    project_id: Mapped[str] = _project()
     kind: Mapped[str] = mapped_column(server_default="train")
     """``train`` makes a model, ``batch`` predicts a data set."""
     status: Mapped[str] = mapped_column(server_default="queued")
@@ -206,7 +202,6 @@ class JobRow(Base):
     labels_dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
     """The data set that has the labels of a training, where that is another one."""
     max_seconds: Mapped[float]
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     """Claim of the running or last attempt."""
     finished_at: Mapped[datetime | None]
@@ -258,22 +253,19 @@ class JobRow(Base):
     )
 
 
-class WebhookRow(Base):
+class WebhookRow(_Resource, Base):
     """An address of the user's that is told when a job of the project has ended."""
 
     __tablename__ = "webhooks"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    project_id: Mapped[str] = _project()
     url: Mapped[str]
     secret: Mapped[bytes] = mapped_column(LargeBinary)
     """Key of the signatures. It cannot be kept as a hash, because each message is signed with it."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (Index(None, "project_id", "created_at", "id"),)
 
 
-class WebhookDeliveryRow(Base):
+class WebhookDeliveryRow(_Dated, Base):
     """A message for a webhook, written in the transaction that ended its job: an outbox.
 
     Status: ``pending`` (to be sent at ``next_attempt_at``), ``delivered``, ``dead`` (given up).
@@ -290,7 +282,6 @@ class WebhookDeliveryRow(Base):
     attempts: Mapped[int] = mapped_column(server_default="0")
     next_attempt_at: Mapped[datetime | None] = mapped_column(server_default=func.now())
     last_error: Mapped[str | None]
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     delivered_at: Mapped[datetime | None]
 
     __table_args__ = (
@@ -302,7 +293,7 @@ class WebhookDeliveryRow(Base):
     )
 
 
-class JobEventRow(Base):
+class JobEventRow(_Dated, Base):
     """Something that happened to a job, in order; ``id`` is what ``Last-Event-ID`` names."""
 
     __tablename__ = "job_events"
@@ -314,12 +305,11 @@ class JobEventRow(Base):
     """``queued``, ``started``, ``progress``, ``round``, ``parts``, ``warning``, ``requeued``, ``cancelling``,
     ``finished``."""
     data: Mapped[dict[str, Any]]
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (Index(None, "job_id", "id"),)
 
 
-class WorkerRow(Base):
+class WorkerRow(_Dated, Base):
     """A worker process that lives, or lived a moment ago: whom the work of one job could be shared with."""
 
     __tablename__ = "workers"
@@ -329,12 +319,11 @@ class WorkerRow(Base):
     """Jobs or parts that it runs side by side."""
     numerics: Mapped[str]
     """Where this is the same, the same computation gives the same bits: libraries, processor, device."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
     """When it last said that it lives."""
 
 
-class JobPartRow(Base):
+class JobPartRow(_Dated, Base):
     """A piece of one attempt at a job that any worker may compute: a cell of a grid, a fold.
 
     Status: ``waiting``, ``running`` (a worker holds the lease), ``done``. A part means something only as long as the
@@ -367,7 +356,6 @@ class JobPartRow(Base):
     """When the dispatcher last rang for it."""
     result: Mapped[bytes | None] = mapped_column(LargeBinary)
     """Named arrays, of a part that another worker than the job's own has computed."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (
         UniqueConstraint("job_id", "job_attempt", "stage", "number"),
@@ -376,13 +364,11 @@ class JobPartRow(Base):
     )
 
 
-class ModelRow(Base):
+class ModelRow(_Resource, Base):
     """A trained model: what people look at. Its arrays are in ``model_chunks``."""
 
     __tablename__ = "models"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    project_id: Mapped[str] = _project()
     job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"), unique=True)
     """At most one model a job, whatever happens."""
     dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
@@ -393,7 +379,6 @@ class ModelRow(Base):
     bytes: Mapped[int] = mapped_column(BigInteger)
     sha256: Mapped[str]
     """Over the bytes of all chunks in order."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (
         Index(None, "project_id", "created_at", "id"),
@@ -476,31 +461,28 @@ class AliasRow(Base):
     )
 
 
-class AliasChangeRow(Base):
+class AliasChangeRow(_Dated, Base):
     """Every move of an alias, oldest first."""
 
     __tablename__ = "alias_changes"
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    project_id: Mapped[str] = _project()
+    project_id: Mapped[str] = mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"))
     name: Mapped[str]
     model_id: Mapped[str]
     restores: Mapped[int | None] = mapped_column(BigInteger)
     """Set on a rollback: the earlier change that it went back to. The next rollback starts from there."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (Index(None, "project_id", "name", "id"),)
 
 
-class FeedbackRow(Base):
+class FeedbackRow(_Resource, Base):
     """Rows with their right labels, sent for an alias: its next training learns them."""
 
     __tablename__ = "feedback"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
     seq: Mapped[int] = mapped_column(BigInteger, Identity())
     """Order of arrival. That of one alias has no gaps that could still be filled: writers follow each other."""
-    project_id: Mapped[str] = _project()
     alias: Mapped[str]
     model_id: Mapped[str]
     """What the alias pointed at then: the rows were checked against it."""
@@ -510,7 +492,6 @@ class FeedbackRow(Base):
     bytes: Mapped[int] = mapped_column(BigInteger)
     content: Mapped[Content] = mapped_column(LargeBinary, deferred=True)
     """``{"rows": […], "labels": […], "meant": {…}}`` as JSON in one line, see `solver.corrections.Corrections`."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (
         Index(None, "project_id", "alias", "seq"),
@@ -519,7 +500,7 @@ class FeedbackRow(Base):
     )
 
 
-class ShadowStatisticsRow(Base):
+class ShadowStatisticsRow(_Dated, Base):
     """How the shadow of an alias and the model that answers decided on the same rows."""
 
     __tablename__ = "shadow_statistics"
@@ -534,7 +515,6 @@ class ShadowStatisticsRow(Base):
     """Rows that the shadow did not see because it was behind."""
     failed: Mapped[int] = mapped_column(BigInteger)
     """Rows that do not fit the shadow."""
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (
@@ -544,7 +524,7 @@ class ShadowStatisticsRow(Base):
     )
 
 
-class ShadowDisagreementRow(Base):
+class ShadowDisagreementRow(_Dated, Base):
     """A row on which the shadow of an alias decided otherwise, without the row itself; only the last ones are kept."""
 
     __tablename__ = "shadow_disagreements"
@@ -559,7 +539,6 @@ class ShadowDisagreementRow(Base):
     shadow_label: Mapped[str]
     score: Mapped[float] = mapped_column(Double)
     shadow_score: Mapped[float] = mapped_column(Double)
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
     __table_args__ = (
         Index(None, "project_id", "alias", "id"),
@@ -572,7 +551,7 @@ class ShadowDisagreementRow(Base):
     )
 
 
-class IdempotencyKeyRow(Base):
+class IdempotencyKeyRow(_Dated, Base):
     """A create that carried an ``Idempotency-Key``: the same key and body answer with the same resource."""
 
     __tablename__ = "idempotency_keys"
@@ -583,4 +562,3 @@ class IdempotencyKeyRow(Base):
     key: Mapped[str] = mapped_column(primary_key=True)
     request_sha256: Mapped[str]
     resource_id: Mapped[str]
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
