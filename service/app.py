@@ -6,7 +6,7 @@ import gc
 import importlib.metadata
 import resource
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from types import FrameType
@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 from anyio import create_task_group, sleep, to_thread
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from service.access.authenticator import Authenticator
 from service.access.bootstrap import check_reachable, read_bootstrap_key
@@ -59,7 +60,7 @@ from service.predictions.service import PredictionService
 from service.readiness import Readiness, until_migrated
 from service.retention import Keeper, sweep_forever
 from service.settings import Settings
-from service.telemetry import telemetry
+from service.telemetry import Telemetry, telemetry
 from service.webhooks.service import WebhookService
 from solver.kernels.parallel import single_threaded_blas
 
@@ -99,37 +100,14 @@ def create_app(settings: Settings) -> FastAPI:
     blobs = BlobStore(settings.blob_location)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-api")
     feed = EventFeed(system)
-
-    async def keep_house() -> None:
-        await until_migrated(system)
-        async with create_task_group() as tasks:
-            tasks.start_soon(sweep_forever, Keeper(settings, system, blobs), settings.retention_seconds)
-            tasks.start_soon(sweep_forever, OrphanSweeper(system, blobs, LEFTOVER_SECONDS), DAY)
-            tasks.start_soon(resumable.read_forever)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await to_thread.run_sync(blobs.sweep, LEFTOVER_SECONDS)
-        async with create_task_group() as background:
-            background.start_soon(keep_house)
-            background.start_soon(feed.run)
-            background.start_soon(collect_young_cycles)
-            background.start_soon(predictions.usage.flush_forever)
-            background.start_soon(predictions.shadows.flush_forever)
-            yield
-            background.cancel_scope.cancel()
-        await to_thread.run_sync(predictions.usage.flush)
-        await predictions.shadows.flush()
-        if spans is not None:
-            await to_thread.run_sync(spans.close)
-        database.close()
-        system.close()
-
+    datasets = DatasetService(database, blobs, settings)
+    resumable = ResumableUploads(database, system, blobs, settings, datasets)
+    predictions = PredictionService(database, settings)
     app = Application(
         title="prefsvm",
         version=importlib.metadata.version("prefsvm"),
         description=DESCRIPTION,
-        lifespan=lifespan,
+        lifespan=partial(_lifespan, settings, database, system, blobs, spans, feed, resumable, predictions),
         redirect_slashes=False,
         docs_url=None,
         openapi_url="/openapi.json" if settings.docs else None,
@@ -138,9 +116,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.max_body_bytes = settings.max_body_bytes
     app.state.body_budget = RequestBudget(settings.predict_memory_bytes)
     app.state.feed = feed
-    datasets = DatasetService(database, blobs, settings)
-    resumable = ResumableUploads(database, system, blobs, settings, datasets)
-    predictions = PredictionService(database, settings)
     readiness = Readiness(database, system, settings.broker_url)
     metrics = Metrics(system, predictions.cache)
     predict = predictions_router(predictions, settings.max_body_bytes)
@@ -163,14 +138,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(router)
     add_handlers(app)
     check_routes(app)
-    gate = partial(
-        Gate,
-        authenticator=Authenticator(
-            system, keys_required=settings.keys_are_required, bootstrap_key=read_bootstrap_key(settings)
-        ),
-        open_paths=OPEN_PATHS,
-        allowed_hosts=settings.host_names,
-    )
+    gate = _gate(settings, system)
     context = partial(RequestContext, observe=metrics.observe_request, spans=spans)
     app.add_middleware(gate)
     app.add_middleware(context)
@@ -183,6 +151,50 @@ def create_app(settings: Settings) -> FastAPI:
 
     app.openapi = openapi  # type: ignore[method-assign]
     return app
+
+
+@asynccontextmanager
+async def _lifespan(
+    settings: Settings,
+    database: Database,
+    system: Database,
+    blobs: BlobStore,
+    spans: Telemetry | None,
+    feed: EventFeed,
+    resumable: ResumableUploads,
+    predictions: PredictionService,
+    _: FastAPI,
+) -> AsyncIterator[None]:
+    """Run what goes on beside the requests, and close the connections in the end."""
+
+    async def keep_house() -> None:
+        await until_migrated(system)
+        async with create_task_group() as tasks:
+            tasks.start_soon(sweep_forever, Keeper(settings, system, blobs), settings.retention_seconds)
+            tasks.start_soon(sweep_forever, OrphanSweeper(system, blobs, LEFTOVER_SECONDS), DAY)
+            tasks.start_soon(resumable.read_forever)
+
+    await to_thread.run_sync(blobs.sweep, LEFTOVER_SECONDS)
+    async with create_task_group() as background:
+        background.start_soon(keep_house)
+        background.start_soon(feed.run)
+        background.start_soon(collect_young_cycles)
+        background.start_soon(predictions.usage.flush_forever)
+        background.start_soon(predictions.shadows.flush_forever)
+        yield
+        background.cancel_scope.cancel()
+    await to_thread.run_sync(predictions.usage.flush)
+    await predictions.shadows.flush()
+    if spans is not None:
+        await to_thread.run_sync(spans.close)
+    database.close()
+    system.close()
+
+
+def _gate(settings: Settings, system: Database) -> Callable[[ASGIApp], Gate]:
+    bootstrap_key = read_bootstrap_key(settings)
+    authenticator = Authenticator(system, keys_required=settings.keys_are_required, bootstrap_key=bootstrap_key)
+    return partial(Gate, authenticator=authenticator, open_paths=OPEN_PATHS, allowed_hosts=settings.host_names)
 
 
 def most_connections() -> int:
