@@ -94,21 +94,14 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             Path(request["output"]),
         )
     except IngestError as error:
-        return {
-            "error": {"code": error.code, "message": error.message, "line": error.line, "column": error.column},
-        }
+        return _error(error.code, error.message, error.line, error.column)
     except MemoryError:
         # Arrow and NumPy raise subclasses of it.
         mib = request["memory_bytes"] >> 20
-        return {
-            "error": {
-                "code": "out_of_memory",
-                "message": f"the file needs more than the {mib} MiB that reading it may take",
-            }
-        }
+        return _error("out_of_memory", f"the file needs more than the {mib} MiB that reading it may take")
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return {"error": {"code": "storage_full", "message": "there is no room for the columns of this upload"}}
+            return _error("storage_full", "there is no room for the columns of this upload")
         raise
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
@@ -119,6 +112,10 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             "peak_memory_bytes": _peak_memory_bytes(),
         }
     }
+
+
+def _error(code: str, message: str, line: int | None = None, column: str | None = None) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "line": line, "column": column}}
 
 
 def _peak_memory_bytes() -> int:

@@ -75,23 +75,14 @@ class LineCounts(_Strict):
 
 
 class IngestResult(_Strict):
-    """What the reader made of an upload; the columnar file itself is at the ``output`` that was passed.
+    """What the reader made of an upload: a `service.ingest.profile.Columnar`, with its profiles of columns as JSON.
+
+    The columnar file itself is at the ``output`` that was passed.
 
     Attributes
     ----------
     layout : {"table", "matrix"}
         ``table``: Parquet, a column each, float64 or string. ``matrix``: safetensors with CSR arrays and labels.
-    rows : int
-    duplicate_rows : int, optional
-        Rows that are equal to an earlier one; None if that was not looked at.
-    dropped_rows : int
-        What stands in the file in the place of a row and is none.
-    lines : LineCounts, optional
-        What became of the lines of a csv or tsv file.
-    left_out : dict of str to str
-        Columns of the file that cannot be used and are not among `columns`, each with the reason.
-    columns : list of dict
-        `service.ingest.profile.ColumnProfile` of each column as JSON.
     warnings : list of str
         What the person who sent the file should know.
     seconds, cpu_seconds : float
@@ -236,9 +227,13 @@ async def _converse(process: asyncio.subprocess.Process, request: bytes) -> byte
     while part := await process.stdout.read(1 << 16):
         received += len(part)
         if received > MAX_ANSWER_BYTES:
-            raise IngestError("crashed", "the reader gave an answer that is no answer")
+            raise _no_answer()
         parts.append(part)
     return b"".join(parts)
+
+
+def _no_answer() -> IngestError:
+    return IngestError("crashed", "the reader gave an answer that is no answer")
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
@@ -255,12 +250,12 @@ def _checked_answer(answer: bytes) -> IngestResult:
     try:
         parsed = _Answer.model_validate_json(answer)
     except ValidationError:
-        raise IngestError("crashed", "the reader gave an answer that is no answer") from None
+        raise _no_answer() from None
     if parsed.error is not None:
         error = parsed.error
         raise IngestError(error.code, error.message, line=error.line, column=error.column)
     if parsed.result is None:
-        raise IngestError("crashed", "the reader gave an answer that is no answer")
+        raise _no_answer()
     fields = parsed.result.model_dump()
     fields["columns"] = [column.model_dump(exclude_none=True) for column in parsed.result.columns]
     return IngestResult(**fields)
