@@ -215,24 +215,7 @@ def _target_errors(
             "body.positive", "is required unless the labels are 0 and 1 or -1 and +1" + _listed(list(found))
         )
         return
-    if target["kind"] == "number":
-        # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0. Those
-        # with a unit or a comma are known as they stand there: 10% for 10.
-        written = target.get("written") or {}
-
-        def known(label: str) -> str:
-            return label if label in written.values() else written.get(number_label(label), number_label(label))
-
-        request["unlabeled"] = list(map(known, body.unlabeled))
-        request["negative"] = list(map(known, body.negative))
-        request["positive"] = None if body.positive is None else known(body.positive)
-    elif _are_folded_booleans(target, [*body.unlabeled, *body.negative, body.positive or ""]):
-        request["labels"]["fold"] = True  # they are called as the request calls them
-    target = _folded(target, request)
-    if request["positive"] is not None and not _may_occur(request["positive"], target):
-        # Digits beside words are texts; 1.0 and true mean the 1 among them.
-        plain = number_label(request["positive"])
-        request["positive"] = plain if _may_occur(plain, target) else request["positive"]
+    target = _as_called(target, body, request)
     positive = request["positive"]
     fold = request["labels"]["fold"]
     named = {name: {folded(label) if fold else label for label in request[name]} for name in ("unlabeled", "negative")}
@@ -261,6 +244,29 @@ def _target_errors(
             yield FieldError("body.labels.keep", f"there are {sum(labels.values())} labels")
         elif labels is not None and not feedback_rows and not may_repeat:  # feedback may correct labels
             yield from _class_errors(labels, positive)
+
+
+def _as_called(target: Mapping[str, Any], body: TrainRequest, request: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the profile of the target with its labels as the training will call them; so does `request`, then."""
+    if target["kind"] == "number":
+        # Labels that are numbers are known by their shortest spelling, whatever stands in the file: 1 for 1.0. Those
+        # with a unit or a comma are known as they stand there: 10% for 10.
+        written = target.get("written") or {}
+
+        def known(label: str) -> str:
+            return label if label in written.values() else written.get(number_label(label), number_label(label))
+
+        request["unlabeled"] = list(map(known, body.unlabeled))
+        request["negative"] = list(map(known, body.negative))
+        request["positive"] = None if body.positive is None else known(body.positive)
+    elif _are_folded_booleans(target, [*body.unlabeled, *body.negative, body.positive or ""]):
+        request["labels"]["fold"] = True  # they are called as the request calls them
+    target = _folded(target, request)
+    if request["positive"] is not None and not _may_occur(request["positive"], target):
+        # Digits beside words are texts; 1.0 and true mean the 1 among them.
+        plain = number_label(request["positive"])
+        request["positive"] = plain if _may_occur(plain, target) else request["positive"]
+    return target
 
 
 def _target_of(request: Mapping[str, Any], dataset: DatasetRow) -> Mapping[str, Any]:

@@ -264,7 +264,9 @@ class LocalStack:
 
     # --- starting ---
 
-    def _start(self, folder: DataFolder, host: str, port: int) -> None:
+    @staticmethod
+    def _environment(folder: DataFolder, host: str, port: int) -> dict[str, str]:
+        """Return the environment that all components have in common."""
         environment = dict(os.environ)
         # Where the product runs from its source folder without being installed, its processes find it all the same.
         folders = Path(service.__file__).parents[1]
@@ -273,7 +275,7 @@ class LocalStack:
         if not os.access(folders / "solver", os.W_OK):
             # Numba keeps compiled code beside the source; where it cannot, and has no home folder, it refuses to work.
             environment.setdefault("NUMBA_CACHE_DIR", str(folder.path / "cache"))
-        environment |= {
+        return environment | {
             "PYTHONUNBUFFERED": "1",
             # A folder called "service" in the current folder must not be taken for ours.
             "PYTHONSAFEPATH": "1",
@@ -281,6 +283,9 @@ class LocalStack:
             "PREFSVM_HOST": host,
             "PREFSVM_PORT": str(port),
         }
+
+    def _start(self, folder: DataFolder, host: str, port: int) -> None:
+        environment = self._environment(folder, host, port)
         servers: list[PostgresServer | RedisServer] = []
         broker_url = self._settings.broker_url
         if broker_url is None:
