@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import func, select
 
 from service.db.repository import ResourceRepository
-from service.db.tables import AliasRow, FeedbackRow, JobRow
+from service.db.tables import AliasRow, FeedbackRow
 from service.feedback.errors import FeedbackNotFound
 
 
@@ -20,16 +20,6 @@ class FeedbackRepository(ResourceRepository[FeedbackRow]):
     table = FeedbackRow
     prefix = "fb"
     not_found = FeedbackNotFound
-
-    def open_job_with(self, row: FeedbackRow) -> str | None:
-        """Return the id of a queued or running job that uses this feedback, or None."""
-        using = select(JobRow.id).where(
-            JobRow.project_id == self._project_id,
-            JobRow.status.in_(("queued", "running")),
-            JobRow.request["alias"].astext == row.alias,
-            JobRow.feedback_until >= row.seq,
-        )
-        return self._session.scalar(using.limit(1))
 
     def keep(self, alias: str) -> None:
         """See to it that nobody adds or deletes feedback for an alias before this transaction ends.

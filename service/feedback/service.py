@@ -146,8 +146,9 @@ class FeedbackService:
         with self._database.transaction() as session:
             feedback = FeedbackRepository(session, project_id)
             row = feedback.require(feedback_id)
-            AliasRepository(session, project_id).lock(row.alias)  # see `FeedbackRepository.keep`
-            job_id = feedback.open_job_with(row)
+            aliases = AliasRepository(session, project_id)
+            aliases.lock(row.alias)  # see `FeedbackRepository.keep`
+            job_id = aliases.open_job_with_feedback(row.alias, row.seq)
             if job_id is not None:
                 raise FeedbackInUse(f"the job {job_id} uses this feedback; wait for it to end, or cancel it")
             if not feedback.delete(feedback_id):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, NamedTuple, cast
 
@@ -404,18 +404,12 @@ class AliasRepository(Repository):
 
     def changes(self, name: str, limit: int) -> Sequence[AliasChangeRow]:
         """Return the last moves of an alias, newest first."""
-        mine = and_(AliasChangeRow.project_id == self._project_id, AliasChangeRow.name == name)
-        newest = select(AliasChangeRow).where(mine).order_by(AliasChangeRow.id.desc()).limit(limit)
-        return self._session.scalars(newest).all()
+        return self._session.scalars(self._moves(name).limit(limit)).all()
 
     def list(self, after: str | None, limit: int) -> Sequence[AliasRow]:
         """Return up to ``limit + 1`` aliases by name."""
-        statement = (
-            select(AliasRow).where(AliasRow.project_id == self._project_id).order_by(AliasRow.name).limit(limit + 1)
-        )
-        if after is not None:
-            statement = statement.where(AliasRow.name > after)
-        return self._session.scalars(statement).all()
+        statement = select(AliasRow).where(AliasRow.project_id == self._project_id, AliasRow.name > (after or ""))
+        return self._session.scalars(statement.order_by(AliasRow.name).limit(limit + 1)).all()
 
     def lock(self, name: str) -> AliasRow | None:
         """Return an alias that nobody else can move before this transaction ends."""
@@ -428,13 +422,13 @@ class AliasRepository(Repository):
             raise AliasNotFound
         return alias
 
-    def open_job_with_feedback(self, name: str) -> str | None:
-        """Return the id of a queued or running job that learns feedback for an alias, or None."""
+    def open_job_with_feedback(self, name: str, seq: int = 0) -> str | None:
+        """Return the id of a queued or running job that learns feedback for an alias, up to `seq` at least, or None."""
         using = select(JobRow.id).where(
             JobRow.project_id == self._project_id,
             JobRow.status.in_(("queued", "running")),
             JobRow.request["alias"].astext == name,
-            JobRow.feedback_until.is_not(None),
+            JobRow.feedback_until >= seq,
         )
         return self._session.scalar(using.limit(1))
 
@@ -449,12 +443,7 @@ class AliasRepository(Repository):
 
         Rollbacks since are followed to the move that they restored.
         """
-        moves = (
-            select(AliasChangeRow)
-            .where(AliasChangeRow.project_id == self._project_id, AliasChangeRow.name == name)
-            .order_by(AliasChangeRow.id.desc())
-            .limit(1)
-        )
+        moves = self._moves(name).limit(1)
         models = ModelRepository(self._session, self._project_id)
         last = self._session.scalar(moves)
         position, current = (None, None) if last is None else (last.restores or last.id, last.model_id)
@@ -466,6 +455,10 @@ class AliasRepository(Repository):
                 return earlier
             position = earlier.restores or earlier.id
         return None
+
+    def _moves(self, name: str) -> Select[AliasChangeRow]:
+        mine = and_(AliasChangeRow.project_id == self._project_id, AliasChangeRow.name == name)
+        return select(AliasChangeRow).where(mine).order_by(AliasChangeRow.id.desc())
 
 
 def _applied(value: Any) -> ScalarSelect[Any]:
@@ -493,15 +486,6 @@ def _select_model(report: Any) -> Select[Any]:
         .where(AliasRow.model_id == ModelRow.id)
         .scalar_subquery()
     )
-    return select(
-        ModelRow.id,
-        ModelRow.job_id,
-        ModelRow.dataset_id,
-        ModelRow.algorithm,
-        ModelRow.bytes,
-        ModelRow.sha256,
-        ModelRow.created_at,
-        names.label("aliases"),
-        report.label("report"),
-        _APPLIED.label("applied"),
-    )
+    made = {"aliases": names, "report": report, "applied": _APPLIED}
+    columns = (getattr(ModelRow, each.name) for each in fields(StoredModel) if each.name not in made)
+    return select(*columns, *(value.label(name) for name, value in made.items()))

@@ -96,23 +96,12 @@ class ShadowRepository(Repository):
 
     def statistics(self, alias: str, model_id: str, shadow_id: str) -> ShadowStatisticsRow | None:
         """Return what was counted for a pair of models."""
-        return self._session.scalar(
-            select(ShadowStatisticsRow).where(
-                ShadowStatisticsRow.project_id == self._project_id,
-                ShadowStatisticsRow.alias == alias,
-                ShadowStatisticsRow.model_id == model_id,
-                ShadowStatisticsRow.shadow_id == shadow_id,
-            )
-        )
+        return self._session.get(ShadowStatisticsRow, (self._project_id, alias, model_id, shadow_id))
 
     def latest(self, alias: str, model_id: str, shadow_id: str, limit: int) -> Sequence[ShadowDisagreementRow]:
         """Return the last disagreements of a pair of models, newest first."""
-        statement = select(ShadowDisagreementRow).where(
-            ShadowDisagreementRow.project_id == self._project_id,
-            ShadowDisagreementRow.alias == alias,
-            ShadowDisagreementRow.model_id == model_id,
-            ShadowDisagreementRow.shadow_id == shadow_id,
-        )
+        pair = {"alias": alias, "model_id": model_id, "shadow_id": shadow_id}
+        statement = select(ShadowDisagreementRow).filter_by(project_id=self._project_id, **pair)
         return self._session.scalars(statement.order_by(ShadowDisagreementRow.id.desc()).limit(limit)).all()
 
 
