@@ -11,7 +11,7 @@ import typer
 from service.cli.advice import print_notes
 from service.cli.models import print_outcome
 from service.cli.names import full_id, path_of
-from service.cli.reading import Decimal, Delimiter, Encoding, Escape, Header, Missing, Quote, open_csv, reading_options
+from service.cli.reading import OF_ROWS, UNSAID, Reading, open_csv, says_how_to_read
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
 
 feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
@@ -19,6 +19,7 @@ AliasName = Annotated[str, typer.Argument(help="The alias.")]
 
 
 @feedback_app.command("add")
+@says_how_to_read(OF_ROWS)
 def feedback_add(
     alias: AliasName,
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV file.")],
@@ -27,18 +28,11 @@ def feedback_add(
         str | None, typer.Option(help="Data set that has the rows, which FILE then names by their keys (--key).")
     ] = None,
     key: Annotated[str, typer.Option(help="With --dataset: column of FILE that holds the keys.")] = "key",
-    delimiter: Delimiter = None,
-    quote: Quote = None,
-    escape: Escape = None,
-    header: Header = None,
-    encoding: Encoding = None,
-    missing: Missing = [],  # noqa: B006
-    decimal: Decimal = ".",
+    reading: Reading = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send the rows of a CSV file with their right labels, and print the id of each thousand."""
-    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
-    with open_client(url) as client, open_csv(client, alias, file, options) as rows:
+    with open_client(url) as client, open_csv(client, alias, file, reading) as rows:
         if label not in rows.header:
             fail(f"the file has no column {label!r}; --label names the one that holds the right labels")
         print_notes(rows.warnings)

@@ -19,21 +19,7 @@ from service.cli.groups import Commands, Listing, WithShow
 from service.cli.improving import feedback_app, retrain
 from service.cli.models import jobs, models, print_outcome
 from service.cli.names import LAST, full_id
-from service.cli.reading import (
-    Decimal,
-    Delimiter,
-    Encoding,
-    Escape,
-    Format,
-    Header,
-    Kind,
-    Missing,
-    Quote,
-    Thousands,
-    Trim,
-    open_csv,
-    reading_options,
-)
+from service.cli.reading import OF_ROWS, UNSAID, Format, Kind, Reading, open_csv, says_how_to_read
 from service.cli.resources import (
     aliases_app,
     curve,
@@ -157,26 +143,18 @@ def example(
 
 
 @app.command(rich_help_panel=FIRST)
+@says_how_to_read()
 def upload(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="The data.")],
     name: Annotated[str | None, typer.Option(help="Name of the data set.", show_default="of the file")] = None,
     kind: Kind = [],  # noqa: B006
     format: Format = None,
-    delimiter: Delimiter = None,
-    quote: Quote = None,
-    escape: Escape = None,
-    header: Header = None,
-    encoding: Encoding = None,
-    missing: Missing = [],  # noqa: B006
-    decimal: Decimal = ".",
-    thousands: Thousands = None,
-    trim: Trim = False,
+    reading: Reading = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""
-    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands, trim)
     with open_client(url) as client:
-        dataset = send_file(client, file, name, format, options | _columns(kind))
+        dataset = send_file(client, file, name, format, {**reading, **_columns(kind)})
     RUNNING.dataset = dataset["id"]
     print(dataset["id"])
     rows = [(c["name"], c["kind"], c["missing"], _distinct(c)) for c in dataset["columns"]]
@@ -191,6 +169,7 @@ def _distinct(column: dict[str, Any]) -> str:
 
 
 @app.command(rich_help_panel=FIRST)
+@says_how_to_read()
 def train(
     dataset: Annotated[
         str, typer.Argument(help="A file, which is uploaded unless the service has it; or a data set (ds_…).")
@@ -260,15 +239,7 @@ def train(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
     format: Format = None,
-    delimiter: Delimiter = None,
-    quote: Quote = None,
-    escape: Escape = None,
-    header: Header = None,
-    encoding: Encoding = None,
-    missing: Missing = [],  # noqa: B006
-    decimal: Decimal = ".",
-    thousands: Thousands = None,
-    trim: Trim = False,
+    reading: Reading = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Train a model on a file or data set and print the id of the job, and with --wait what came out."""
@@ -310,14 +281,12 @@ def train(
         "max_seconds": max_seconds,
     }
     body |= {name: value for name, value in optional.items() if value is not None}
-    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal, thousands, trim)
     with open_client(url) as client:
-        body["dataset"] = _dataset_of(client, dataset, format, options, kind)
+        body["dataset"] = _dataset_of(client, dataset, format, reading, kind)
         if labels_from is not None:
             a_file = Path(labels_from).is_file()
-            labels["dataset"] = _dataset_of(
-                client, labels_from, format if a_file else None, options if a_file else {}, []
-            )
+            how = (format, reading) if a_file else (None, UNSAID)
+            labels["dataset"] = _dataset_of(client, labels_from, *how, [])
         body |= {"labels": labels} if labels else {}
         job = client.post("/train?dry_run=true" if dry_run else "/train", body)
         print_notes(job["warnings"])
@@ -342,7 +311,7 @@ def _columns(kind: list[str]) -> dict[str, Any]:
         raise typer.BadParameter(str(error)) from None
 
 
-def _dataset_of(client: Client, named: str, format: str | None, options: dict[str, Any], kind: list[str]) -> str:
+def _dataset_of(client: Client, named: str, format: str | None, options: Reading, kind: list[str]) -> str:
     """Return the id of a data set; a file is uploaded, unless the service has the same one, read by these options."""
     from service.cli.client_uploads import sha256_of
 
@@ -362,13 +331,13 @@ def _dataset_of(client: Client, named: str, format: str | None, options: dict[st
         said = "".join(f", {name!r} read as {each}" for name, each in there["options"].get("columns", {}).items())
         print_notes([f"{file} is there as {there['id']}{said}"])
         return str(there["id"])
-    made = send_file(client, file, None, format, options | kinds)
+    made = send_file(client, file, None, format, {**options, **kinds})
     print_notes([f"{file} is {made['id']}, {made['rows']:,} rows", *made["warnings"]])
     return str(made["id"])
 
 
 def _same_file(
-    client: Client, digest: str, format: str | None, options: dict[str, Any], kinds: dict[str, str]
+    client: Client, digest: str, format: str | None, options: Reading, kinds: dict[str, str]
 ) -> dict[str, Any] | None:
     """Return the data set of a file that was read by these options; where no kinds are asked for, a corrected one."""
     others: list[dict[str, Any]] = []
@@ -383,6 +352,7 @@ def _same_file(
 
 
 @app.command(rich_help_panel=FIRST)
+@says_how_to_read(OF_ROWS)
 def predict(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
     file: Annotated[
@@ -390,13 +360,7 @@ def predict(
     ] = None,
     text: Annotated[list[str], typer.Option(help="A text to decide on, instead of a file; may be repeated.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
-    delimiter: Delimiter = None,
-    quote: Quote = None,
-    escape: Escape = None,
-    header: Header = None,
-    encoding: Encoding = None,
-    missing: Missing = [],  # noqa: B006
-    decimal: Decimal = ".",
+    reading: Reading = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Predict the rows of a CSV file, one mail (a file that is called .eml), or texts.
@@ -426,10 +390,9 @@ def predict(
         _write_decisions(answer, out)
         return
 
-    options = reading_options(delimiter, quote, escape, header, encoding, missing, decimal)
     with (
         open_client(url) as client,
-        open_csv(client, model, file, options) as rows,
+        open_csv(client, model, file, reading) as rows,
         nullcontext(sys.stdout) if out is None else published(out) as sink,
     ):
         warnings = predict_csv(client, full_id(client, "/models", model), rows, sink)

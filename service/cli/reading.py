@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,28 +19,6 @@ if TYPE_CHECKING:
     from service.cli.csv_rows import CsvRows
 
 _READING = "How the file is read"
-Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        help="Character between the values of a csv or tsv file; \\t is a tab.",
-        show_default="told by the first lines",
-        rich_help_panel=_READING,
-    ),
-]
-Missing = Annotated[
-    list[str],
-    typer.Option(help="Value that means 'missing', such as NA; may be repeated.", rich_help_panel=_READING),
-]
-Thousands = Annotated[
-    str | None, typer.Option(help="Thousands are separated by this (,.' or a blank).", rich_help_panel=_READING)
-]
-Decimal = Annotated[
-    str,
-    typer.Option(
-        help="Decimal sign of the numbers, a point or a comma.", show_default="point", rich_help_panel=_READING
-    ),
-]
-Trim = Annotated[bool, typer.Option("--trim", help="Take blanks around the values away.", rich_help_panel=_READING)]
 Kind = Annotated[
     list[str],
     typer.Option(help="What a column is: name=number, category, date or text; may be repeated."),
@@ -51,60 +31,81 @@ Format = Annotated[
         rich_help_panel=_READING,
     ),
 ]
-Quote = Annotated[
-    str | None,
-    typer.Option(
-        help="Character that quotes values of a csv or tsv file; none: quotes are part of the texts.",
-        show_default='", if that makes sense',
-        rich_help_panel=_READING,
+Reading = Mapping[str, Any]
+UNSAID: Reading = {}
+
+
+def _option(kind: Any, unsaid: Any, help: str, shown: str | bool = True, spelt: str | None = None) -> tuple[Any, Any]:
+    declared = () if spelt is None else (spelt,)
+    option = typer.Option(*declared, help=help, show_default=shown, rich_help_panel=_READING)
+    return Annotated[kind, option], unsaid
+
+
+OPTIONS = {
+    "delimiter": _option(
+        str | None, None, "Character between the values of a csv or tsv file; \\t is a tab.", "told by the first lines"
     ),
-]
-Escape = Annotated[
-    str | None,
-    typer.Option(
-        help="A backslash, if it escapes the character behind it, as in files of MySQL.", rich_help_panel=_READING
+    "quote": _option(
+        str | None,
+        None,
+        "Character that quotes values of a csv or tsv file; none: quotes are part of the texts.",
+        '", if that makes sense',
     ),
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
+    "escape": _option(str | None, None, "A backslash, if it escapes the character behind it, as in files of MySQL."),
+    "header": _option(
+        bool | None,
+        None,
+        "Whether the first line of a csv or tsv file names the columns; else they are f0, f1, …",
+        "told by the first lines",
         "--header/--no-header",
-        help="Whether the first line of a csv or tsv file names the columns; else they are f0, f1, …",
-        show_default="told by the first lines",
-        rich_help_panel=_READING,
     ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option(help="Encoding of a csv or tsv file.", show_default="utf-8", rich_help_panel=_READING),
-]
+    "encoding": _option(str | None, None, "Encoding of a csv or tsv file.", "utf-8"),
+    "missing": _option(list[str], [], "Value that means 'missing', such as NA; may be repeated."),
+    "decimal": _option(str, ".", "Decimal sign of the numbers, a point or a comma.", "point"),
+    "thousands": _option(str | None, None, "Thousands are separated by this (,.' or a blank)."),
+    "trim": _option(bool, False, "Take blanks around the values away.", spelt="--trim"),
+}
+"""How a file can be said to be read: what the option is, and what it is unless it is said."""
+OF_ROWS = ("delimiter", "quote", "escape", "header", "encoding", "missing", "decimal")
+"""Those that also hold where the command line itself reads the rows."""
 
 
-def reading_options(
-    delimiter: str | None,
-    quote: str | None,
-    escape: str | None,
-    header: bool | None,
-    encoding: str | None,
-    missing: Sequence[str],
-    decimal: str,
-    thousands: str | None = None,
-    trim: bool = False,
-) -> dict[str, Any]:
-    """Return what was said of a file, as options of an upload."""
-    if decimal not in (".", ","):
+def says_how_to_read(names: Iterable[str] = tuple(OPTIONS)) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command options in the place of its parameter `reading`, which gets what was said as options of uploads.
+
+    Parameters
+    ----------
+    names : iterable of str, optional
+        Which of `OPTIONS`; all by default.
+    """
+
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
+        plain = inspect.signature(command, eval_str=True)
+        named = inspect.Parameter.KEYWORD_ONLY
+        options = [
+            inspect.Parameter(name, named, default=OPTIONS[name][1], annotation=OPTIONS[name][0]) for name in names
+        ]
+        taken: list[inspect.Parameter] = []
+        for each in plain.parameters.values():
+            taken += options if each.name == "reading" else [each.replace(kind=named)]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            said = {name: given.pop(name) for name in names}
+            command(**given, reading=_said(said))
+
+        run.__signature__ = plain.replace(parameters=taken)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in taken}
+        return run
+
+    return with_options
+
+
+def _said(given: Mapping[str, Any]) -> dict[str, Any]:
+    if given["decimal"] not in (".", ","):
         raise typer.BadParameter("--decimal takes . or ,")
-    given = {
-        "delimiter": delimiter,
-        "escape": escape,
-        "header": header,
-        "encoding": encoding,
-        "missing": list(missing) or None,
-        "decimal": None if decimal == "." else decimal,
-        "thousands": thousands,
-        "trim": trim or None,
-    }
-    said: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    said = {name: value for name, value in given.items() if value != OPTIONS[name][1]}
+    quote = said.pop("quote", None)
     if quote is not None:
         said["quote"] = None if quote in ("", "none") else quote
     return said
@@ -112,7 +113,7 @@ def reading_options(
 
 @contextmanager
 def open_csv(client: Client, model: str, file: Path, options: Mapping[str, Any]) -> Iterator[CsvRows]:
-    """Open a CSV file of rows for a model, named by its id or by an alias; see `reading_options`."""
+    """Open a CSV file of rows for a model, named by its id or by an alias; see `says_how_to_read`."""
     from dataclasses import replace
 
     from service.cli.csv_rows import CsvRows, CsvStyle, encoding_of, lone_quote
