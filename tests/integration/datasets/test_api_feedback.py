@@ -25,6 +25,7 @@ from service.db.session import Database
 from service.db.tables import JobRow
 from service.feedback.repository import FeedbackRepository
 from service.jobs.lease import JobLifecycle
+from service.models.repository import AliasRepository
 from service.retention import Keeper
 from service.settings import Settings
 from solver.features import MatrixData, MatrixFeatures
@@ -255,7 +256,8 @@ def test_feedback_is_not_deleted_from_under_a_new_job(
     if first == "train":
         monkeypatch.setattr(FeedbackRepository, "count_rows", held(FeedbackRepository.count_rows))
     elif who == "caller":
-        monkeypatch.setattr(FeedbackRepository, "open_job_with", held(FeedbackRepository.open_job_with))
+        look = "open_job_with_feedback"
+        monkeypatch.setattr(AliasRepository, look, held(getattr(AliasRepository, look)))
     with ThreadPoolExecutor(2) as pool:
         begun = pool.submit(delete if first == "delete" else train)
         assert has_looked.wait(40)
