@@ -10,12 +10,13 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.typing import BoolArray
+if TYPE_CHECKING:  # readers of uploads load this module, and that one loads SciPy
+    from solver.typing import BoolArray
 
 # words for a missing value, in lower case, as pandas, R, SQL, Weka and people write them
 MISSING_WORDS: Final = frozenset(

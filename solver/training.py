@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import resource
-import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -37,6 +34,7 @@ from solver.labels import counted, folded, folding, keep_labels, spelling_warnin
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
 from solver.parts import ALONE, Parts
+from solver.peak_memory import peak_memory_bytes
 from solver.report import (
     Classes,
     DecidedUnlabelled,
@@ -291,7 +289,7 @@ def train(
         columns=[ModelColumn(**column) for column in model.columns],
         excluded=task.excluded,
         timings=watch.seconds,
-        peak_memory_bytes=_peak_memory_bytes(),
+        peak_memory_bytes=peak_memory_bytes(),
         warnings=[
             *task.warnings(),
             *feature_warnings,
@@ -861,14 +859,3 @@ class _Stopwatch:
         """The callback of the estimators."""
         self.report(_FEATURES_DONE + (_TRAINING_DONE - _FEATURES_DONE) * fraction, **details)
         return self.stopped
-
-
-def _peak_memory_bytes() -> int:
-    """Largest resident size of this process so far."""
-    # Linux hands the maximum of getrusage down to child processes; the kernel's own high-water mark starts anew
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

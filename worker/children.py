@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import logging
 import os
@@ -19,22 +18,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from service.processes import BLOB_STORE_PREFIXES, HANDED_TO_JOBS, PREFIXES_HANDED_TO_JOBS, adopt_orphans, handed
 from worker.forkserver import THREAD_VARIABLES
 from worker.protocol import LONGEST_LINE, Job
 
 log = logging.getLogger("prefsvm.worker")
 
-RUNNER_VARIABLE = "PREFSVM_JOB_RUNNER"
-"""Module that does the work in the child. Only tests set it, and more that begins so for that module."""
-KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "XDG_CACHE_HOME", "LD_LIBRARY_PATH")
-KEPT_PREFIXES = (
-    "LC_", "PYTHON", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_", "CUPY_", "NVIDIA_", "COVERAGE_", RUNNER_VARIABLE,
-)  # fmt: skip
-"""What the process that reads uploaded data is handed of the environment: nothing that could be a secret."""
-BLOB_STORE_PREFIXES = ("AWS_", "FSSPEC_", "GOOGLE_", "AZURE_", "SSL_CERT_", "REQUESTS_CA_", "HTTPS_PROXY", "NO_PROXY")
-"""And this where it reads from an object store."""
 NVIDIA_CONTROL = Path("/dev/nvidiactl")
-PR_SET_CHILD_SUBREAPER = 36
 REAP_SECONDS = 10.0
 """So long a killed child may take to be gone."""
 
@@ -55,8 +45,7 @@ def child_environment(environment: Mapping[str, str], slots: int, online: bool) 
         Whether the child reads data sets from an object store, whose keys are in the environment.
     """
     threads = str(max(1, len(os.sched_getaffinity(0)) // slots))
-    prefixes = KEPT_PREFIXES + (BLOB_STORE_PREFIXES if online else ())
-    kept = {name: value for name, value in environment.items() if name in KEPT_VARIABLES or name.startswith(prefixes)}
+    kept = handed(environment, HANDED_TO_JOBS, PREFIXES_HANDED_TO_JOBS + (BLOB_STORE_PREFIXES if online else ()))
     return {**dict.fromkeys(THREAD_VARIABLES, threads), **kept, "PYTHONFAULTHANDLER": "1"}
 
 
@@ -314,8 +303,7 @@ class ChildFactory:
             self._end()
 
     def _start(self) -> None:
-        if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-            raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed: children cannot be taken over")
+        adopt_orphans()
         # CUDA in namespaces of a process's own was not tried, and it does not outlive a fork.
         has_gpu = NVIDIA_CONTROL.exists()
         network = "online" if self._online or has_gpu else "offline"

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from numba.core.caching import Cache, IndexDataCacheFile
 from numba.core.event import Event, Listener, install_listener
 
-from worker.forkserver import die_with_parent
+from service.processes import die_with_parent
 
 MOST_PROCESSES = 4
 """Each takes 130 MB."""

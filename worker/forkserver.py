@@ -12,7 +12,6 @@ A child becomes one of the worker: who forks it ends at once, and the worker has
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import os
@@ -28,24 +27,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from service.isolation import leave_network, write_only_below
+from service.processes import die_with_parent
 from worker import child_main
 
 NICENESS = 10
 """Training must not take the processor from requests that wait for an answer."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-PR_SET_PDEATHSIG = 1
 ORPHAN_SECONDS = 0.0005
 """How often a child looks whether it is the worker's by now."""
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the thread that is its parent ends, however it ends."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    # The parent may have ended before the setting was made.
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 class ForkServer:

@@ -17,12 +17,12 @@ from service.db.session import Database
 from service.isolation import hide_secrets
 from service.jobs.lease import JobLifecycle
 from service.memory import keep_one_heap, settle
+from service.processes import RUNNER_VARIABLE
 from service.settings import Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
 from worker.broker_watchdog import BrokerWatchdog
 from worker.child_pool import ChildPool
-from worker.children import RUNNER_VARIABLE
 from worker.registration import WorkerRegistration
 from worker.scratch_folders import ScratchFolders
 from worker.slot_wakeup import SlotWakeup

@@ -7,23 +7,21 @@ where the kernel allows it, before anything that reads the file is loaded.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import math
 import os
 import resource
-import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from service.ingest.errors import IngestError
-from service.isolation import leave_network, write_only_below
+from service.isolation import hide_secrets, leave_network, write_only_below
+from service.processes import die_with_parent
+from solver.peak_memory import peak_memory_bytes
 
-PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
 MAX_THREADS = 4
 CPU_SECONDS_TO_END = 5
 
@@ -37,22 +35,14 @@ def main() -> None:
     leave_network()
     # Whoever takes this process over must not reach others by way of what they load or start.
     write_only_below([Path(request["output"]).parent])
-    _die_with(request["parent"])
+    hide_secrets()
+    die_with_parent(request["parent"])
     _limit(request)
     answer = _answer(request)
     with os.fdopen(answer_descriptor, "wb") as out:
         out.write(json.dumps(answer, allow_nan=False).encode() + b"\n")
     # No tidying: libraries that have read a broken file have nothing to say any more.
     os._exit(0)
-
-
-def _die_with(parent: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the line above
-        os._exit(1)
 
 
 def _limit(request: dict[str, Any]) -> None:
@@ -109,19 +99,13 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             **result,
             "seconds": time.monotonic() - started,
             "cpu_seconds": usage.ru_utime + usage.ru_stime,
-            "peak_memory_bytes": _peak_memory_bytes(),
+            "peak_memory_bytes": peak_memory_bytes(),
         }
     }
 
 
 def _error(code: str, message: str, line: int | None = None, column: str | None = None) -> dict[str, Any]:
     return {"error": {"code": code, "message": message, "line": line, "column": column}}
-
-
-def _peak_memory_bytes() -> int:
-    # Not ru_maxrss, which begins with the size of the process that started this one.
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":

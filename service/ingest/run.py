@@ -19,13 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from service.ingest.errors import Code, IngestError
 from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS, Limits
 from service.ingest.options import FORMATS, parse_options
+from service.processes import HANDED_TO_READERS, handed
 from service.settings import Settings
 
 CHILD = ("-m", "service.ingest.child")
 MAX_ANSWER_BYTES = 64 << 20
 """Far above what the profile of the widest table takes."""
-KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONSAFEPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
-"""What the child gets of the environment: nothing that holds a password or an address."""
 
 
 class ReaderKilledError(Exception):
@@ -172,7 +171,7 @@ async def ingest(
 
 
 async def _run_child(request: bytes, seconds: float) -> bytes:
-    environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    environment = handed(os.environ, HANDED_TO_READERS)
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             sys.executable,

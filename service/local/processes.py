@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pwd
 import signal
@@ -11,11 +10,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
+from service.processes import die_with_parent
 
 
 def spawn(
@@ -56,16 +55,6 @@ def spawn(
     -------
     subprocess.Popen
     """
-    parent = os.getpid()
-
-    def die_with_parent() -> None:
-        # subprocess calls this after it has changed the user; the kernel forgets the setting on such a change.
-        if _libc.prctl(PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0) != 0:
-            os._exit(127)
-        # The parent may have ended before the setting was made.
-        if os.getppid() != parent:
-            os._exit(127)
-
     return subprocess.Popen(
         [str(part) for part in command],
         cwd=cwd,
@@ -78,7 +67,7 @@ def spawn(
         group=account.pw_gid if account else None,
         extra_groups=[] if account else None,
         pass_fds=pass_fds,
-        preexec_fn=die_with_parent,
+        preexec_fn=partial(die_with_parent, os.getpid(), death_signal),  # after the change of the user,
     )
 
 

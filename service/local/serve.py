@@ -7,7 +7,6 @@ The process has one thread, so that the kernel's death signal to its children me
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import http.client
 import json
 import os
@@ -31,6 +30,7 @@ from service.db import roles
 from service.local.folder import DataFolder
 from service.local.processes import kill_group, process_table, spawn
 from service.local.servers import ROLE, PostgresServer, RedisServer, ServerError, postgres_account, tail
+from service.processes import adopt_orphans
 from service.settings import MIB, Settings
 
 READY_SECONDS = 60.0
@@ -43,7 +43,6 @@ BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses before a component that died again and again is started again."""
 SETTLED_SECONDS = 30.0
 """A component that ran for this long begins at the shortest pause again."""
-PR_SET_CHILD_SUBREAPER = 36
 OF_THE_API = (
     "PREFSVM_BOOTSTRAP_KEY",
     "PREFSVM_BOOTSTRAP_KEY_FILE",
@@ -441,7 +440,7 @@ class LocalStack:
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         """Let signals wake `_pause`, and let orphaned grandchildren become children of this process."""
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         self._wake, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
         def asked(_number: int, _frame: FrameType | None) -> None:
