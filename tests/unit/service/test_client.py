@@ -264,6 +264,9 @@ MEASURES = {
     "n": 40,
     "true_positives": 9,
     "false_positives": 1,
+    "true_negatives": 26,
+    "false_negatives": 4,
+    "confidence": 0.95,
     "precision": {"value": 0.9, "low": 0.8, "high": 0.95},
     "recall": {"value": 0.7, "low": 0.6, "high": 0.8},
     "f1": None,
@@ -273,6 +276,8 @@ MEASURES = {
 def a_model(objective: dict[str, Any], status: str = "met", **report: Any) -> dict[str, Any]:
     trained = {"objective": objective, "status": status, "status_reason": "", "threshold": 0.25}
     trained |= {"algorithm": "psvm", "classes": {"negative": "no", "positive": "yes"}, "warnings": []}
+    rows = {"total": 100, "labelled": 40, "positive": 13, "negative": 27, "unlabelled": 60}
+    trained |= {"params": {}, "rows": rows}
     named = {"id": "mdl_1", "dataset_id": None, "aliases": ["spam"]}
     return {**named, "operating_point": None, "report": trained | {"calibration": MEASURES, "test": None} | report}
 
@@ -347,7 +352,14 @@ def test_the_point_in_use_is_shown_of_what_an_alias_points_at(prefsvm, stand_in)
     ],
 )
 def test_a_model_without_the_unlabelled_rows_says_so(prefsvm, stand_in, objective, measured):
-    comparison = {"mode": "safe", "returned": "no_unlabelled", "gain": 0.062, "standard_error": 0.05}
+    comparison = {
+        "mode": "safe",
+        "returned": "no_unlabelled",
+        "gain": 0.062,
+        "standard_error": 0.05,
+        "low": 0,
+        "high": 1,
+    }
     stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective(objective), comparison=comparison)
     shown = prefsvm("models", "mdl_1").stdout
     assert f"note: the unlabelled rows did not help enough ({measured}" in shown
