@@ -23,15 +23,13 @@ from celery import Celery, group
 from kombu.exceptions import KombuError
 from kombu.messaging import Producer
 from redis.exceptions import RedisError, ResponseError
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from service.db.session import Database, trouble_of
+from service.db.session import TROUBLE, Database, trouble_of
 from service.faults import fault
 from service.isolation import hide_secrets
+from service.jobs.dispatching import OPEN_WORK, JobDispatching
 from service.jobs.doorbell import CHANNEL, PART_QUEUE, PART_TASK, QUEUE, TASK, celery_settings
-from service.jobs.lease import OPEN_WORK, JobLifecycle
-from service.jobs.parts import PartLifecycle
+from service.jobs.part_dispatching import PartDispatching
 from service.memory import keep_one_heap, settle
 from service.settings import Settings
 from service.webhooks.outbox import DUE_MESSAGES
@@ -39,7 +37,7 @@ from service.webhooks.sender import WebhookSender
 
 log = logging.getLogger("prefsvm.dispatcher")
 
-DATABASE_ERRORS = (DBAPIError, PoolTimeoutError, psycopg.Error)
+DATABASE_ERRORS: tuple[type[Exception], ...] = (*TROUBLE, psycopg.Error)
 WAITING: LiteralString = f"SELECT ({OPEN_WORK}), ({DUE_MESSAGES})"
 """Needs to know the longest honest ``lease``, as an interval."""
 SENDER_SECONDS = 10.0
@@ -71,11 +69,11 @@ class Doorbells:
         if self._producer is None:
             # One connection of our own and not Celery's pool: that can be closed for good but not emptied.
             self._producer = self._app.amqp.Producer(self._app.connection_for_write(), auto_declare=False)
-            self._see_what_happens_when_it_is_full(self._producer.channel.client)
+            self._warn_if_it_evicts(self._producer.channel.client)
         return self._producer
 
     @staticmethod
-    def _see_what_happens_when_it_is_full(client: Any) -> None:
+    def _warn_if_it_evicts(client: Any) -> None:
         """Warn of a broker that throws doorbells away instead of refusing them: publishing goes on to look well."""
         try:
             policy = client.info("memory").get("maxmemory_policy", "unknown")
@@ -225,8 +223,8 @@ class Dispatcher:
         self._database = database
         self._doorbells = doorbells
         self._wake_sender = wake_sender
-        self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
-        self._parts = PartLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+        self._jobs = JobDispatching(settings.lease_seconds, settings.redispatch_seconds)
+        self._parts = PartDispatching(settings.lease_seconds, settings.redispatch_seconds)
         self._listener = Listener(database)
         self._lease = timedelta(seconds=settings.lease_seconds)
         self._stopping = threading.Event()

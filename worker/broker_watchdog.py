@@ -10,17 +10,15 @@ import logging
 import threading
 from collections.abc import Callable
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
-from service.db.session import Database
-from service.jobs.lease import JobLifecycle
+from service.db.session import TROUBLE, Database
+from service.jobs.dispatching import JobDispatching
 
 log = logging.getLogger("prefsvm.worker")
 
 LOOKS_A_RING = 2
+"""Looks in the time after which a job is rung for again."""
 DEAF_AFTER_RINGS = 3
-"""So often a job must have been rung for in vain while the worker was idle."""
+"""The worker is deaf when a job was rung for so often, and nothing was heard while the worker was idle."""
 
 
 class BrokerWatchdog:
@@ -29,12 +27,12 @@ class BrokerWatchdog:
     Parameters
     ----------
     database : Database
-    jobs : JobLifecycle
+    jobs : JobDispatching
     on_deaf : callable
         Called once, from another thread.
     """
 
-    def __init__(self, database: Database, jobs: JobLifecycle, on_deaf: Callable[[], None]) -> None:
+    def __init__(self, database: Database, jobs: JobDispatching, on_deaf: Callable[[], None]) -> None:
         self._database = database
         self._jobs = jobs
         self._on_deaf = on_deaf
@@ -72,7 +70,7 @@ class BrokerWatchdog:
             try:
                 with self._database.transaction() as session:
                     rung = self._jobs.rung_and_waiting(session)
-            except (DBAPIError, PoolTimeoutError):
+            except TROUBLE:
                 continue  # Those who have work to do with the database say so.
             with self._lock:
                 if self._busy:

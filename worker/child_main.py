@@ -19,17 +19,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from service.blobs.store import is_disk_full
-from worker.protocol import (
-    MODEL_FILE,
-    PART_FILE,
-    PREDICTIONS_FILE,
-    RESULT_FILE,
-    Job,
-    JobError,
-    Reporter,
-    Result,
-    storable,
-)
+from worker.protocol import DEFAULT_RUNNER, RESULT_FILE, Job, JobError, Reporter, Result, storable
 
 
 def _listen(reporter: Reporter) -> None:
@@ -50,21 +40,14 @@ def _sha256(path: Path) -> tuple[int, str]:
 
 def _run(runner: ModuleType, job: Job, reporter: Reporter) -> dict[str, Any]:
     """Run a job and return the fields of the last line."""
-    scratch = Path(job.scratch)
-    if job.kind == "part":
-        runner.run_part(job, reporter)
-        size, digest = _sha256(scratch / PART_FILE)
-        return {"bytes": size, "sha256": digest}
-    if job.kind == "batch":
-        from worker import predict  # computes, as the runner does, and is wanted seldom
-
-        result: Result = predict.run(job, reporter)
-        made = PREDICTIONS_FILE
-    else:
-        result, made = runner.run(job, reporter), MODEL_FILE
-    reporter.progress("storing", 1.0)
-    size, digest = _sha256(scratch / made)
-    (scratch / RESULT_FILE).write_text(json.dumps(storable(asdict(result)), allow_nan=False))
+    folder = Path(job.scratch)
+    module, _, function = job.computes.partition(":")
+    compute = getattr(runner if module == DEFAULT_RUNNER else importlib.import_module(module), function)
+    result: Result | None = compute(job, reporter)
+    if result is not None:
+        reporter.progress("storing", 1.0)
+        (folder / RESULT_FILE).write_text(json.dumps(storable(asdict(result)), allow_nan=False))
+    size, digest = _sha256(folder / job.makes)
     return {"bytes": size, "sha256": digest}
 
 

@@ -21,7 +21,7 @@ STUCK_SECONDS = 10.0
 """A fork takes milliseconds: what makes none in this time, and has made some before, hangs and is replaced."""
 MOST_SPARES = 2
 BUSY_SECONDS = 10.0
-"""For so long after somebody waited for a child, two are kept warm instead of one: short jobs come thick and fast."""
+"""For so long after somebody waited for a child, two are kept warm instead of one: there are many short jobs."""
 UNDISTURBED_SECONDS = 3.0
 """For so long a job has the processors to itself, unless somebody waits for a child: where each one makes itself ready,
 because of a GPU, that takes seconds of processor time."""

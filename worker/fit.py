@@ -1,4 +1,4 @@
-"""What the child of a training does: read the data, train, write the model file. `batch` is the same for a batch."""
+"""What the child of a training does: read the data, train, write the model file. `predict` is the same for a batch."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def run_part(job: Job, reporter: Reporter) -> None:
     JobError
         If it was told to stop; or for what the user can mend, which the other worker will hear of too.
     """
-    wanted = cast("dict[str, Any]", job.part)
+    wanted = job.details
     scratch = Path(job.scratch)
     known = {
         stage: [read_tensors(scratch / part_file(stage, number))[0] for number in range(count)]
@@ -99,7 +99,7 @@ def run_part(job: Job, reporter: Reporter) -> None:
     try:
         _train(job, reporter, part)
     except PartComputed as computed:
-        if computed.result is None or reporter.is_to_stop:
+        if computed.result is None or reporter.should_stop:
             raise JobError("stopped", "the part was not finished") from None
         write_tensors(scratch / PART_FILE, computed.result, {})
         return
@@ -166,7 +166,7 @@ def _joined_labels(job: Job, keys: NDArray[np.object_]) -> JoinedLabels:
 
 
 def read_corrections(path: Path) -> Corrections | None:
-    """Return what `worker.feedback_files.fetch_feedback` wrote; None if it wrote nothing."""
+    """Return what `worker.kinds.training.fetch_feedback` wrote; None if it wrote nothing."""
     if not path.exists():
         return None
     rows: list[dict[str, Any]] = []

@@ -11,18 +11,15 @@ import threading
 import time
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
-from service.db.session import Database
+from service.db.session import TROUBLE, Database
 from service.faults import fault
-from service.jobs.lease import Claim, Event, Signals
+from service.jobs.claims import Claim, Event, Signals
 from worker.transitions import Transitions
 
 log = logging.getLogger("prefsvm.worker")
 
 POLL_SECONDS = 0.5
-"""How often it is looked whether somebody wants the job cancelled."""
+"""Pause between two looks whether somebody wants the job cancelled."""
 WRITE_SECONDS = 0.5
 """Time between two writes of progress."""
 MOST_EVENTS = 1000
@@ -110,7 +107,7 @@ class LeaseKeeper:
                 return
             try:
                 self._talk()
-            except (DBAPIError, PoolTimeoutError) as error:
+            except TROUBLE as error:
                 if not failing:
                     log.warning("%s: the database does not answer (%s)", self._claim.job_id, type(error).__name__)
                 failing = True
@@ -121,7 +118,7 @@ class LeaseKeeper:
             self._stop.wait(WRITE_SECONDS)
 
     def _talk(self) -> None:
-        """One transaction: heartbeat if due, progress if any, and the wishes of others."""
+        """One transaction: renew the lease if that is due, write progress if there is any, read what others want."""
         with self._lock:
             progress, events = self._progress, []
             if progress is not None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 LEAST_SHARE: Final = 1e-3
-"""Of a processor. What is waited for in vain is looked for a few times a second, which costs less; work costs more."""
+"""Share of a processor. To look, a few times a second, for something that never comes costs less; work costs more."""
 LEAST_SECONDS: Final = 0.03
 """Of processor time; the system counts in hundredths of a second."""
 LONGEST_STEP: Final = 2.0
-"""Seconds between two looks that count, at most: whoever was frozen together with the child knows nothing of it."""
+"""Of the seconds between two looks so many count, at most: who was frozen cannot tell what the child did meanwhile."""
 
 
 class Liveness:

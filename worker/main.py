@@ -15,7 +15,8 @@ from celery.signals import worker_shutting_down
 from service.blobs.store import is_folder
 from service.db.session import Database
 from service.isolation import hide_secrets
-from service.jobs.lease import JobLifecycle
+from service.jobs.dispatching import JobDispatching
+from service.jobs.workers import WorkerRegistry
 from service.memory import keep_one_heap, settle
 from service.processes import RUNNER_VARIABLE
 from service.settings import Settings
@@ -23,12 +24,12 @@ from service.telemetry import telemetry, traced_job
 from worker.app import create_app
 from worker.broker_watchdog import BrokerWatchdog
 from worker.child_pool import ChildPool
+from worker.protocol import DEFAULT_RUNNER
 from worker.registration import WorkerRegistration
 from worker.scratch_folders import ScratchFolders
 from worker.slot_wakeup import SlotWakeup
 from worker.supervise import Supervisor
 
-DEFAULT_RUNNER = "worker.fit"
 DEAF = 3
 """Exit status of a worker that heard no doorbell although it should have."""
 
@@ -69,12 +70,12 @@ def main() -> int:
     children = ChildPool(runner, settings.worker_slots, not is_folder(settings.blob_location), writable)
     supervisor = Supervisor(settings, database, children, scratch, stopping)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-worker")
-    jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+    jobs = JobDispatching(settings.lease_seconds, settings.redispatch_seconds)
     # It is idle when that happens, so that nothing is lost by an end without ceremony; Celery's own may never come.
     watchdog = BrokerWatchdog(database, jobs, on_deaf=lambda: os._exit(DEAF))
     run = watchdog.around(traced_job(spans, supervisor.run))
     app = create_app(settings, run, watchdog.around(supervisor.run_part), wakeup)
-    registration = WorkerRegistration(database, supervisor.parts, lambda: supervisor.worker)
+    registration = WorkerRegistration(database, WorkerRegistry(settings.lease_seconds), lambda: supervisor.worker)
     try:
         worker = app.Worker(
             loglevel="INFO", without_gossip=True, without_mingle=True, without_heartbeat=True, quiet=True

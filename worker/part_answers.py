@@ -18,19 +18,19 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from service.db.session import AWAY, Database
+from service.db.session import AWAY
 from service.faults import fault
-from service.jobs.lease import Claim
-from service.jobs.parts import OwnClaim, PartLifecycle, Worker
+from service.jobs.part_sharing import OwnClaim, PartSharing
+from service.jobs.workers import Worker, WorkerRegistry
+from worker.attempt import Attempt
 from worker.protocol import part_file
 
 log = logging.getLogger("prefsvm.worker")
 
 LOOK_SECONDS = 0.2
-"""How often it is looked whether the others are done, when nothing is left to compute here."""
+"""Pause between two looks whether the others are done, when nothing is left to compute here."""
 AWAY_SECONDS = 5.0
 """After so long without the database the child computes by itself what is missing."""
 
@@ -40,14 +40,10 @@ class PartAnswers:
 
     Parameters
     ----------
-    database : Database
-    parts : PartLifecycle
-    claim : Claim
+    attempt : Attempt
         The job, as this worker holds it.
     worker : Worker or None
         This one; None if it is not known yet what it computes.
-    scratch : Path
-        The job's folder.
     answer : callable
         Sends an answer to the child.
     tell : callable
@@ -56,19 +52,17 @@ class PartAnswers:
 
     def __init__(
         self,
-        database: Database,
-        parts: PartLifecycle,
-        claim: Claim,
+        attempt: Attempt,
         worker: Worker | None,
-        scratch: Path,
         answer: Callable[[dict[str, Any]], None],
         tell: Callable[[dict[str, Any]], None],
     ) -> None:
-        self._database = database
-        self._parts = parts
-        self._claim = claim
+        self._database = attempt.database
+        self._parts = PartSharing(attempt.settings.lease_seconds)
+        self._registry = WorkerRegistry(attempt.settings.lease_seconds)
+        self._claim = attempt.claim
         self._worker = worker
-        self._scratch = scratch
+        self._folder = attempt.folder
         self._answer = answer
         self._tell = tell
         self._questions: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -131,7 +125,7 @@ class PartAnswers:
             return
         try:
             with self._database.transaction() as session:
-                self._parts.renew_own(session, self._mine)
+                self._parts.renew(session, self._mine)
         except AWAY:
             return  # Should somebody else take them meanwhile, that is work done twice and nothing worse.
 
@@ -165,7 +159,7 @@ class PartAnswers:
             return 0
         try:
             with self._database.transaction() as session:
-                return self._parts.others(session, self._worker)
+                return self._registry.others(session, self._worker)
         except AWAY:
             return 0
 
@@ -183,12 +177,12 @@ class PartAnswers:
         assert self._worker is not None  # noqa: S101 (as above)
         elsewhere = self._elsewhere[stage]
         with self._database.transaction() as session:
-            self._mine = self._parts.claim_own(session, self._claim, self._worker, stage, most)
+            self._mine = self._parts.claim(session, self._claim, self._worker, stage, most)
             if self._mine:
                 return {"compute": [part.number for part in self._mine]}
             state = self._parts.state(session, self._claim, stage, self._worker, sorted(elsewhere))
         for number, result in state.elsewhere.items():
-            (self._scratch / part_file(stage, number)).write_bytes(result)
+            (self._folder / part_file(stage, number)).write_bytes(result)
             elsewhere.add(number)
         if state.unfinished:
             return None
@@ -200,9 +194,9 @@ class PartAnswers:
         done = [part for part in self._mine if part.number in numbers]
         results = {part.number: self._read(stage, part.number) for part in done}
         with self._database.transaction() as session:
-            self._parts.finish_own(session, done, results)
+            self._parts.finish(session, done, results)
         self._mine = []
         return {}
 
     def _read(self, stage: str, number: int) -> bytes:
-        return (self._scratch / part_file(stage, number)).read_bytes()
+        return (self._folder / part_file(stage, number)).read_bytes()

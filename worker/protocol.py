@@ -17,15 +17,17 @@ import os
 import queue
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+DEFAULT_RUNNER = "worker.fit"
+"""Module that trains, and is loaded before there is a job. Tests have another in its place."""
 LONGEST_LINE = 1 << 20
 """Bytes of one line from the child; a longer one is a defect of the child."""
 PROGRESS_SECONDS = 0.25
 """Time between two lines about the same phase."""
 ANSWER_SECONDS = 0.2
-"""How often who waits for an answer looks whether the job is to stop."""
+"""Pause between two looks, while an answer is waited for, whether the job is to stop."""
 MODEL_FILE = "model.safetensors"
 """What a training makes and a batch applies."""
 SHADOW_FILE = "shadow.safetensors"
@@ -61,13 +63,14 @@ class Job:
     labels_key: str | None = None
     """The file of the data set that has the labels of a training; None where its own rows have them."""
     labels_sha256: str | None = None
-    kind: str = "train"
-    """``train``; ``batch``: apply the model that lies at ``MODEL_FILE`` in the scratch folder; or ``part``."""
     upload: dict[str, Any] | None = None
     """What the data set was read from: ``key``, ``sha256``, ``format``, ``options`` and ``limits``."""
-    part: dict[str, Any] | None = None
-    """Which part is wanted: ``stage``, ``number``, ``cache_bytes``, and under ``known`` how many parts of the stages
-    before lie in the scratch folder."""
+    computes: str = "worker.fit:run"
+    """What is called with this job, see `worker.kinds.kind.JobKind`."""
+    makes: str = MODEL_FILE
+    """The file that this writes."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What else the kind of the job tells its child."""
 
     def to_line(self) -> bytes:
         """Return the job as one JSON line."""
@@ -81,9 +84,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What a runner returns. The model of a training lies at ``MODEL_FILE`` in the scratch folder, the predictions of a
-    batch at ``PREDICTIONS_FILE``; a batch has a report only.
-    """
+    """What is said of what a job has made, beside the file; a batch has a report only."""
 
     algorithm: str
     manifest: dict[str, Any]
@@ -155,7 +156,7 @@ class Reporter:
         return self._stop.is_set()
 
     @property
-    def is_to_stop(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether the job should come to an end and keep the best so far."""
         return self._stop.is_set()
 

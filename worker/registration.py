@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from service.db.session import AWAY, Database
-from service.jobs.parts import PartLifecycle, Worker
+from service.db.session import AWAY, TROUBLE, Database
+from service.jobs.workers import Worker, WorkerRegistry
 
 
 class WorkerRegistration:
@@ -15,14 +15,14 @@ class WorkerRegistration:
     Parameters
     ----------
     database : Database
-    parts : PartLifecycle
+    registry : WorkerRegistry
     worker : callable
         Returns who this is; None as long as no child has said what its numerics are.
     """
 
-    def __init__(self, database: Database, parts: PartLifecycle, worker: Callable[[], Worker | None]) -> None:
+    def __init__(self, database: Database, registry: WorkerRegistry, worker: Callable[[], Worker | None]) -> None:
         self._database = database
-        self._parts = parts
+        self._registry = registry
         self._worker = worker
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._say, name="registration", daemon=True)
@@ -36,7 +36,7 @@ class WorkerRegistration:
         if worker is not None:
             try:
                 with self._database.transaction() as session:
-                    self._parts.say_gone(session, worker.id)
+                    self._registry.say_gone(session, worker.id)
             except AWAY:
                 return  # Its row says when it was last seen.
 
@@ -48,7 +48,7 @@ class WorkerRegistration:
                 continue
             try:
                 with self._database.transaction() as session:
-                    self._parts.say_alive(session, worker)
-            except AWAY:
+                    self._registry.say_alive(session, worker)
+            except TROUBLE:
                 continue  # Those who have work to do with the database say so.
-            pause = self._parts.lease_seconds / 3
+            pause = self._registry.lease_seconds / 3

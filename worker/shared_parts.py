@@ -62,7 +62,7 @@ class SharedParts:
             started = time.monotonic()
             first = list(compute(range(at_once)))
             left = (time.monotonic() - started) * (count - at_once) / at_once
-            if left < self._worth_seconds or self._reporter.is_to_stop:
+            if left < self._worth_seconds or self._reporter.should_stop:
                 rest = (compute(range(begin, min(count, begin + at_once))) for begin in range(at_once, count, at_once))
                 return first + [result for some in rest for result in some]
             return self._share(stage, first, count, compute, at_once)
@@ -92,7 +92,7 @@ class SharedParts:
             numbers = [int(number) for number in answer["compute"]]
             compute_here(numbers)
             # What was interrupted is good enough to stop with, but it is not the part.
-            if self._reporter.is_to_stop:
+            if self._reporter.should_stop:
                 break
             self._keep(stage, numbers, results)
             answer = self._reporter.ask("computed", stage=stage, numbers=numbers)

@@ -6,85 +6,72 @@ does.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.exc import DataError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.orm import Session
 
-from service.blobs.store import BlobStore, is_disk_full
-from service.db.session import AWAY, Database
+from service.blobs.store import is_disk_full
+from service.db.session import AWAY, TROUBLE, Database
 from service.errors import Problem
 from service.faults import fault
 from service.identifiers import new_id
 from service.ingest.limits import Limits
-from service.jobs.lease import Claim, CorruptModelFileError, FinishedModel, JobLifecycle
-from service.jobs.parts import PartClaim, PartLifecycle, Worker
-from service.models.shadows import ShadowRepository
+from service.jobs.claims import Claim, Dataset, JobClaims
+from service.jobs.part_claims import PartClaim, PartClaims
+from service.jobs.workers import Worker
+from service.models.storing import CorruptModelFileError
 from service.settings import Settings
-from solver.report import Report
-from worker.batch_files import fetch_models, publish, shadow_counts
+from worker.attempt import DISK_OF_WORKER, LOST, Attempt, Ending, postponed
 from worker.child_pool import ChildPool, NoChildError
 from worker.children import Child, ChildGoneError
-from worker.feedback_files import fetch_feedback
+from worker.kinds.kind import JobKind, Made
+from worker.kinds.registry import KINDS
 from worker.lease_keeper import LeaseKeeper
 from worker.liveness import Liveness
 from worker.part_answers import PartAnswers
-from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, PREDICTIONS_FILE, RESULT_FILE, Job, part_file
+from worker.protocol import Job, JobError
 from worker.scratch_folders import ScratchFolders
 from worker.transitions import Transitions
 
 log = logging.getLogger("prefsvm.worker")
 
 TICK_SECONDS = 0.2
-"""How often the supervisor looks at clocks and wishes while the child says nothing."""
+"""How often deadlines, the lease and cancel requests are looked at while the child says nothing."""
 CLAIM_SECONDS = 15.0
 """How long a claim is tried again while the database is away; afterwards the dispatcher rings again."""
 FINISH_SECONDS = 3600.0
-"""How long writing the end of a job is tried while the database is away: rather that than to train again."""
+"""How long writing the end of a job is tried while the database is away: to wait costs less than to train again."""
 LAST_WORDS_SECONDS = 3.0
 """The same for a worker that is about to exit."""
 EXIT_SECONDS = 5.0
 """How long a child that has closed its line may take to end."""
 NO_ROOM_BYTES = 1 << 20
-"""A disk with less left is full: who wrote there by way of memory was killed for it, and could not say so."""
-DISK_OF_WORKER = "of the worker's folder (PREFSVM_DATA_DIR)"
-DISK_OF_BLOBS = "of the blob store"
+"""A disk with less room left is full. A child that wrote to it through mapped memory was killed by SIGBUS for that, and
+could not say why."""
 PREPARING_SECONDS = 2.0
-"""A job that waits for its child for so long says so, and how long again each time that this has passed."""
+"""A job that has waited this long for its child says so, and says it again each time that this has passed."""
 PREPARED = 0.5
 """Share of a job that is done once what it waited for is compiled: on most machines that takes longer than the job."""
 
 
-@dataclass(frozen=True)
-class _Ending:
-    """How an attempt ended, and the transition that writes it."""
-
-    what: str
-    write: Callable[[Session], Literal["cancelled"] | bool] | None
-    """None: the job is not ours any more, nothing may be written."""
-
-
-def describe_exit(status: int | None) -> dict[str, Any]:
-    """Return the error of a job whose process ended without a result (`status` negative for a signal)."""
+def describe_exit(status: int | None) -> tuple[str, str]:
+    """Return code and message of a job whose process ended without a result (`status` negative for a signal)."""
     if status is None or status >= 0:
-        return {"code": "process_died", "message": f"the training process ended without a result (status {status})"}
+        return "process_died", f"the training process ended without a result (status {status})"
     name = signal.Signals(-status).name
     message = f"the training process was killed by signal {-status} ({name})"
     if -status == signal.SIGKILL:
         message += "; the system may have run out of memory"
-    return {"code": "process_killed", "message": message}
+    return "process_killed", message
 
 
 class Supervisor:
@@ -113,8 +100,8 @@ class Supervisor:
         self._children = children
         self._scratch = scratch
         self._stopping = stopping
-        self._jobs = JobLifecycle(settings.lease_seconds, settings.redispatch_seconds)
-        self.parts = PartLifecycle(settings.lease_seconds, settings.redispatch_seconds)
+        self._jobs = JobClaims(settings.lease_seconds)
+        self._parts = PartClaims(settings.lease_seconds)
         self._id = new_id("wrk")
 
     @property
@@ -140,7 +127,7 @@ class Supervisor:
         worker = self.worker
         if worker is None:
             return None
-        return self._run(part_id, lambda session: self.parts.claim(session, part_id, worker), self.parts)
+        return self._run(part_id, lambda session: self._parts.claim(session, part_id, worker), self._parts)
 
     def _run(self, row_id: str, claim_row: Callable[[Session], Claim | None], transitions: Transitions) -> str | None:
         claimed_at = time.monotonic()
@@ -152,22 +139,20 @@ class Supervisor:
         log.info("%s: attempt %d begins", row_id, claim.attempt)
         fault("after_claim")
         try:
-            scratch = self._scratch.new()
+            folder = self._scratch.new()
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            return self._write(claim, _postponed(claim, transitions, DISK_OF_WORKER), transitions)
+            return self._write(claim, postponed(claim, transitions, DISK_OF_WORKER), transitions)
+        attempt = Attempt(claim, transitions, self._settings, self._database, folder)
         keeper = LeaseKeeper(self._database, transitions, claim, claimed_at)
         try:
-            ending = _Attempt(
-                self._settings, self._database, self._jobs, self.parts, self.worker, self._children, self._stopping,
-                claim, transitions, keeper, scratch,
-            ).run()  # fmt: skip
+            ending = _Watch(attempt, keeper, self._children, self._stopping, self.worker).run()
             keeper.stop()
             what = self._write(claim, ending, transitions)
         finally:
             keeper.stop()
-            shutil.rmtree(scratch, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         log.info("%s: attempt %d %s", row_id, claim.attempt, what)
         return what
 
@@ -177,14 +162,14 @@ class Supervisor:
             try:
                 with self._database.transaction() as session:
                     return claim_row(session)
-            except (DBAPIError, PoolTimeoutError) as error:
+            except AWAY as error:
                 log.warning("%s: the database does not answer (%s)", row_id, type(error).__name__)
                 if time.monotonic() > give_up:
                     break
                 self._stopping.wait(0.5)
         return None
 
-    def _write(self, claim: Claim, ending: _Ending, transitions: Transitions) -> str:
+    def _write(self, claim: Claim, ending: Ending, transitions: Transitions) -> str:
         """Write the end of an attempt, however often the database has to be asked."""
         write, what = ending.write, ending.what
         if write is None:
@@ -204,7 +189,7 @@ class Supervisor:
                 message = f"the result of the training cannot be stored ({type(error).__name__})"
                 failure = {"code": "internal_error", "message": message}
                 write, what = partial(transitions.finish_failed, claim=claim, error=failure), "failed"
-            except (DBAPIError, PoolTimeoutError) as error:
+            except TROUBLE as error:
                 log.warning("%s: the database does not answer (%s)", claim.job_id, type(error).__name__)
                 patience = LAST_WORDS_SECONDS if self._stopping.is_set() else FINISH_SECONDS
                 if time.monotonic() - started > patience:
@@ -213,43 +198,26 @@ class Supervisor:
                 pause = min(1.0, 2 * pause)
 
 
-def _postponed(claim: Claim, transitions: Transitions, disk: str) -> _Ending:
-    log.error("%s: the disk %s is full", claim.job_id, disk)
-    message = f"the disk {disk} is full: the job waits and is tried again each minute, until somebody makes room there"
-    error = {"code": "disk_full", "message": message}
-    return _Ending("postponed", lambda session: transitions.postpone(session, claim, error))
-
-
-class _Attempt:
-    """One attempt at one job: the child and everything that may happen to it."""
+class _Watch:
+    """The child of one attempt, and everything that may happen to it."""
 
     def __init__(
         self,
-        settings: Settings,
-        database: Database,
-        jobs: JobLifecycle,
-        parts: PartLifecycle,
-        worker: Worker | None,
+        attempt: Attempt,
+        keeper: LeaseKeeper,
         children: ChildPool,
         stopping: threading.Event,
-        claim: Claim,
-        transitions: Transitions,
-        keeper: LeaseKeeper,
-        scratch: Path,
+        worker: Worker | None,
     ) -> None:
-        self._settings = settings
-        self._jobs = jobs
-        self._parts = parts
-        self._worker = worker
-        self._transitions = transitions
+        self._attempt = attempt
+        self._claim = attempt.claim
+        self._settings = attempt.settings
+        self._keeper = keeper
         self._children = children
         self._stopping = stopping
-        self._claim = claim
-        self._keeper = keeper
-        self._scratch = scratch
-        self._database = database
+        self._worker = worker
         self._started = time.monotonic()
-        self._deadline = self._started + claim.max_seconds
+        self._deadline = self._started + attempt.claim.max_seconds
         self._kill_at: float | None = None
         """When patience with a child that was asked to stop ends."""
         self._stop_reason = ""
@@ -258,8 +226,6 @@ class _Attempt:
         self._says_next = PREPARING_SECONDS
         self._prepared = 0.0
         """Share of the job that was done when its child came: what it says of itself is of the rest."""
-
-    # ------------------------------------------------------------------------------------------------- the watch
 
     def _has_waited_enough(self) -> bool:
         """Tell whether a child is no longer wanted; says so in the job where one takes long to be made ready."""
@@ -273,139 +239,95 @@ class _Attempt:
             self._says_next = waited + PREPARING_SECONDS
         return self._interruption() is not None
 
-    def run(self) -> _Ending:
+    def run(self) -> Ending:
         """Run the child to its end, or end it."""
         try:
             return self._run()
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            return self._disk_full(DISK_OF_WORKER)
+            return self._attempt.disk_full(DISK_OF_WORKER)
 
-    def _run(self) -> _Ending:
+    def _run(self) -> Ending:
+        attempt, kind = self._attempt, KINDS.get(self._claim.kind)
+        if kind is None:
+            message = f"this worker knows no jobs of the kind {self._claim.kind}: it is older than the service"
+            return attempt.crashed("unknown_kind", message)
         if self._claim.dataset is None:
-            return self._failed("dataset_deleted", "the data set was deleted before the job ran")
-        labels = self._claim.labels
-        if labels is None and (self._claim.request.get("labels") or {}).get("dataset") is not None:
-            return self._failed("dataset_deleted", "the data set of the labels was deleted before the job ran")
-        refused = self._fetch()
-        if refused is not None:
-            return refused
-        part = self._lay_out_part() if isinstance(self._claim, PartClaim) else None
+            return attempt.failed("dataset_deleted", "the data set was deleted before the job ran")
+        try:
+            details = kind.lay_out(attempt)
+        except JobError as error:
+            return attempt.failed(error.code, error.message)
+        except Problem as error:
+            return attempt.failed(error.type.replace("-", "_"), error.detail)
+        except AWAY as error:
+            message = f"what the job needs could not be read ({type(error).__name__})"
+            return attempt.crashed("database_away", message)
+        job = _job(attempt, kind, self._claim.dataset, details)
         try:
             child = self._children.take(give_up=self._has_waited_enough)
         except NoChildError:
             message = "no process for the job could be made ready on this worker; its log says how they ended"
-            return self._crashed({"code": "no_process", "message": message})
+            return attempt.crashed("no_process", message)
         if child is None:
-            return self._interruption() or self._released()
-        sharing = PartAnswers(
-            self._database, self._parts, self._claim, self._worker, self._scratch, child.answer,
-            tell=lambda data: self._keeper.note("parts", data),
-        )  # fmt: skip
+            return self._interruption() or attempt.released()
+        self._child_start_seconds = time.monotonic() - self._started
+        return self._run_in(child, kind, job)
+
+    def _run_in(self, child: Child, kind: JobKind, job: Job) -> Ending:
+        answers = PartAnswers(self._attempt, self._worker, child.answer, lambda data: self._keeper.note("parts", data))
         try:
-            self._child_start_seconds = time.monotonic() - self._started
-            job = Job(
-                job_id=self._claim.job_id,
-                attempt=self._claim.attempt,
-                request=self._claim.request,
-                layout=self._claim.dataset.layout,
-                columnar_key=self._claim.dataset.columnar_key,
-                columnar_sha256=self._claim.dataset.columnar_sha256,
-                labels_key=None if labels is None else labels.columnar_key,
-                labels_sha256=None if labels is None else labels.columnar_sha256,
-                blob_location=self._settings.blob_location,
-                scratch=str(self._scratch),
-                kind=self._claim.kind,
-                upload={
-                    "key": self._claim.dataset.upload_key,
-                    "sha256": self._claim.dataset.upload_sha256,
-                    "format": self._claim.dataset.format,
-                    "options": self._claim.dataset.options,
-                    "limits": asdict(Limits.of(self._settings)),
-                },
-                part=part,
-            )
-            try:
-                child.give(job, self._settings.job_memory_bytes)
-                return self._watch(child, sharing)
-            except ChildGoneError:
-                status = child.exit_status(EXIT_SECONDS)
-                if status == -signal.SIGBUS and shutil.disk_usage(self._scratch).free < NO_ROOM_BYTES:
-                    return self._disk_full(DISK_OF_WORKER)
-                return self._crashed(describe_exit(status))
-            except (KeyError, TypeError, ValueError, OSError) as error:
-                if is_disk_full(error):
-                    raise
-                log.exception("%s: the child broke the protocol", self._claim.job_id)
-                return self._crashed({"code": "internal_error", "message": "the training process broke the protocol"})
+            child.give(job, self._settings.job_memory_bytes)
+            return self._watch(child, kind, answers)
+        except ChildGoneError:
+            status = child.exit_status(EXIT_SECONDS)
+            if status == -signal.SIGBUS and shutil.disk_usage(self._attempt.folder).free < NO_ROOM_BYTES:
+                return self._attempt.disk_full(DISK_OF_WORKER)
+            return self._attempt.crashed(*describe_exit(status))
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            if is_disk_full(error):
+                raise
+            log.exception("%s: the child broke the protocol", self._claim.job_id)
+            return self._attempt.crashed("internal_error", "the training process broke the protocol")
         finally:
             child.end()
             self._children.job_ended()
-            sharing.stop()
+            answers.stop()
 
-    def _lay_out_part(self) -> dict[str, Any]:
-        """Put what is known by others where the child finds it; return what it is told of the part."""
-        claim = cast("PartClaim", self._claim)
-        for stage, results in claim.known.items():
-            for number, result in enumerate(results):
-                (self._scratch / part_file(stage, number)).write_bytes(result)
-        known = {stage: len(results) for stage, results in claim.known.items()}
-        return {"stage": claim.stage, "number": claim.number, "cache_bytes": claim.cache_bytes, "known": known}
-
-    def _fetch(self) -> _Ending | None:
-        """Put the model of a batch, or the feedback of a training, where the child finds it.
-
-        Returns
-        -------
-        _Ending or None
-            How the attempt ends if that cannot be done.
-        """
-        try:
-            if self._claim.kind == "batch":
-                fetch_models(self._database, self._claim, self._scratch)
-            else:
-                fetch_feedback(self._database, self._claim, self._scratch / FEEDBACK_FILE)
-        except Problem as error:
-            return self._failed(error.type.replace("-", "_"), error.detail)
-        except AWAY as error:
-            message = f"what the job needs could not be read ({type(error).__name__})"
-            return self._crashed({"code": "database_away", "message": message})
-        return None
-
-    def _watch(self, child: Child, sharing: PartAnswers) -> _Ending:
+    def _watch(self, child: Child, kind: JobKind, answers: PartAnswers) -> Ending:
         liveness = Liveness(self._settings.job_hung_seconds, child.processor_seconds)
         while True:
             message = child.read(TICK_SECONDS)
-            if message is not None or sharing.is_asked:
+            if message is not None or answers.is_asked:
                 liveness.heard()
             if message is not None:
-                ending = self._heard(message, sharing)
+                ending = self._heard(message, kind, answers)
                 if ending is not None:
                     return ending
             ending = self._interruption() or self._stop_if_asked(child)
             if ending is not None:
                 return ending
             if child.resident_bytes() > self._settings.job_memory_bytes:
-                return self._out_of_memory()
+                return self._attempt.out_of_memory()
             if liveness.is_hung():
-                return self._hung()
+                return self._attempt.hung()
 
-    def _interruption(self) -> _Ending | None:
+    def _interruption(self) -> Ending | None:
         """Return the ending that does not wait for the child, if there is one."""
         if not self._keeper.held:
-            return _Ending("lost", None)
+            return LOST
         signals = self._keeper.signals
         if signals.cancel and not signals.keep_best:
-            return self._cancelled()
+            return self._attempt.cancelled()
         if self._stopping.is_set():
             if self._release_at is None:
                 self._release_at = time.monotonic() + self._settings.shutdown_grace_seconds
             if time.monotonic() >= self._release_at:
-                return self._released()
+                return self._attempt.released()
         return None
 
-    def _stop_if_asked(self, child: Child) -> _Ending | None:
+    def _stop_if_asked(self, child: Child) -> Ending | None:
         """Ask the child to keep its best when time is up or somebody wants that; end it if it does not listen."""
         now = time.monotonic()
         if self._kill_at is None:
@@ -421,117 +343,56 @@ class _Attempt:
         if now < self._kill_at:
             return None
         if self._stop_reason == "cancel":
-            return self._cancelled()
-        return self._failed(
+            return self._attempt.cancelled()
+        return self._attempt.failed(
             "time_limit",
             f"max_seconds = {self._claim.max_seconds:g} was reached, and the training had no model to keep within "
             f"{self._settings.stop_grace_seconds:g} s of being asked to stop",
         )
 
-    def _heard(self, message: dict[str, Any], sharing: PartAnswers) -> _Ending | None:
-        kind = message["type"]
-        if kind == "progress":
+    def _heard(self, message: dict[str, Any], kind: JobKind, answers: PartAnswers) -> Ending | None:
+        """Take a line of the child; return how the attempt ends if it says so."""
+        what = message["type"]
+        if what == "progress":
             fraction = self._prepared + (1.0 - self._prepared) * float(message["progress"])
             self._keeper.progress(str(message["phase"]), fraction, dict(message["details"]))
-        elif kind == "succeeded":
-            endings = {"batch": self._batch_succeeded, "part": self._part_succeeded}
-            ended = endings.get(self._claim.kind, self._succeeded)
-            return ended(int(message["bytes"]), str(message["sha256"]))
+        elif what == "succeeded":
+            made = Made(int(message["bytes"]), str(message["sha256"]), self._stop_reason, self._child_start_seconds)
+            return kind.conclude(self._attempt, made)
         elif "question" in message:
-            sharing.ask(message)
-        elif kind == "failed":
+            answers.ask(message)
+        elif what == "failed":
             if message["code"] == "out_of_memory":
-                return self._out_of_memory()
+                return self._attempt.out_of_memory()
             if message["code"] == "disk_full":
-                return self._disk_full(DISK_OF_WORKER)
-            error = {"code": str(message["code"]), "message": str(message["message"])}
-            return self._crashed(error) if message["again"] else self._failed(error["code"], error["message"])
+                return self._attempt.disk_full(DISK_OF_WORKER)
+            end = self._attempt.crashed if message["again"] else self._attempt.failed
+            return end(str(message["code"]), str(message["message"]))
         return None
 
-    # ----------------------------------------------------------------------------------------------- the endings
 
-    def _succeeded(self, size: int, sha256: str) -> _Ending:
-        result = json.loads((self._scratch / RESULT_FILE).read_text())
-        report = Report.from_dict(result["report"]).with_seconds(
-            queue_seconds=self._claim.queue_seconds, child_start_seconds=self._child_start_seconds
-        )
-        if report.status == "stopped":
-            reason = {
-                "cancel": "The job was cancelled, and the best model so far was kept.",
-                "time_limit": f"max_seconds = {self._claim.max_seconds:g} was reached; the best model so far was kept.",
-            }.get(self._stop_reason, report.status_reason)
-            report = replace(report, status_reason=reason)
-        model = FinishedModel(
-            id=new_id("mdl"),
-            algorithm=result["algorithm"],
-            manifest=result["manifest"],
-            report=report,
-            path=self._scratch / MODEL_FILE,
-            bytes=size,
-            sha256=sha256,
-        )
-        return _Ending("succeeded", lambda session: self._jobs.finish_succeeded(session, self._claim, model))
-
-    def _batch_succeeded(self, size: int, sha256: str) -> _Ending:
-        report = json.loads((self._scratch / RESULT_FILE).read_text())["report"]
-        compared = report.pop("shadow", None)
-        blobs = BlobStore(self._settings.blob_location)
-        try:
-            key = publish(blobs, self._scratch / PREDICTIONS_FILE)
-        except Exception as error:  # an object store may raise anything
-            if is_disk_full(error):
-                return self._disk_full(DISK_OF_BLOBS)
-            log.exception("%s: the predictions cannot be stored", self._claim.job_id)
-            message = f"the predictions cannot be stored ({type(error).__name__})"
-            return self._crashed({"code": "storage_error", "message": message})
-        result = {"blob_key": key, "bytes": size, "sha256": sha256, **report}
-
-        def write(session: Session) -> Literal["cancelled"] | bool:
-            def count_shadow() -> None:
-                if compared is not None:
-                    who, counts = shadow_counts(self._claim, compared)
-                    ShadowRepository(session, self._claim.project_id).add(who, counts)
-
-            written = self._jobs.finish_batch(session, self._claim, result, count_shadow)
-            if written is not True:
-                blobs.delete(key)
-            return written
-
-        return _Ending("succeeded", write)
-
-    def _part_succeeded(self, size: int, sha256: str) -> _Ending:
-        claim = cast("PartClaim", self._claim)
-        result = (self._scratch / PART_FILE).read_bytes()
-        if len(result) != size or hashlib.sha256(result).hexdigest() != sha256:
-            return self._crashed({"code": "internal_error", "message": "the result is not what the child wrote"})
-        return _Ending("succeeded", lambda session: self._parts.finish_part(session, claim, result))
-
-    def _failed(self, code: str, message: str) -> _Ending:
-        error = {"code": code, "message": message}
-        return _Ending("failed", lambda session: self._transitions.finish_failed(session, self._claim, error))
-
-    def _crashed(self, error: dict[str, Any]) -> _Ending:
-        return _Ending("crashed", lambda session: self._transitions.attempt_crashed(session, self._claim, error))
-
-    def _disk_full(self, disk: str) -> _Ending:
-        return _postponed(self._claim, self._transitions, disk)
-
-    def _out_of_memory(self) -> _Ending:
-        limit = self._settings.job_memory_bytes / (1 << 20)
-        message = f"out of memory: the training needs more than the {limit:,.0f} MiB that a job may use"
-        return self._crashed({"code": "out_of_memory", "message": message})
-
-    def _hung(self) -> _Ending:
-        message = (
-            f"the training process hung: for {self._settings.job_hung_seconds:g} s it said nothing and used no "
-            "processor time (PREFSVM_JOB_HUNG_SECONDS)"
-        )
-        log.error("%s: %s", self._claim.job_id, message)
-        return self._crashed({"code": "process_hung", "message": message})
-
-    def _cancelled(self) -> _Ending:
-        return _Ending("cancelled", lambda session: self._transitions.finish_cancelled(session, self._claim))
-
-    def _released(self) -> _Ending:
-        reason = "the worker shuts down"
-        return _Ending("released", lambda session: self._transitions.release(session, self._claim, reason))
+def _job(attempt: Attempt, kind: JobKind, dataset: Dataset, details: dict[str, Any]) -> Job:
+    """Return what the child is told."""
+    claim, settings = attempt.claim, attempt.settings
+    return Job(
+        job_id=claim.job_id,
+        attempt=claim.attempt,
+        request=claim.request,
+        computes=kind.computes,
+        makes=kind.makes,
+        details=details,
+        layout=dataset.layout,
+        columnar_key=dataset.columnar_key,
+        columnar_sha256=dataset.columnar_sha256,
+        labels_key=None if claim.labels is None else claim.labels.columnar_key,
+        labels_sha256=None if claim.labels is None else claim.labels.columnar_sha256,
+        blob_location=settings.blob_location,
+        scratch=str(attempt.folder),
+        upload={
+            "key": dataset.upload_key,
+            "sha256": dataset.upload_sha256,
+            "format": dataset.format,
+            "options": dataset.options,
+            "limits": asdict(Limits.of(settings)),
+        },
+    )

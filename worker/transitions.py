@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
-from service.jobs.lease import Event, Signals
+from service.jobs.claims import Event, Signals
 
 
 class Transitions(Protocol):
-    """`service.jobs.lease.JobLifecycle` and `service.jobs.parts.PartLifecycle`, for claims of their own kind."""
+    """`service.jobs.claims.JobClaims` and `service.jobs.part_claims.PartClaims`, for claims of their own kind."""
 
     @property
     def lease_seconds(self) -> float:

@@ -24,6 +24,9 @@ from sqlalchemy.orm import Session
 
 AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError, PoolTimeoutError)
 """What a call raises while Postgres is away, or has no connection to spare: the same call may work a moment later."""
+TROUBLE: tuple[type[Exception], ...] = (DBAPIError, PoolTimeoutError)
+"""`AWAY`, and whatever else Postgres may answer: for those who go on in any case, as nobody would start them again, or
+as to try again costs less than to give up."""
 ALSO_AWAY = (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
 """psycopg takes these for defects. The first ends a transaction that stood still; the second comes from a replica, or
 while the server's owner lets nobody write."""

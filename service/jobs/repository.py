@@ -1,4 +1,4 @@
-"""All SQL about jobs that the API runs. The worker's half, with the lease, is in ``lease.py``."""
+"""All SQL about jobs that the API runs. The worker's half, with the lease, is in ``claims.py``."""
 
 from __future__ import annotations
 

@@ -14,10 +14,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
-from service.db.session import Database, trouble_of
+from service.db.session import AWAY, TROUBLE, Database, trouble_of
 from service.faults import fault
 from service.webhooks.addresses import parse_destination
 from service.webhooks.errors import AddressRefusedError
@@ -94,7 +91,7 @@ class WebhookSender:
                 self._done.clear()
                 try:
                     taken = self._take()
-                except (DBAPIError, PoolTimeoutError) as error:
+                except TROUBLE as error:
                     if not away:
                         log.warning(trouble_of(error))
                     away, taken = True, []
@@ -124,7 +121,7 @@ class WebhookSender:
             error, final = self._attempt(message)
             fault("webhook_after_send")
             self._mark(message, error, final)
-        except (DBAPIError, PoolTimeoutError) as away:
+        except AWAY as away:
             # Its lease runs out, and it is sent again.
             log.warning("%s: what became of it could not be noted (%s)", message.id, type(away).__name__)
         except Exception:  # one message must not end the thread of all others

@@ -23,7 +23,8 @@ from sqlalchemy.orm import Session
 
 from service.db.session import AWAY, Database
 from service.db.tables import JobRow
-from service.jobs.lease import Claim, JobLifecycle, Reconciled, Signals
+from service.jobs.claims import Claim, JobClaims, Signals
+from service.jobs.dispatching import JobDispatching, Reconciled
 from service.jobs.repository import JobRepository
 from worker.lease_keeper import LeaseKeeper
 
@@ -37,7 +38,7 @@ def note_refusals(path: str) -> None:
 
     def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def call(self: JobLifecycle, session: Any, claim: Claim, *arguments: Any, **more: Any) -> Any:
+        def call(self: JobClaims, session: Any, claim: Claim, *arguments: Any, **more: Any) -> Any:
             result = function(self, session, claim, *arguments, **more)
             if not result:
                 descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -48,7 +49,7 @@ def note_refusals(path: str) -> None:
         return call
 
     for name in FENCED:
-        setattr(JobLifecycle, name, noting(name, getattr(JobLifecycle, name)))
+        setattr(JobClaims, name, noting(name, getattr(JobClaims, name)))
 
 
 def let_the_clock_stand_still() -> None:
@@ -62,28 +63,28 @@ def take_out_the_fence() -> None:
     def held(claim: Claim) -> Update:
         return update(JobRow).where(JobRow.id == claim.job_id, JobRow.status == "running")
 
-    def signals(_: JobLifecycle, session: Any, claim: Claim) -> Signals | None:
+    def signals(_: JobClaims, session: Any, claim: Claim) -> Signals | None:
         row = session.execute(select(JobRow).where(JobRow.id == claim.job_id, JobRow.status == "running")).one_or_none()
         return None if row is None else Signals(cancel=False, keep_best=False)
 
-    JobLifecycle._held = staticmethod(held)  # type: ignore[method-assign]
-    JobLifecycle.signals = signals  # type: ignore[method-assign]
+    JobClaims._held = staticmethod(held)  # type: ignore[method-assign]
+    JobClaims.signals = signals  # type: ignore[method-assign]
 
 
 def take_out_the_reconciler() -> None:
     """Leave jobs with the worker that was lost."""
-    JobLifecycle.requeue_expired = lambda _, __: Reconciled()  # type: ignore[method-assign]
+    JobDispatching.requeue_expired = lambda _, __: Reconciled()  # type: ignore[method-assign]
 
 
 def take_out_the_ringing_again() -> None:
     """Ring once for each job that is queued, and never again."""
-    due = JobLifecycle.due_for_dispatch
+    due = JobDispatching.due_for_dispatch
 
-    def only_new(self: JobLifecycle, session: Any, limit: int) -> Any:
+    def only_new(self: JobDispatching, session: Any, limit: int) -> Any:
         rung = set(session.scalars(select(JobRow.id).where(JobRow.dispatched_at.is_not(None))))
         return [bell for bell in due(self, session, 10_000) if bell.job_id not in rung][:limit]
 
-    JobLifecycle.due_for_dispatch = only_new  # type: ignore[method-assign]
+    JobDispatching.due_for_dispatch = only_new  # type: ignore[method-assign]
 
 
 def answer_before_the_commit() -> None:

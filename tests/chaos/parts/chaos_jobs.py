@@ -45,9 +45,8 @@ def run_part(job: Job, reporter: Reporter) -> None:
     from solver.parts import OnePart, PartComputed
     from solver.tensor_file import write_tensors
 
-    assert job.part is not None
     try:
-        wait_in_parts(OnePart(job.part["stage"], job.part["number"], {}, job.part["cache_bytes"]), reporter)
+        wait_in_parts(OnePart(job.details["stage"], job.details["number"], {}, job.details["cache_bytes"]), reporter)
     except PartComputed as computed:
         write_tensors(Path(job.scratch, PART_FILE), computed.result or {}, {})
 

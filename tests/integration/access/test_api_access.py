@@ -40,7 +40,8 @@ from service.cli import main as cli
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, JobRow
 from service.identifiers import new_id
-from service.jobs.lease import Claim, JobLifecycle
+from service.jobs.claims import Claim, JobClaims
+from service.jobs.dispatching import JobDispatching
 from service.jobs.repository import JobRepository
 from service.settings import Settings
 
@@ -537,7 +538,7 @@ def test_many_at_once_get_no_more_than_the_quota(
 def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
     limits = LimitsBody(running_jobs=2)
     project = ProjectService(database, database).create(LOCAL, CreateProject(name="small", limits=limits)).id
-    lifecycle = JobLifecycle(lease_seconds=30, redispatch_seconds=15)
+    jobs, dispatching = JobClaims(30), JobDispatching(30, 15)
     jobs = {}
     with database.transaction() as session:
         for owner in (project, DEFAULT_PROJECT):
@@ -548,12 +549,12 @@ def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
 
     def claim(job_id: str) -> Claim | None:
         with database.transaction() as session:
-            return lifecycle.claim(session, job_id)
+            return jobs.claim(session, job_id)
 
     def due() -> set[str]:
         with database.transaction() as session:
-            bells = lifecycle.due_for_dispatch(session, 100)
-            lifecycle.mark_dispatched(session, bells)
+            bells = dispatching.due_for_dispatch(session, 100)
+            dispatching.mark_dispatched(session, bells)
             return {bell.job_id for bell in bells}
 
     bells = due()
@@ -568,7 +569,7 @@ def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
     assert {claim.job_id for claim in claims} - set(jobs[project]) == set(jobs[DEFAULT_PROJECT])
     assert len(claims) == 7
     with database.transaction() as session:
-        assert lifecycle.finish_failed(session, ours[0], {"code": "x", "message": "x"})
+        assert jobs.finish_failed(session, ours[0], {"code": "x", "message": "x"})
     # Those that were turned away are rung for again at once, not after `redispatch_seconds`.
     assert due() == set(jobs[project]) - {claim.job_id for claim in ours}
 

@@ -16,11 +16,11 @@ from worker_bench import wait_for
 
 from service.db.session import Database
 from service.jobs import feed
-from service.jobs.lease import Claim, Event, JobLifecycle
+from service.jobs.claims import Claim, Event, JobClaims
 from service.settings import Settings
 
 STREAM = {"Accept": "text/event-stream"}
-JOBS = JobLifecycle(30, 15)
+JOBS = JobClaims(30)
 
 
 def new_job(client: httpx.Client, database: Database) -> str:

@@ -24,14 +24,14 @@ from service.blobs.store import BlobStore
 from service.db.session import Database
 from service.db.tables import JobRow
 from service.feedback.repository import FeedbackRepository
-from service.jobs.lease import JobLifecycle
+from service.jobs.claims import JobClaims
 from service.models.repository import AliasRepository
 from service.retention import Keeper
 from service.settings import Settings
 from solver.features import MatrixData, MatrixFeatures
 from solver.model_file import Model
-from worker.feedback_files import fetch_feedback
 from worker.fit import read_corrections
+from worker.kinds.training import fetch_feedback
 
 ROW = {"age": 39, "job": "clerk", "note": "kept for later"}
 
@@ -172,7 +172,7 @@ def test_a_job_is_given_what_was_there_when_it_was_made(
         """Let a worker claim the job, as often as it likes, and return the labels that its child reads."""
         path = tmp_path / job["id"]
         with database.transaction() as session:
-            claim = JobLifecycle(30, 15).claim(session, job["id"])
+            claim = JobClaims(30).claim(session, job["id"])
         assert claim is not None
         fetch_feedback(database, claim, path)
         found = read_corrections(path)

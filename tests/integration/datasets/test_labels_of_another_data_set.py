@@ -17,7 +17,7 @@ from worker_bench import Bench, wait_for
 
 from service.blobs.store import BlobStore
 from service.db.session import Database
-from service.jobs.lease import JobLifecycle
+from service.jobs.claims import JobClaims
 from service.retention import Keeper
 from service.settings import Settings
 
@@ -212,15 +212,15 @@ def test_labels_in_use_are_not_deleted(client: httpx.Client, settings: Settings,
     blobs = BlobStore(settings.blob_location)
     keeper = Keeper(settings.model_copy(update={"retain_datasets_days": 1}), database, blobs)
     assert keeper.sweep() == {}
-    lifecycle = JobLifecycle(30.0, 30.0)
+    jobs = JobClaims(30.0)
     with database.transaction() as session:
-        claim = lifecycle.claim(session, job["id"])
+        claim = jobs.claim(session, job["id"])
         assert claim is not None
         assert claim.dataset is not None
         assert claim.labels is not None
         assert (claim.dataset.id, claim.labels.id) == (rows["id"], labels["id"])
     with database.transaction() as session:
-        assert lifecycle.finish_cancelled(session, claim)
+        assert jobs.finish_cancelled(session, claim)
     assert client.delete(f"/datasets/{labels['id']}").status_code == 204
     (error,) = problem(client.post(f"/jobs/{job['id']}/retry"), 422, "invalid-request")["errors"]
     assert error["field"] == "body.labels.dataset"

@@ -10,13 +10,14 @@ from worker_bench import JobTable
 
 from service.db.session import AWAY, Database
 from service.db.tables import JobRow
-from service.jobs.lease import JobLifecycle
+from service.jobs.claims import JobClaims
+from service.jobs.dispatching import JobDispatching
 
 
 def test_rows_of_a_frozen_process_are_free_again(database: Database, database_url: str) -> None:
     """What the frozen worker of this test holds: the row of its job, by a heartbeat without its COMMIT."""
     job_id = JobTable(database).enqueue("nothing")
-    jobs = JobLifecycle(1.0, 15)
+    jobs = JobClaims(1.0)
     with database.transaction() as session:
         claim = jobs.claim(session, job_id)
     assert claim is not None
@@ -25,7 +26,7 @@ def test_rows_of_a_frozen_process_are_free_again(database: Database, database_ur
         assert jobs.heartbeat(session, claim) is not None
         time.sleep(2.8)
         with database.transaction() as other:
-            assert jobs.requeue_expired(other).requeued == [job_id]
+            assert JobDispatching(1.0, 15).requeue_expired(other).requeued == [job_id]
         session.execute(update(JobRow).values(progress=1.0))
     assert JobTable(database).row(job_id).progress == 0.0
     with frozen.transaction() as session:  # nor is the pool the worse for it

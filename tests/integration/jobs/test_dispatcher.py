@@ -19,8 +19,8 @@ from worker_bench import JobTable, wait_for
 from service.db.session import Database
 from service.db.tables import JobRow
 from service.dispatcher import WAITING, BrokerError, Dispatcher, Doorbells, Listener
+from service.jobs.claims import JobClaims
 from service.jobs.doorbell import QUEUE, TASK
-from service.jobs.lease import JobLifecycle
 from service.local.servers import RedisServer, wait_ready
 from service.settings import Settings
 from worker.transport import id_in
@@ -116,7 +116,7 @@ def test_a_job_that_is_handed_back_comes_before_those_rung_for_meanwhile(
 ) -> None:
     jobs = [table.enqueue("nothing") for _ in range(4)]
     dispatcher = make()
-    lifecycle = JobLifecycle(30, 15)
+    lifecycle = JobClaims(30)
     assert dispatcher.dispatch() == 4
     broker.rpop(QUEUE)
     with table.database.transaction() as session:
@@ -133,7 +133,7 @@ def test_a_doorbell_that_left_the_broker_without_a_claim_is_rung_again(
     lost, waiting, crashed = (table.enqueue("nothing") for _ in range(3))
     dispatcher = make()
     assert dispatcher.dispatch() == 3
-    lifecycle = JobLifecycle(30, 15)
+    lifecycle = JobClaims(30)
     with table.database.transaction() as session:
         claim = lifecycle.claim(session, crashed)
         assert claim is not None
@@ -174,7 +174,7 @@ def test_lost_workers_are_noticed(run: Callable[..., Dispatcher], table: JobTabl
     lost, spent = table.enqueue("nothing"), table.enqueue("nothing", max_attempts=1)
     with table.database.transaction() as session:
         for job_id in (lost, spent):
-            assert JobLifecycle(0.3, 15).claim(session, job_id) is not None
+            assert JobClaims(0.3).claim(session, job_id) is not None
     run(dispatch_seconds=0.2)
     wait_for(lambda: bells(broker) == [lost])
     assert table.row(lost).status == "queued"
@@ -197,7 +197,7 @@ def test_it_looks_for_work_only_where_there_may_be_some(database: Database, tabl
     job_id = table.enqueue("nothing")
     assert waits(listener)
     with database.transaction() as session:
-        assert JobLifecycle(30, 15).claim(session, job_id) is not None
+        assert JobClaims(30).claim(session, job_id) is not None
     assert not waits(listener)
     with database.transaction() as session:
         session.execute(update(JobRow).values(lease_until=text("now() - interval '1 second'")))

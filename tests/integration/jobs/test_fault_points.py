@@ -65,10 +65,10 @@ def test_a_worker_may_die_where_a_batch_ends(
     model = store_model(database, tmp_path)
     with api_client(settings) as client:
         dataset = client.post("/datasets", **UPLOAD).json()["id"]  # type: ignore[arg-type]
-        struck = stack.start_worker(PREFSVM_FAULT=f"finish_batch_before_commit:{action}")
+        struck = stack.start_worker(PREFSVM_FAULT=f"finish_before_commit:{action}")
         stack.start_dispatcher()
         batch = client.post("/batches", json={"model": model, "dataset": dataset}).json()["id"]
-        wait_for(lambda: b"planned fault: finish_batch_before_commit" in stack.log_of(struck), 40)
+        wait_for(lambda: b"planned fault: finish_before_commit" in stack.log_of(struck), 40)
         stack.start_worker()
         stack.wait_for_status(batch, "succeeded", 40)
         result = client.get(f"/batches/{batch}/result")

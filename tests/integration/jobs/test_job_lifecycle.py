@@ -28,21 +28,16 @@ from service.db.tables import (
     ProjectRow,
 )
 from service.identifiers import new_id
-from service.jobs.lease import (
-    CHUNK_BYTES,
-    Claim,
-    CorruptModelFileError,
-    Doorbell,
-    Event,
-    FinishedModel,
-    JobLifecycle,
-    Signals,
-)
+from service.jobs.claims import Claim, Event, JobClaims, Signals
+from service.jobs.dispatching import Doorbell, JobDispatching
 from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.models.repository import AliasRepository
+from service.models.storing import CHUNK_BYTES, CorruptModelFileError, FinishedModel
+from worker.kinds.training import finish_with_model
 
-JOBS = JobLifecycle(lease_seconds=30, redispatch_seconds=15)
+JOBS = JobClaims(lease_seconds=30)
+DISPATCHING = JobDispatching(lease_seconds=30, redispatch_seconds=15)
 
 
 @pytest.fixture
@@ -153,7 +148,7 @@ def test_a_late_writer_is_fenced_off(database: Database, enqueue: Callable[..., 
         assert JOBS.heartbeat(session, old) is None
         assert JOBS.signals(session, old) is None
         assert not JOBS.record_progress(session, old, "training", 0.5, [Event("round", {})])
-        assert not JOBS.finish_succeeded(session, old, model)
+        assert not finish_with_model(JOBS, session, old, model)
         assert not JOBS.finish_failed(session, old, error)
         assert not JOBS.finish_cancelled(session, old)
         assert not JOBS.attempt_crashed(session, old, error)
@@ -177,7 +172,7 @@ def test_a_model_is_stored_whole_with_its_alias(
         found = claim(database, job_id)
         model = model_file(tmp_path, size)
         with database.transaction() as session:
-            assert JOBS.finish_succeeded(session, found, model)
+            assert finish_with_model(JOBS, session, found, model)
     finished = row(database, job_id)
     assert (finished.status, finished.progress, finished.lease_until) == ("succeeded", 1.0, None)
     with database.transaction() as session:
@@ -206,7 +201,7 @@ def test_the_same_end_twice_is_true_and_written_once(
     model = model_file(tmp_path, 10)
     for _ in range(2):
         with database.transaction() as session:
-            assert JOBS.finish_succeeded(session, found, model)
+            assert finish_with_model(JOBS, session, found, model)
     with database.transaction() as session:
         assert not JOBS.finish_failed(session, found, {"code": "c", "message": "m"})
         assert len(session.scalars(select(ModelRow.id)).all()) == 1
@@ -215,11 +210,17 @@ def test_the_same_end_twice_is_true_and_written_once(
 
 def test_what_goes_with_the_end_of_a_batch_is_written_once(database: Database, enqueue: Callable[..., str]) -> None:
     found = claim(database, enqueue(kind="batch"))
-    written = []
+    written: list[str | None] = []
+
+    def store(dataset_id: str | None) -> dict[str, Any]:
+        written.append(dataset_id)
+        return {}
+
     for _ in range(2):
         with database.transaction() as session:
-            assert JOBS.finish_batch(session, found, {"rows": 1}, lambda: written.append("figures of the shadow"))
-    assert written == ["figures of the shadow"]
+            assert JOBS.finish_succeeded(session, found, result={"rows": 1}, store=store)
+    assert found.dataset is not None
+    assert written == [found.dataset.id]
 
 
 @pytest.mark.parametrize("change", [{"bytes": 11}, {"sha256": "0" * 64}])
@@ -230,7 +231,7 @@ def test_a_model_file_that_changed_on_the_way_is_refused(
     found = claim(database, job_id)
     model = FinishedModel(**{**vars(model_file(tmp_path, 10)), **change})
     with pytest.raises(CorruptModelFileError, match="announced"), database.transaction() as session:
-        JOBS.finish_succeeded(session, found, model)
+        finish_with_model(JOBS, session, found, model)
     assert row(database, job_id).status == "running"
     with database.transaction() as session:
         assert session.scalars(select(ModelRow.id)).all() == []
@@ -244,10 +245,10 @@ def test_expired_leases_are_requeued_until_the_attempts_are_used_up(
     for expected in ("requeued", "failed"):
         claim(database, job_id)
         with database.transaction() as session:
-            assert JOBS.requeue_expired(session).requeued == []  # not yet
+            assert DISPATCHING.requeue_expired(session).requeued == []  # not yet
         let_lease_expire(database, job_id)
         with database.transaction() as session:
-            changed = JOBS.requeue_expired(session)
+            changed = DISPATCHING.requeue_expired(session)
         assert vars(changed) == {"requeued": [], "failed": [], "cancelled": [], expected: [job_id]}
     ended = row(database, job_id)
     assert ended.status == "failed"
@@ -266,7 +267,7 @@ def test_a_row_whose_end_is_being_written_is_left_alone(database: Database, enqu
         assert JOBS.finish_cancelled(session, found)
         with database.transaction() as other:
             other.execute(text("SET LOCAL lock_timeout = '1s'"))
-            assert JOBS.requeue_expired(other).requeued == []
+            assert DISPATCHING.requeue_expired(other).requeued == []
     assert row(database, job_id).status == "cancelled"
 
 
@@ -277,10 +278,10 @@ def test_cancel_requests_that_no_worker_can_answer_are_answered(
     claim(database, lost)
     with database.transaction() as session:
         assert JobRepository(session, DEFAULT_PROJECT).ask_running_to_cancel(lost, keep_best=True)
-        assert JOBS.requeue_expired(session).cancelled == []  # its worker still has the chance
+        assert DISPATCHING.requeue_expired(session).cancelled == []  # its worker still has the chance
     let_lease_expire(database, lost)
     with database.transaction() as session:
-        assert JOBS.requeue_expired(session).cancelled == [lost]
+        assert DISPATCHING.requeue_expired(session).cancelled == [lost]
     assert row(database, lost).status == "cancelled"
 
 
@@ -326,20 +327,20 @@ def test_a_job_that_is_to_be_cancelled_is_not_requeued(
 def test_what_is_due_for_a_doorbell(database: Database, enqueue: Callable[..., str]) -> None:
     first, second, third = enqueue(), enqueue(), enqueue()
     with database.transaction() as session:
-        due = JOBS.due_for_dispatch(session, 2)
+        due = DISPATCHING.due_for_dispatch(session, 2)
         assert due == [Doorbell(first, 0), Doorbell(second, 0)]
-        JOBS.mark_dispatched(session, due)
+        DISPATCHING.mark_dispatched(session, due)
     with database.transaction() as session:
-        assert JOBS.due_for_dispatch(session, 10) == [Doorbell(third, 0)]
+        assert DISPATCHING.due_for_dispatch(session, 10) == [Doorbell(third, 0)]
     found = claim(database, first)
     with database.transaction() as session:
         JOBS.release(session, found, "why")
         # An old doorbell that is noted late must not silence the new one.
-        JOBS.mark_dispatched(session, [Doorbell(first, 0)])
-        assert JOBS.due_for_dispatch(session, 10) == [Doorbell(first, 1, first=True), Doorbell(third, 0)]
+        DISPATCHING.mark_dispatched(session, [Doorbell(first, 0)])
+        assert DISPATCHING.due_for_dispatch(session, 10) == [Doorbell(first, 1, first=True), Doorbell(third, 0)]
         past = text("now() - interval '15 seconds'")
         session.execute(update(JobRow).where(JobRow.id == second).values(dispatched_at=past))
-        assert [bell.job_id for bell in JOBS.due_for_dispatch(session, 10)] == [first, second, third]
+        assert [bell.job_id for bell in DISPATCHING.due_for_dispatch(session, 10)] == [first, second, third]
 
 
 def test_progress_and_events(database: Database, enqueue: Callable[..., str]) -> None:
@@ -404,7 +405,7 @@ def asked_for(database: Database) -> int:
 def finish(database: Database, held: Claim, folder: Path) -> str:
     model = model_file(folder, 10)
     with database.transaction() as session:
-        assert JOBS.finish_succeeded(session, held, model) is True
+        assert finish_with_model(JOBS, session, held, model) is True
     return model.id
 
 
@@ -465,8 +466,8 @@ def test_a_cancel_that_was_accepted_is_kept(
     def end(held: Claim) -> object:
         with database.transaction() as session:
             if kind == "batch":
-                return JOBS.finish_batch(session, held, {"rows": 1})
-            return JOBS.finish_succeeded(session, held, model_file(tmp_path, 10))
+                return JOBS.finish_succeeded(session, held, result={"rows": 1})
+            return finish_with_model(JOBS, session, held, model_file(tmp_path, 10))
 
     for keep_best, expected in ((False, "cancelled"), (True, "succeeded")):
         job_id = enqueue({"alias": f"keep-{keep_best}".lower()}, kind=kind)
@@ -488,14 +489,14 @@ def test_a_clock_that_goes_back_costs_no_more_than_a_lease(database: Database, e
     running, rung = enqueue(), enqueue()
     held = claim(database, running)
     with database.transaction() as session:
-        JOBS.mark_dispatched(session, [Doorbell(rung, 0)])
+        DISPATCHING.mark_dispatched(session, [Doorbell(rung, 0)])
         later = text("now() + interval '1 hour'")
         session.execute(update(JobRow).where(JobRow.id == rung).values(dispatched_at=later))
         session.execute(update(JobRow).where(JobRow.id == running).values(lease_until=later))
     with database.transaction() as session:
-        assert [bell.job_id for bell in JOBS.due_for_dispatch(session, 10)] == [rung]
-        assert JOBS.rung_and_waiting(session) == []  # nobody is deaf for that
-        assert vars(JOBS.requeue_expired(session)) == {"requeued": [], "failed": [], "cancelled": []}
+        assert [bell.job_id for bell in DISPATCHING.due_for_dispatch(session, 10)] == [rung]
+        assert DISPATCHING.rung_and_waiting(session) == []  # nobody is deaf for that
+        assert vars(DISPATCHING.requeue_expired(session)) == {"requeued": [], "failed": [], "cancelled": []}
     with database.transaction() as session:
         left = session.scalar(select(JobRow.lease_until - func.now()).where(JobRow.id == running))
         assert left is not None
@@ -510,15 +511,15 @@ def test_a_full_disk_is_waited_for(database: Database, enqueue: Callable[..., st
         held = claim(database, job_id)
         with database.transaction() as session:
             assert JOBS.postpone(session, held, error)
-            assert JOBS.due_for_dispatch(session, 10) == []
+            assert DISPATCHING.due_for_dispatch(session, 10) == []
         found = row(database, job_id)
         assert (found.status, found.phase, found.attempt) == ("queued", "waiting_for_disk", tries)
         with database.transaction() as session:
             session.execute(update(JobRow).values(wait_until=text("now()")))
-            assert JOBS.due_for_dispatch(session, 10) == [Doorbell(job_id, tries, first=True)]
+            assert DISPATCHING.due_for_dispatch(session, 10) == [Doorbell(job_id, tries, first=True)]
             # After a clock that went back nobody waits for an hour.
             session.execute(update(JobRow).values(wait_until=text("now() + interval '1 hour'")))
-            assert JOBS.due_for_dispatch(session, 10) == [Doorbell(job_id, tries, first=True)]
+            assert DISPATCHING.due_for_dispatch(session, 10) == [Doorbell(job_id, tries, first=True)]
     with database.transaction() as session:
         reasons = session.scalars(select(JobEventRow.data).where(JobEventRow.kind == "requeued")).all()
     assert reasons == 3 * [{"reason": error}]
@@ -557,8 +558,8 @@ def test_a_project_that_runs_little_goes_first(database: Database, other_project
     """150 jobs wait, some of them rung for already, when another project asks for one."""
     fill_queue(database, 150)
     with database.transaction() as session:
-        rung = JOBS.due_for_dispatch(session, 8)
-        JOBS.mark_dispatched(session, rung)
+        rung = DISPATCHING.due_for_dispatch(session, 8)
+        DISPATCHING.mark_dispatched(session, rung)
     bells = [bell.job_id for bell in rung]
     first = claim(database, bells.pop(0))
     assert first.job_id == "job_1"
@@ -569,7 +570,7 @@ def test_a_project_that_runs_little_goes_first(database: Database, other_project
     assert claim(database, bells.pop(0)).job_id == theirs
     # Its bell was given away: it is rung for again, before those that were rung for since.
     with database.transaction() as session:
-        assert JOBS.due_for_dispatch(session, 1) == [Doorbell("job_2", 0, first=True)]
+        assert DISPATCHING.due_for_dispatch(session, 1) == [Doorbell("job_2", 0, first=True)]
     # Now both run one, and the other project waits for nothing.
     assert claim(database, bells.pop(0)).job_id == "job_3"
 

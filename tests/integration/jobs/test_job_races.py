@@ -17,13 +17,15 @@ from worker_bench import JobTable
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT
 from service.identifiers import new_id
+from service.jobs.claims import Claim, JobClaims
 from service.jobs.errors import JobFinished
 from service.jobs.feed import EventFeed
-from service.jobs.lease import Claim, FinishedModel, JobLifecycle
 from service.jobs.service import JobService
+from service.models.storing import FinishedModel
 from service.settings import Settings
+from worker.kinds.training import finish_with_model
 
-JOBS = JobLifecycle(30, 15)
+JOBS = JobClaims(30)
 ROUNDS = int(os.environ.get("RACE_ROUNDS", "1000"))
 
 
@@ -79,7 +81,7 @@ def test_a_cancel_races_with_the_end_and_with_the_claim(settings: Settings, data
                 return "lost"
             if signals.cancel:
                 return "cancelled" if JOBS.finish_cancelled(session, held) else "lost"
-            written = JOBS.finish_succeeded(session, held, model_file(tmp_path))
+            written = finish_with_model(JOBS, session, held, model_file(tmp_path))
             return written if isinstance(written, str) else "succeeded" if written else "lost"
 
     for number in range(ROUNDS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,11 @@ from worker_bench import JobTable
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, JobEventRow, JobRow, ModelRow
 from service.identifiers import new_id
-from service.jobs.lease import Claim, Event, FinishedModel, JobLifecycle
+from service.jobs.claims import Claim, Event, JobClaims
+from service.jobs.dispatching import JobDispatching
 from service.jobs.repository import JobRepository
+from service.models.storing import FinishedModel
+from worker.kinds.training import finish_with_model
 
 LEASE = 30.0
 ENDS = ("succeeded", "failed", "cancelled")
@@ -65,7 +69,9 @@ def machine(
             self.do(lambda session: session.execute(delete(JobRow)))
             self.clock = datetime.now(UTC)
             moment = bindparam("clock", callable_=lambda: self.clock)
-            self.jobs = JobLifecycle(LEASE, 15, now=cast(moment, TIMESTAMP(timezone=True)))
+            now = cast(moment, TIMESTAMP(timezone=True))
+            self.jobs = JobClaims(LEASE, now)
+            self.dispatching = JobDispatching(LEASE, 15, now)
             self.new_job(max_attempts)
 
         def new_job(self, max_attempts: int) -> None:
@@ -134,8 +140,12 @@ def machine(
         def finish(self, worker: str, how: str) -> None:
             if claim := self.claims.get(worker):
                 before = self.row
-                arguments = {"succeeded": [self.model()], "failed": [ERROR], "cancelled": []}[how]
-                written = self.do(getattr(self.jobs, f"finish_{how}"), claim, *arguments)
+                end, *arguments = {
+                    "succeeded": [partial(finish_with_model, self.jobs), self.model()],
+                    "failed": [self.jobs.finish_failed, ERROR],
+                    "cancelled": [self.jobs.finish_cancelled],
+                }[how]
+                written = self.do(end, claim, *arguments)
                 held = before.status == "running" and before.attempt == claim.attempt
                 done_before = before.status == how and before.attempt == claim.attempt
                 is_to_end = held and before.cancel_requested_at is not None and not before.cancel_keep_best
@@ -173,7 +183,7 @@ def machine(
         @rule()
         def reconcile(self) -> None:
             before = self.row
-            changed = self.do(self.jobs.requeue_expired)
+            changed = self.do(self.dispatching.requeue_expired)
             if self.job_id in changed.requeued + changed.failed:
                 assert before.lease_until < self.clock
             after = self.row
@@ -182,9 +192,9 @@ def machine(
 
         @rule()
         def dispatch(self) -> None:
-            due = [bell for bell in self.do(self.jobs.due_for_dispatch, 1000) if bell.job_id == self.job_id]
+            due = [bell for bell in self.do(self.dispatching.due_for_dispatch, 1000) if bell.job_id == self.job_id]
             assert not due or self.row.status == "queued"
-            self.do(self.jobs.mark_dispatched, due)
+            self.do(self.dispatching.mark_dispatched, due)
 
         @invariant()
         def holds(self) -> None:

@@ -41,7 +41,7 @@ def run_part(job: Job, reporter: Reporter) -> None:
     from solver.parts import OnePart, PartComputed
     from solver.tensor_file import read_tensors, write_tensors
 
-    wanted = job.part
+    wanted = job.details
     known = {
         stage: [read_tensors(Path(job.scratch, part_file(stage, number)))[0] for number in range(count)]
         for stage, count in wanted["known"].items()
@@ -49,7 +49,7 @@ def run_part(job: Job, reporter: Reporter) -> None:
     try:
         _parts(job, reporter, OnePart(wanted["stage"], wanted["number"], known, wanted["cache_bytes"]), "part")
     except PartComputed as computed:
-        if reporter.is_to_stop:
+        if reporter.should_stop:
             raise JobError("stopped", "the part was not finished") from None
         write_tensors(Path(job.scratch, PART_FILE), computed.result, {})
 
@@ -68,7 +68,7 @@ def _parts(job: Job, reporter: Reporter, parts, who: str) -> list[float | None]:
                     os.kill(os.getpid(), signal.SIGKILL)
                 while time.monotonic() < until and not reporter.progress("training", 0.5):
                     time.sleep(0.01)
-                stopped = reporter.is_to_stop
+                stopped = reporter.should_stop
                 results.append(None if stopped else {"value": np.array([before + number / 3])})
             return results
 
@@ -122,7 +122,7 @@ def run(job: Job, reporter: Reporter) -> Result:
 
         parts = SharedParts(reporter, Path(job.scratch), worth_seconds=0.2)
         values = _parts(job, reporter, parts, "own")
-        return _finish(job, "stopped" if reporter.is_to_stop else "met", values=values, parts=parts.report)
+        return _finish(job, "stopped" if reporter.should_stop else "met", values=values, parts=parts.report)
     elif do == "exit":
         os._exit(7)
     elif do == "eat":

@@ -32,7 +32,8 @@ from service.db import roles
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, WebhookDeliveryRow, WebhookRow
 from service.identifiers import new_id
-from service.jobs.lease import JobLifecycle
+from service.jobs.claims import JobClaims
+from service.jobs.dispatching import JobDispatching
 from service.jobs.repository import JobRepository
 from service.settings import Settings
 from service.webhooks import addresses, post
@@ -42,7 +43,7 @@ from service.webhooks.outbox import LEASE_SECONDS, Outbox, announce_end
 from service.webhooks.sender import WebhookSender
 from service.webhooks.service import MOST_WEBHOOKS
 
-JOBS = JobLifecycle(30, 15)
+JOBS = JobClaims(30)
 
 
 @dataclass
@@ -470,7 +471,7 @@ def test_every_way_that_a_job_ends_writes_one_message_in_its_transaction(databas
         session.connection().exec_driver_sql(
             "UPDATE jobs SET lease_until = now() - interval '1 s' WHERE status = 'running'"
         )
-        JOBS.requeue_expired(session)
+        JobDispatching(30, 15).requeue_expired(session)
     told = {row.job_id: row.job_status for row in deliveries(database)}
     assert told == {
         failed.job_id: "failed", cancelled.job_id: "cancelled", crashed.job_id: "failed", queued: "cancelled",

@@ -17,8 +17,11 @@ from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, JobPartRow, JobRow, ModelChunkRow, ProjectRow, WorkerRow
 from service.faults import ACTIONS
 from service.identifiers import new_id
-from service.jobs.lease import JobLifecycle
-from service.jobs.parts import MOST_TRIES_ELSEWHERE, PartLifecycle, Worker
+from service.jobs.claims import JobClaims
+from service.jobs.part_claims import MOST_TRIES_ELSEWHERE, PartClaims
+from service.jobs.part_dispatching import PartDispatching
+from service.jobs.part_sharing import PartSharing
+from service.jobs.workers import Worker, WorkerRegistry
 from service.settings import Settings
 from solver.model_file import read_model
 
@@ -194,23 +197,26 @@ def bench(settings: Settings, database: Database) -> Iterator[Bench]:
     bench.close()
 
 
-def shared_job(bench: Bench, parts: PartLifecycle, owner: Worker, number: int = 3):
-    jobs = JobLifecycle(30.0, 15.0)
+SHARING, DISPATCHING, REGISTRY = PartSharing(30.0), PartDispatching(30.0, 15.0), WorkerRegistry(30.0)
+
+
+def shared_job(bench: Bench, owner: Worker, number: int = 3):
+    jobs = JobClaims(30.0)
     job_id = bench.enqueue("parts")
     with bench.database.transaction() as session:
         claim = jobs.claim(session, job_id)
-        assert parts.share(session, claim, owner, "stage", number, 1 << 20, {0: b"own"})
+        assert SHARING.share(session, claim, owner, "stage", number, 1 << 20, {0: b"own"})
         # The answer was lost, and the call is repeated.
-        assert parts.share(session, claim, owner, "stage", number, 1 << 20, {0: b"own"})
+        assert SHARING.share(session, claim, owner, "stage", number, 1 << 20, {0: b"own"})
         ids = session.scalars(select(JobPartRow.id).order_by(JobPartRow.number)).all()
     assert len(ids) == number
     return jobs, claim, ids
 
 
 def test_late_results_of_parts_are_fenced_off(bench):
-    parts = PartLifecycle(30.0, 15.0)
+    parts = PartClaims(30.0)
     owner, helper, other = (Worker(new_id("wrk"), 1, SAME) for _ in range(3))
-    jobs, claim, ids = shared_job(bench, parts, owner)
+    jobs, claim, ids = shared_job(bench, owner)
     transaction = bench.database.transaction
     with transaction() as session:
         assert parts.claim(session, ids[0], helper) is None  # it is done
@@ -219,7 +225,7 @@ def test_late_results_of_parts_are_fenced_off(bench):
         first = parts.claim(session, ids[1], helper)
         assert (first.stage, first.number, first.attempt) == ("stage", 1, 1)
         assert parts.claim(session, ids[1], other) is None  # it is held
-        assert [part.number for part in parts.claim_own(session, claim, owner, "stage", 5)] == [2]
+        assert [part.number for part in SHARING.claim(session, claim, owner, "stage", 5)] == [2]
     with transaction() as session:  # the helper was frozen
         session.execute(update(JobPartRow).where(JobPartRow.id == ids[1]).values(lease_until=func.now()))
     with transaction() as session:
@@ -231,7 +237,7 @@ def test_late_results_of_parts_are_fenced_off(bench):
         assert parts.finish_part(session, second, b"right")
         assert parts.finish_part(session, second, b"right")  # the answer to the first try was lost
     with transaction() as session:
-        state = parts.state(session, claim, "stage", owner, [])
+        state = SHARING.state(session, claim, "stage", owner, [])
         assert (state.parts, state.unfinished, state.elsewhere) == (3, 1, {1: b"right"})
     # Another attempt at the job: nothing of the old one counts.
     with transaction() as session:
@@ -242,42 +248,42 @@ def test_late_results_of_parts_are_fenced_off(bench):
         assert jobs.claim(session, claim.job_id).attempt == 2
         assert parts.heartbeat(session, late) is None
         assert not parts.finish_part(session, late, b"late")
-        assert not parts.share(session, claim, owner, "stage 2", 3, 1, {})
-        assert parts.sweep(session) == 3
+        assert not SHARING.share(session, claim, owner, "stage 2", 3, 1, {})
+        assert DISPATCHING.sweep(session) == 3
     assert count(bench.database, JobPartRow) == 0
 
 
 def test_parts_are_rung_for_where_workers_idle_and_no_job_waits(bench):
-    parts = PartLifecycle(30.0, 15.0)
+    parts = PartClaims(30.0)
     owner, helper = (Worker(new_id("wrk"), 1, SAME) for _ in range(2))
-    _, claim, ids = shared_job(bench, parts, owner, 4)
+    _, claim, ids = shared_job(bench, owner, 4)
     transaction = bench.database.transaction
     with transaction() as session:
-        assert parts.due_for_dispatch(session) == []  # nobody is there
-        parts.say_alive(session, owner)
-        assert parts.others(session, owner) == 0
-        assert parts.due_for_dispatch(session) == []  # and the owner is busy
-        parts.say_alive(session, helper)
-        assert parts.others(session, owner) == 1
-        assert parts.due_for_dispatch(session) == [ids[3]]  # the last one, as the owner begins with the first
+        assert DISPATCHING.due_for_dispatch(session) == []  # nobody is there
+        REGISTRY.say_alive(session, owner)
+        assert REGISTRY.others(session, owner) == 0
+        assert DISPATCHING.due_for_dispatch(session) == []  # and the owner is busy
+        REGISTRY.say_alive(session, helper)
+        assert REGISTRY.others(session, owner) == 1
+        assert DISPATCHING.due_for_dispatch(session) == [ids[3]]  # the last one, as the owner begins with the first
     waiting = bench.enqueue("nothing")
     with transaction() as session:
         of_it = update(JobRow).where(JobRow.id == waiting)
-        assert parts.due_for_dispatch(session) == []
+        assert DISPATCHING.due_for_dispatch(session) == []
         # One that waits for a disk, or for a job of its project to end, needs no slot.
         session.execute(of_it.values(wait_until=func.now() + timedelta(seconds=30)))
-        assert parts.due_for_dispatch(session) == [ids[3]]
+        assert DISPATCHING.due_for_dispatch(session) == [ids[3]]
         session.execute(of_it.values(wait_until=None))
         limit = update(ProjectRow).where(ProjectRow.id == DEFAULT_PROJECT)
         session.execute(limit.values(limits={"running_jobs": 1}))
-        assert parts.due_for_dispatch(session) == [ids[3]]
+        assert DISPATCHING.due_for_dispatch(session) == [ids[3]]
         session.execute(limit.values(limits={}))
         session.execute(of_it.values(status="cancelled", finished_at=func.now()))
-        parts.mark_dispatched(session, [ids[3]])
-        assert parts.due_for_dispatch(session) == [ids[2]]
+        DISPATCHING.mark_dispatched(session, [ids[3]])
+        assert DISPATCHING.due_for_dispatch(session) == [ids[2]]
         for _ in range(MOST_TRIES_ELSEWHERE):  # a part that nobody else can compute is left to the owner
             taken = parts.claim(session, ids[2], helper)
-            assert parts.due_for_dispatch(session) == []  # the helper is busy
+            assert DISPATCHING.due_for_dispatch(session) == []  # the helper is busy
             assert parts.attempt_crashed(session, taken, {})
         assert parts.claim(session, ids[2], helper) is None
         failed = parts.claim(session, ids[1], helper)
@@ -285,8 +291,8 @@ def test_parts_are_rung_for_where_workers_idle_and_no_job_waits(bench):
         assert parts.claim(session, ids[1], helper) is None
         released = parts.claim(session, ids[3], helper)
         assert parts.release(session, released, "shut down")
-        assert parts.due_for_dispatch(session) == [ids[3]]
-        assert sorted(part.number for part in parts.claim_own(session, claim, owner, "stage", 9)) == [1, 2, 3]
+        assert DISPATCHING.due_for_dispatch(session) == [ids[3]]
+        assert sorted(part.number for part in SHARING.claim(session, claim, owner, "stage", 9)) == [1, 2, 3]
 
 
 # ------------------------------------------------------------------------------------------------------ the real thing

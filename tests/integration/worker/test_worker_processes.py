@@ -214,8 +214,7 @@ IN_THE_SENDER = ("webhook_after_send",)
 OF_PARTS = ("before_ring_for_parts", "after_share", "before_own_part")
 """Walked by the tests of parts."""
 ELSEWHERE = (
-    "accept_before_commit", "upload_before_commit", "upload_after_commit", "finish_batch_before_commit",
-    "requeue_before_commit",
+    "accept_before_commit", "upload_before_commit", "upload_after_commit", "requeue_before_commit",
 )  # fmt: skip
 """Walked by ``test_fault_points.py``."""
 

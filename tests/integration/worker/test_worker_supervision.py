@@ -19,10 +19,11 @@ from worker_bench import STANDIN, Bench, is_over, wait_for
 
 from service.db.session import Database
 from service.db.tables import JobRow, ModelChunkRow
-from service.jobs.lease import JobLifecycle
+from service.jobs.dispatching import JobDispatching
 from service.settings import Settings
+from worker.kinds.batch import Batch
+from worker.kinds.training import Training
 from worker.scratch_folders import ScratchFolders
-from worker.supervise import _Attempt
 
 
 @pytest.fixture
@@ -274,7 +275,7 @@ def test_heartbeats_keep_a_job_that_is_longer_than_its_lease(open_bench: Callabl
     bench = open_bench(lease_seconds=2.0)  # a busy machine may let a thread wait for a second
     job_id = bench.enqueue("loop in C", seconds=5)
     thread, endings = bench.in_thread(job_id)
-    jobs = JobLifecycle(2.0, 15)
+    jobs = JobDispatching(2.0, 15)
     while thread.is_alive():
         with bench.database.transaction() as session:
             assert jobs.requeue_expired(session).requeued == []
@@ -342,7 +343,7 @@ def test_a_long_outage_ends_the_child_when_the_lease_has_run_out(
     assert not Path(f"/proc/{note.read_text().split()[0]}").exists()
     outage(False)
     with bench.database.transaction() as session:
-        assert JobLifecycle(3.0, 15).requeue_expired(session).requeued == [job_id]
+        assert JobDispatching(3.0, 15).requeue_expired(session).requeued == [job_id]
 
 
 def test_a_result_waits_for_the_database(bench: Bench, outage: Callable[[bool], None], tmp_path: Path) -> None:
@@ -448,8 +449,8 @@ def test_a_batch_waits_for_room_among_the_blobs(bench: Bench, monkeypatch: pytes
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     # The child does what a training does; what comes after is that of a batch.
-    monkeypatch.setattr(_Attempt, "_succeeded", _Attempt._batch_succeeded)
-    monkeypatch.setattr("worker.supervise.publish", no_room)
+    monkeypatch.setattr(Training, "conclude", Batch.conclude)
+    monkeypatch.setattr("worker.kinds.batch.publish", no_room)
     job_id = bench.enqueue("nothing", max_attempts=1)
     assert bench.supervisor.run(job_id) == "postponed"
     assert "the disk of the blob store is full" in last_reason(bench, job_id)["message"]

@@ -94,9 +94,9 @@ def test_the_reporter_writes_phases_and_rounds_and_seldom_more() -> None:
     ],
 )
 def test_how_a_process_ended_is_told(status: int | None, code: str, says: str) -> None:
-    error = describe_exit(status)
-    assert error["code"] == code
-    assert says in error["message"]
+    found, message = describe_exit(status)
+    assert found == code
+    assert says in message
 
 
 def test_the_environment_of_a_child() -> None:

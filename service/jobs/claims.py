@@ -10,7 +10,8 @@
       └──────────────────────────────┘
         release · postpone · attempt_crashed · expired lease, while attempts are left
 
-Enqueueing and cancel requests are the API's, in ``repository.py``; everything else is here.
+Enqueueing and cancel requests are the API's, in ``repository.py``; what the dispatcher does, expired leases first of
+all, is in ``dispatching.py``; everything else is here.
 
 Rules, all of them enforced by the WHERE clauses below:
 
@@ -23,8 +24,8 @@ Rules, all of them enforced by the WHERE clauses below:
   and the other is rung for again: see `_fairest`.
 * ``succeeded``, ``failed`` and ``cancelled`` are never left.
 * A model is written in the transaction that makes its job ``succeeded``; so there is at most one.
-* A worker that shuts down hands its job back (`JobLifecycle.release`), and so does one whose disk is full
-  (`JobLifecycle.postpone`); this raises ``max_attempts`` by one, because the job did nothing wrong. A crash of the job
+* A worker that shuts down hands its job back (`JobClaims.release`), and so does one whose disk is full
+  (`JobClaims.postpone`); this raises ``max_attempts`` by one, because the job did nothing wrong. A crash of the job
   and a lost worker do count.
 
 All functions take a session with an open transaction and do not commit, so that a caller can retry the whole
@@ -33,49 +34,26 @@ transaction. When the answer to a COMMIT is lost, calling the same function agai
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, Literal, LiteralString, cast
+from typing import Any, Literal, cast
 
-from sqlalchemy import CursorResult, Update, and_, case, extract, func, insert, not_, null, or_, select, true, update
+from sqlalchemy import CursorResult, Update, and_, case, extract, func, insert, null, or_, select, true, update
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql.elements import ColumnElement
 
 from service.access.repository import QuotaRepository, may_run
-from service.db.tables import DatasetRow, JobEventRow, JobRow, ModelChunkRow, ModelRow, ProjectRow
+from service.db.tables import DatasetRow, JobEventRow, JobRow, ProjectRow
 from service.faults import fault
 from service.jobs.doorbell import CHANNEL
-from service.models.repository import AliasRepository
-from service.webhooks.outbox import announce_end
-from solver.report import Report
-
-CHUNK_BYTES = 1 << 20
-UNHEARD_SECONDS = 1.0
-"""Time from a doorbell that somebody took out of the broker until the claim, at most, if nothing went wrong."""
-RECONCILE_ROWS = 100
-"""Rows that one pass of the reconciler touches at most; the next pass goes on."""
+from service.jobs.events import add_event
 
 POSTPONED_SECONDS = 60.0
 """How long a job waits for room on a disk before it is tried again."""
 BELL_GIVEN_AWAY = datetime(1970, 1, 1, tzinfo=UTC)
 """``dispatched_at`` of a job whose bell let another one run: it is due at once, and before those rung for since."""
-
-OPEN_WORK: LiteralString = """
-    SELECT EXISTS (SELECT FROM jobs WHERE status = 'queued')
-        OR EXISTS (SELECT FROM jobs
-                    WHERE status = 'running' AND (lease_until < now() OR lease_until > now() + %(lease)s))
-        OR EXISTS (SELECT FROM job_parts)
-"""
-"""Whether the dispatcher may have something to do: never false if it has, and much cheaper than to look for what."""
-
-
-class CorruptModelFileError(Exception):
-    """Raised when a model file differs from what its writer announced; the transaction must be rolled back."""
 
 
 @dataclass(frozen=True)
@@ -142,68 +120,8 @@ class Event:
     """``time.monotonic()`` here: several are written at once, and each is told with its own time."""
 
 
-@dataclass(frozen=True)
-class FinishedModel:
-    """A model file that is to be stored, with what is shown of it."""
-
-    id: str
-    algorithm: str
-    manifest: dict[str, Any]
-    report: Report
-    path: Path
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Doorbell:
-    """A queued row that should be rung for.
-
-    Parameters
-    ----------
-    job_id : str
-    attempt : int
-    unheard : bool, default=False
-        It was rung for a moment ago and nobody has claimed it. Due only if the bell is not in the broker any more: then
-        whoever took it out was killed before the claim.
-    first : bool, default=False
-        It ran before and was handed back or lost, or its bell let another job run: it goes before those that were rung
-        for meanwhile.
-    """
-
-    job_id: str
-    attempt: int
-    unheard: bool = False
-    first: bool = False
-
-
-@dataclass(frozen=True)
-class Reconciled:
-    """What one pass over expired leases and open cancel requests changed: ids of jobs."""
-
-    requeued: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    cancelled: list[str] = field(default_factory=list)
-
-
-def _add_event(
-    session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any], *, wake: bool = False
-) -> None:
-    """Write an event; with `wake` the dispatcher is woken, too, when this transaction commits."""
-    event = insert(JobEventRow).values(job_id=job_id, attempt=attempt, kind=kind, data=data)
-    session.execute(event.returning(func.pg_notify(CHANNEL, "")) if wake else event)
-    if kind == "finished":
-        announce_end(session, job_id, data["status"])
-
-
 def _changed(session: Session, statement: Update) -> bool:
     return cast("CursorResult[Any]", session.execute(statement)).rowcount == 1
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk
 
 
 def has_waited(job: type[JobRow], now: ColumnElement[datetime]) -> ColumnElement[bool]:
@@ -213,21 +131,18 @@ def has_waited(job: type[JobRow], now: ColumnElement[datetime]) -> ColumnElement
 
 
 @dataclass(frozen=True)
-class JobLifecycle:
-    """The transitions of a job row.
+class JobClaims:
+    """What a worker does with a job: every change of its row.
 
     Parameters
     ----------
     lease_seconds : float
         Seconds that a claim or heartbeat holds a job.
-    redispatch_seconds : float
-        A queued job that was rung for this many seconds ago is due again.
     now : ColumnElement, default=now()
         The clock: the one of the database. Tests of the state machine hand in one of their own.
     """
 
     lease_seconds: float
-    redispatch_seconds: float
     now: ColumnElement[datetime] = field(default_factory=func.now)
 
     @property
@@ -253,8 +168,6 @@ class JobLifecycle:
         if self._ended(session, claim, "succeeded"):
             return True
         return "cancelled" if self._finish(session, claim, "cancelled", None) else False
-
-    # ------------------------------------------------------------------------------------------- for the worker
 
     def claim(self, session: Session, job_id: str) -> Claim | None:
         """Take a job that waits, or whose worker let its lease run out, if attempts are left.
@@ -385,7 +298,7 @@ class JobLifecycle:
         ).one_or_none()
         if row is None:
             return None
-        _add_event(session, job_id, row.attempt, "started", {})
+        add_event(session, job_id, row.attempt, "started", {})
         return Claim(
             job_id=job_id,
             attempt=row.attempt,
@@ -445,104 +358,41 @@ class JobLifecycle:
             session.execute(insert(JobEventRow).values(rows))
         return Signals(row.cancel_requested_at is not None, row.cancel_keep_best)
 
-    def finish_succeeded(self, session: Session, claim: Claim, model: FinishedModel) -> Literal["cancelled"] | bool:
-        """End the job with a model: row, chunks, alias and event in this one transaction.
+    def finish_succeeded(
+        self,
+        session: Session,
+        claim: Claim,
+        *,
+        result: dict[str, Any] | None = None,
+        store: Callable[[str | None], dict[str, Any]] = lambda _: {},
+    ) -> Literal["cancelled"] | bool:
+        """End the job well, with all that it has made, in this one transaction.
 
-        `storing` of the report's timings grows by the seconds that the upload took. An alias that was moved by a later
-        request than this job's stays where it is; an event and the report say so.
+        Parameters
+        ----------
+        result : dict, optional
+            What the row keeps of it.
+        store : callable, optional
+            Writes what else there is to write. It is given the id of the data set, None if that was deleted meanwhile,
+            and returns what the event says. Not called if this attempt has ended the job before, in a transaction whose
+            COMMIT was carried out but not answered.
 
         Returns
         -------
         bool or str
             Whether the job has succeeded by this attempt; False means it was lost and nothing was written,
             ``"cancelled"`` that somebody had asked for that in time, and the job has ended so.
-
-        Raises
-        ------
-        CorruptModelFileError
-            If size or SHA-256 of the file are not those announced.
         """
-        started = time.monotonic()
-        row = session.execute(
-            self._wanted(claim)
-            .values(status="succeeded", finished_at=self.now, lease_until=None, progress=1.0)
-            .returning(JobRow.project_id, JobRow.dataset_id)
-        ).one_or_none()
+        ended = self._wanted(claim).values(status="succeeded", finished_at=self.now, lease_until=None, progress=1.0)
+        if result is not None:
+            ended = ended.values(result=result)
+        row = session.execute(ended.returning(JobRow.dataset_id)).one_or_none()
         if row is None:
             return self._not_succeeded(session, claim)
         fault("finish_after_update")
-        session.execute(
-            insert(ModelRow).values(
-                id=model.id,
-                project_id=row.project_id,
-                job_id=claim.job_id,
-                dataset_id=row.dataset_id,
-                algorithm=model.algorithm,
-                manifest=model.manifest,
-                report={},
-                bytes=model.bytes,
-                sha256=model.sha256,
-            )
-        )
-        digest, size = hashlib.sha256(), 0
-        for seq, chunk in enumerate(_chunks(model.path)):
-            digest.update(chunk)
-            size += len(chunk)
-            session.execute(insert(ModelChunkRow.__table__).values(model_id=model.id, seq=seq, data=chunk))  # type: ignore[arg-type]
-        if size != model.bytes or digest.hexdigest() != model.sha256:
-            raise CorruptModelFileError(
-                f"the model file has {size} bytes with SHA-256 {digest.hexdigest()}, "
-                f"but {model.bytes} bytes with {model.sha256} were announced"
-            )
-        fault("finish_after_chunks")
-        report = model.report.with_seconds(storing=time.monotonic() - started)
-        alias = claim.request.get("alias")
-        aliases = AliasRepository(session, row.project_id)
-        if alias is not None and not aliases.follow(alias, model.id, claim.alias_request):
-            there = aliases.get(alias)
-            message = (
-                f"alias not moved: {alias} was pointed at {'another model' if there is None else there.model_id} by a "
-                f"later request than this job's; to use this model: PUT /aliases/{alias} with "
-                f"{json.dumps({'model': model.id})}"
-            )
-            _add_event(
-                session, claim.job_id, claim.attempt, "warning",
-                {"code": "alias_not_moved", "alias": alias, "message": message},
-            )  # fmt: skip
-            report = replace(report, warnings=[*report.warnings, message])
-        session.execute(update(ModelRow).where(ModelRow.id == model.id).values(report=report.to_dict()))
-        _add_event(
-            session, claim.job_id, claim.attempt, "finished", {"status": "succeeded", "model_id": model.id}, wake=True
-        )
+        said = {"status": "succeeded", **store(row.dataset_id)}
+        add_event(session, claim.job_id, claim.attempt, "finished", said, wake=True)
         fault("finish_before_commit")
-        return True
-
-    def finish_batch(
-        self, session: Session, claim: Claim, result: dict[str, Any], once: Callable[[], None] = lambda: None
-    ) -> Literal["cancelled"] | bool:
-        """End a batch with its result.
-
-        Parameters
-        ----------
-        result : dict
-            ``blob_key``, where the file is by now, and what is shown of it.
-        once : callable, optional
-            What else to write in the same transaction; not called if this attempt has ended the batch before, in a
-            transaction whose COMMIT was carried out but not answered.
-
-        Returns
-        -------
-        bool or str
-            As `finish_succeeded` answers.
-        """
-        ended = self._wanted(claim).values(
-            status="succeeded", finished_at=self.now, lease_until=None, progress=1.0, result=result
-        )
-        if not _changed(session, ended):
-            return self._not_succeeded(session, claim)
-        once()
-        _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "succeeded"}, wake=True)
-        fault("finish_batch_before_commit")
         return True
 
     def finish_failed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
@@ -588,7 +438,7 @@ class JobLifecycle:
             .returning(JobRow.attempt)
         ).one_or_none()
         if requeued is not None:
-            _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error}, wake=True)
+            add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error}, wake=True)
             return True
         cancelled = session.execute(
             select(JobRow.id).where(JobRow.id == claim.job_id, JobRow.cancel_requested_at.is_not(None))
@@ -618,7 +468,7 @@ class JobLifecycle:
         if not _changed(session, released):
             return False
         reason_data = {"code": "released", "message": reason}
-        _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": reason_data}, wake=True)
+        add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": reason_data}, wake=True)
         return True
 
     def postpone(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
@@ -642,7 +492,7 @@ class JobLifecycle:
         )
         if not _changed(session, waits):
             return False
-        _add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error})
+        add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error})
         return True
 
     def _release_cancelled(self, session: Session, claim: Claim) -> bool:
@@ -650,14 +500,14 @@ class JobLifecycle:
         cancelled = self._held(claim).where(JobRow.cancel_requested_at.is_not(None))
         if not _changed(session, cancelled.values(status="cancelled", finished_at=self.now, lease_until=None)):
             return False
-        _add_event(session, claim.job_id, claim.attempt, "finished", {"status": "cancelled"})
+        add_event(session, claim.job_id, claim.attempt, "finished", {"status": "cancelled"})
         return True
 
     def _finish(self, session: Session, claim: Claim, status: str, error: dict[str, Any] | None) -> bool:
         ended = self._held(claim).values(status=status, finished_at=self.now, lease_until=None, error=error)
         if not _changed(session, ended):
             return self._ended(session, claim, status)
-        _add_event(
+        add_event(
             session,
             claim.job_id,
             claim.attempt,
@@ -672,115 +522,3 @@ class JobLifecycle:
         """Tell whether an earlier try of this same write got through, its answer having been lost."""
         row = session.execute(select(JobRow.status, JobRow.attempt).where(JobRow.id == claim.job_id)).one_or_none()
         return row is not None and row.status == status and row.attempt == claim.attempt
-
-    # --------------------------------------------------------------------------------------- for the dispatcher
-
-    def requeue_expired(self, session: Session) -> Reconciled:
-        """Deal with jobs whose worker was lost, and with cancel requests that no worker can answer any more.
-
-        A lease that ran out: back into the queue while attempts are left, else failed. Rows that are locked, such as
-        one whose model is being stored right now, are left for the next pass.
-
-        A lease that ends later than any that was taken by now: the clock has gone back, and the lease ends when one
-        would that is taken now. Whoever lives renews it long before.
-        """
-        ahead = and_(JobRow.status == "running", JobRow.lease_until > self._lease_end)
-        skipping = select(JobRow.id).where(ahead).with_for_update(skip_locked=True)
-        session.execute(
-            update(JobRow)
-            .where(JobRow.id.in_(skipping), ahead)
-            .values(lease_until=self._lease_end)
-            .execution_options(synchronize_session=False)
-        )
-        lost = and_(JobRow.status == "running", JobRow.lease_until < self.now)
-        unanswered = and_(JobRow.cancel_requested_at.is_not(None), or_(JobRow.status == "queued", lost))
-
-        def rows(condition: ColumnElement[bool]) -> Any:
-            return select(JobRow.id).where(condition).limit(RECONCILE_ROWS).with_for_update(skip_locked=True)
-
-        def change(condition: ColumnElement[bool], **values: Any) -> list[tuple[str, int]]:
-            found = session.execute(
-                update(JobRow)
-                # The condition is repeated on the row itself: the subquery alone is not looked at again after a wait.
-                .where(JobRow.id.in_(rows(condition)), condition)
-                .values(lease_until=None, **values)
-                .returning(JobRow.id, JobRow.attempt)
-                .execution_options(synchronize_session=False)
-            ).all()
-            return [(row.id, row.attempt) for row in found]
-
-        message = "the worker was lost: it did not renew its lease"
-        reason = {"code": "worker_lost", "message": message}
-        cancelled = change(unanswered, status="cancelled", finished_at=self.now)
-        for job_id, attempt in cancelled:
-            _add_event(session, job_id, attempt, "finished", {"status": "cancelled"})
-        requeued = change(
-            and_(lost, JobRow.attempt < JobRow.max_attempts),
-            status="queued",
-            phase=None,
-            progress=0.0,
-            dispatched_at=None,
-        )
-        for job_id, attempt in requeued:
-            _add_event(session, job_id, attempt, "requeued", {"reason": reason})
-            fault("requeue_before_commit")
-        failed = change(
-            and_(lost, JobRow.attempt >= JobRow.max_attempts),
-            status="failed",
-            finished_at=self.now,
-            error=func.jsonb_build_object("code", "worker_lost", "message", message, "attempts", JobRow.attempt),
-        )
-        for job_id, attempt in failed:
-            error = {**reason, "attempts": attempt}
-            _add_event(session, job_id, attempt, "finished", {"status": "failed", "error": error})
-        return Reconciled([i for i, _ in requeued], [i for i, _ in failed], [i for i, _ in cancelled])
-
-    def due_for_dispatch(self, session: Session, limit: int) -> list[Doorbell]:
-        """Return at most `limit` queued jobs that may run and were not rung for lately or not heard, oldest first."""
-        never_rung = JobRow.dispatched_at.is_(None)
-        # Of a bell that was rung in the future only the clock can be to blame.
-        quiet = or_(
-            JobRow.dispatched_at <= self.now - timedelta(seconds=self.redispatch_seconds),
-            JobRow.dispatched_at > self.now,
-        )
-        # A job that was claimed after its last bell, and is back because it crashed, was heard: it waits its time.
-        unheard = and_(
-            JobRow.dispatched_at <= self.now - timedelta(seconds=UNHEARD_SECONDS),
-            or_(JobRow.started_at.is_(None), JobRow.started_at < JobRow.dispatched_at),
-        )
-        due = or_(never_rung, quiet)
-        rows = session.execute(
-            select(
-                JobRow.id,
-                JobRow.attempt,
-                not_(due).label("unheard"),
-                or_(
-                    and_(never_rung, JobRow.attempt > 0), JobRow.dispatched_at.is_not_distinct_from(BELL_GIVEN_AWAY)
-                ).label("first"),
-            )
-            .join(ProjectRow, ProjectRow.id == JobRow.project_id)
-            .where(JobRow.status == "queued", has_waited(JobRow, self.now), or_(due, unheard), may_run())
-            .order_by(JobRow.created_at, JobRow.id)
-            .limit(limit)
-        )
-        return [Doorbell(row.id, row.attempt, row.unheard, row.first) for row in rows]
-
-    def rung_and_waiting(self, session: Session, limit: int = 10) -> list[str]:
-        """Return the ids of the oldest queued jobs that were rung for lately."""
-        lately = JobRow.dispatched_at.between(self.now - timedelta(seconds=2 * self.redispatch_seconds), self.now)
-        rows = session.scalars(
-            select(JobRow.id)
-            .where(JobRow.status == "queued", lately)
-            .order_by(JobRow.created_at, JobRow.id)
-            .limit(limit)
-        )
-        return list(rows)
-
-    def mark_dispatched(self, session: Session, bells: Sequence[Doorbell]) -> None:
-        """Note that these were rung for. A job that was claimed meanwhile, even if handed back, is left alone."""
-        for bell in bells:
-            session.execute(
-                update(JobRow)
-                .where(JobRow.id == bell.job_id, JobRow.attempt == bell.attempt, JobRow.status == "queued")
-                .values(dispatched_at=self.now)
-            )

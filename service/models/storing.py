@@ -1,0 +1,78 @@
+"""How a model that a job has made is written, in the transaction that ends the job; ``chunks.py`` reads it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert, update
+from sqlalchemy.orm import Session
+
+from service.db.tables import ModelChunkRow, ModelRow
+from solver.report import Report
+
+CHUNK_BYTES = 1 << 20
+
+
+class CorruptModelFileError(Exception):
+    """Raised when a model file differs from what its writer announced; the transaction must be rolled back."""
+
+
+@dataclass(frozen=True)
+class FinishedModel:
+    """A model file that is to be stored, with what is shown of it."""
+
+    id: str
+    algorithm: str
+    manifest: dict[str, Any]
+    report: Report
+    path: Path
+    bytes: int
+    sha256: str
+
+
+def store_model(session: Session, project_id: str, job_id: str, dataset_id: str | None, model: FinishedModel) -> None:
+    """Write the row of a model and its bytes, and check these; `store_report` comes last.
+
+    Raises
+    ------
+    CorruptModelFileError
+        If size or SHA-256 of the file are not those announced.
+    """
+    session.execute(
+        insert(ModelRow).values(
+            id=model.id,
+            project_id=project_id,
+            job_id=job_id,
+            dataset_id=dataset_id,
+            algorithm=model.algorithm,
+            manifest=model.manifest,
+            report={},
+            bytes=model.bytes,
+            sha256=model.sha256,
+        )
+    )
+    digest, size = hashlib.sha256(), 0
+    for seq, chunk in enumerate(_chunks(model.path)):
+        digest.update(chunk)
+        size += len(chunk)
+        session.execute(insert(ModelChunkRow.__table__).values(model_id=model.id, seq=seq, data=chunk))  # type: ignore[arg-type]
+    if size != model.bytes or digest.hexdigest() != model.sha256:
+        raise CorruptModelFileError(
+            f"the model file has {size} bytes with SHA-256 {digest.hexdigest()}, "
+            f"but {model.bytes} bytes with {model.sha256} were announced"
+        )
+
+
+def store_report(session: Session, model_id: str, report: Report) -> None:
+    """Write the report of a model that `store_model` has written: it says how long that took, too."""
+    session.execute(update(ModelRow).where(ModelRow.id == model_id).values(report=report.to_dict()))
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
