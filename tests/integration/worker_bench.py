@@ -104,7 +104,8 @@ class Bench(JobTable):
 
     def __init__(self, settings: Settings, database: Database, runner: str = "standin_jobs", **changes: Any) -> None:
         super().__init__(database)
-        defaults = {"lease_seconds": 3.0, "stop_grace_seconds": 0.5, "shutdown_grace_seconds": 0.3}
+        # A busy machine may let the thread that renews a lease wait for seconds.
+        defaults = {"lease_seconds": 60.0, "stop_grace_seconds": 0.5, "shutdown_grace_seconds": 0.3}
         self.settings = settings.model_copy(update={**defaults, **changes})
         self.stopping = threading.Event()
         self.scratch = ScratchFolders(self.settings.data_dir / "scratch")

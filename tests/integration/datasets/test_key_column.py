@@ -39,7 +39,7 @@ def csv_file(keys: list[str], *, labels: bool = True) -> bytes:
 
 @pytest.fixture
 def trainer(settings: Settings, database: Database) -> Iterator[Bench]:
-    bench = Bench(settings, database, runner="worker.fit", lease_seconds=60.0)
+    bench = Bench(settings, database, runner="worker.fit")
     wait_for(lambda: bench.spares.is_warm, 120)
     yield bench
     bench.close()

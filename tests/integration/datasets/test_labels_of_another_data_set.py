@@ -53,7 +53,7 @@ def body(rows: dict[str, Any], labels: dict[str, Any], **changes: Any) -> dict[s
 
 @pytest.fixture
 def trainer(settings: Settings, database: Database) -> Iterator[Bench]:
-    bench = Bench(settings, database, runner="worker.fit", lease_seconds=60.0)
+    bench = Bench(settings, database, runner="worker.fit")
     wait_for(lambda: bench.spares.is_warm, 120)
     yield bench
     bench.close()

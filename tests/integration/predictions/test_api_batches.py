@@ -249,7 +249,7 @@ def test_cancel_and_what_a_lost_attempt_left(
 
 
 def test_a_file_is_read_as_the_model_reads_it(client: httpx.Client, settings: Settings, database: Database) -> None:
-    with closing(Bench(settings, database, runner="worker.fit", lease_seconds=60.0)) as trainer:
+    with closing(Bench(settings, database, runner="worker.fit")) as trainer:
         wait_for(lambda: trainer.spares.is_warm, 120)
         lines = [
             f"{'1.234,05' if i % 2 else '1,25'};{('1.10', '1E5', '-')[i % 3]};{i % 7} %;{('spam', 'ham')[i % 2]}"

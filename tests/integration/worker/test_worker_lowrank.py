@@ -28,9 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bench(settings: Settings, database: Database) -> Iterator[Bench]:
-    bench = Bench(
-        settings, database, runner="worker.fit", job_memory_bytes=MEMORY, lease_seconds=60.0, stop_grace_seconds=60.0
-    )
+    bench = Bench(settings, database, runner="worker.fit", job_memory_bytes=MEMORY, stop_grace_seconds=60.0)
     wait_for(lambda: bench.spares.is_warm, 120)
     yield bench
     bench.close()
