@@ -16,7 +16,7 @@ from pydantic import (
     StringConstraints,
     model_validator,
 )
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 
 from service.ingest.labels import composed, spelt
 
@@ -65,6 +65,23 @@ class Body(Received):
     """A JSON body: unknown fields, wrong types (``"1"`` for 1), NaN and infinity are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Expected:
+    """Annotates a value of several types: where it is none of them, that is one error, at its place, with these words.
+
+    Pydantic makes one for each type, at places that it calls ``keys.0.constrained-str``.
+    """
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return pydantic's schema, with this error."""
+        message = f"expected {self._words}"
+        return core_schema.custom_error_schema(
+            handler(source), custom_error_type="unexpected_value", custom_error_message=message
+        )
 
 
 class Answer(BaseModel):

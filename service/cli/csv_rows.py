@@ -27,7 +27,8 @@ PLAIN_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]
 LONGEST_CELL = 1 << 24
 """Characters; Python's own limit is too short for texts."""
 PREDICT_ROWS = 1000
-"""Rows of one request to ``POST /predict``."""
+"""Rows of one request to ``POST /predict``, of columns that are not too many:"""
+PREDICT_CELLS = 500_000
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,9 @@ class CsvRows:
     def pieces(self) -> Iterator[list[list[str]]]:
         """Yield the rows, as many at a time as one request takes."""
         rows = self._rows()
-        while piece := list(itertools.islice(rows, PREDICT_ROWS)):
+        columns = max(1, len(self.header), len(self._kinds))
+        most = max(1, min(PREDICT_ROWS, PREDICT_CELLS // columns))
+        while piece := list(itertools.islice(rows, most)):
             yield piece
 
     def _rows(self) -> Iterator[list[str]]:

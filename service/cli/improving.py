@@ -13,6 +13,7 @@ from service.cli.models import print_outcome
 from service.cli.names import full_id, path_of
 from service.cli.reading import OF_ROWS, UNSAID, Reading, open_csv, says_how_to_read
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
+from service.ingest.labels import composed, contradiction, number_label, shortened
 
 feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
 AliasName = Annotated[str, typer.Argument(help="The alias.")]
@@ -40,10 +41,18 @@ def feedback_add(
         if dataset is not None:
             if key not in rows.header:
                 fail(f"the file has no column {key!r}; --key names the one that holds the keys of the rows")
-            named = {"alias": alias, "dataset": full_id(client, "/datasets", dataset)}
-            for piece in rows.pieces():
-                keys, labels = ([row[rows.header.index(name)] for row in piece] for name in (key, label))
-                print(client.post("/feedback", {**named, "keys": keys, "labels": labels})["id"])
+            body = {"alias": alias, "dataset": full_id(client, "/datasets", dataset)}
+            key_at = rows.header.index(key)
+            # All of them first: what contradicts itself is refused whole, and not its last thousand only.
+            pieces = [([composed(row[key_at]) for row in piece], [row[at] for row in piece]) for piece in rows.pieces()]
+            keys = [key for some, _ in pieces for key in some]
+            labels = [given for _, some in pieces for given in some]
+            places = contradiction(keys, list(map(number_label, labels)))
+            if places is not None:
+                named, (first, second) = shortened(keys[places[0]]), (labels[place] for place in places)
+                fail(f"the file gives key {named} the labels {first!r} and {second!r}; leave one label for each key")
+            for keys, labels in pieces:
+                print(client.post("/feedback", {**body, "keys": keys, "labels": labels})["id"])
             return
         for piece in rows.pieces():
             sent = [rows.as_sent(row, without=label) for row in piece]

@@ -237,6 +237,7 @@ class JobRow(_Resource, Base):
         ),
         CheckConstraint("attempt >= 0 AND progress >= 0 AND progress <= 1", name="ranges"),
         Index(None, "retry_of"),
+        Index(None, "dataset_id"),
         Index(
             "ix_jobs_labels_dataset_id",
             "labels_dataset_id",
@@ -382,6 +383,7 @@ class ModelRow(_Resource, Base):
 
     __table_args__ = (
         Index(None, "project_id", "created_at", "id"),
+        Index(None, "dataset_id"),
         # For the foreign keys that hold an alias and its model together in one project.
         UniqueConstraint("project_id", "id"),
     )

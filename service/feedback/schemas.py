@@ -8,10 +8,13 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from service.ingest.limits import MAX_EXACT_INTEGER
-from service.schemas import AliasName, Answer, Body, Label
+from service.schemas import AliasName, Answer, Body, Expected, Label
 
-Value = str | int | float | bool | None
-Key = Annotated[str, Field(max_length=10_000)] | Annotated[int, Field(ge=-MAX_EXACT_INTEGER, le=MAX_EXACT_INTEGER)]
+Value = Annotated[str | int | float | bool | None, Expected("a text, a number, true, false or null")]
+Key = Annotated[
+    Annotated[str, Field(max_length=10_000)] | Annotated[int, Field(ge=-MAX_EXACT_INTEGER, le=MAX_EXACT_INTEGER)],
+    Expected("a text of at most 10,000 characters, or a whole number from -2**53 to 2**53"),
+]
 MOST_LABELS = 100_000
 """Far more than rows can be decided on at once; each that is no text is spelt before anybody counts them."""
 

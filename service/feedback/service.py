@@ -20,7 +20,7 @@ from service.feedback.keyed_rows import keyed_rows
 from service.feedback.repository import FeedbackRepository
 from service.feedback.schemas import Feedback, FeedbackRequest
 from service.identifiers import new_id
-from service.ingest.labels import composed, number_label
+from service.ingest.labels import composed, contradiction, number_label, shortened
 from service.ingest.mail import FIELDS
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
 from service.paging import as_page
@@ -75,7 +75,9 @@ class FeedbackService:
         if kind == "keys":
             if dataset is None:
                 raise InvalidRequest.of("body.dataset", "there is no such data set")
-            rows, meant = keyed_rows(self._blobs, dataset, model, items)
+            keys = [composed(str(key)) for key in items]
+            _refuse_contradictions(keys, labels)
+            rows, meant = keyed_rows(self._blobs, dataset, model, keys, self._settings.max_body_bytes)
         else:
             rows, meant = _rows(model, kind, items)
         written = {name: form for name, form in model.date_formats.items() if meant.get(name) == "text"}
@@ -164,6 +166,18 @@ def _checked_labels(model: ModelShape, labels: Sequence[str]) -> list[str]:
             named = " or ".join(repr(known) for known in model.labels)
             raise FeedbackDoesNotFit.of(f"body.labels.{position}", f"should be one of the model's labels, {named}")
     return labels
+
+
+def _refuse_contradictions(keys: Sequence[str], labels: Sequence[str]) -> None:
+    """Refuse two labels for one key. Rows and texts name nobody: two equal ones may well have different labels."""
+    places = contradiction(keys, labels)
+    if places is not None:
+        first, second = places
+        raise InvalidRequest.of(
+            f"body.keys.{second}",
+            f"the key {shortened(keys[second])} has label {labels[second]!r} here and {labels[first]!r} in "
+            f"body.keys.{first}; send one label for each key",
+        )
 
 
 def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]:

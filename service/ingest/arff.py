@@ -72,6 +72,7 @@ class _Reader:
         self._limits = limits
         self._warnings = warnings
         self._words = MissingWords()
+        self._missing = frozenset(options.missing)
         self._attributes: list[_Attribute] = []
         next(self._rows(), None)  # reads the header
         self._names = checked_names([each.name for each in self._attributes], warnings)
@@ -187,7 +188,7 @@ class _Reader:
         return row
 
     def _value(self, position: int, text: str, quoted: bool, line: int) -> Value:
-        if text == "?" and not quoted:
+        if (text == "?" and not quoted) or text in self._missing:
             return None
         attribute = self._attributes[position]
         if attribute.type == "numeric":

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import identifier
-from service.ingest.keys import key_texts
+from service.ingest.keys import KeyLookup
 from service.ingest.labels import composed, fault
 from service.ingest.matrix import FORMAT
 from service.ingest.matrix_identifiers import MatrixIdentifiers
@@ -29,6 +29,12 @@ from solver.features import Column, MatrixData, Table
 from solver.reading import Reading
 
 Layout = Literal["table", "matrix"]
+COLUMNS_BYTES = 16 << 20
+"""Of columns of numbers that are read at once where only a few of their rows are wanted."""
+
+
+class TooManyBytesError(ValueError):
+    """Rows that are wanted take more memory than they may."""
 
 
 def read_columnar(path: Path, layout: Layout) -> Table | MatrixData:
@@ -101,7 +107,8 @@ def read_blocks(path: Path, layout: Layout, columns: Collection[str], rows: int)
         return
     with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
         readings = _readings(file)
-        names = [name for name in file.schema_arrow.names if name in columns]
+        wanted = frozenset(columns)
+        names = [name for name in file.schema_arrow.names if name in wanted]
         # By name again, because asking Parquet for a column "a" also gives one that is called "a.b".
         for batch in file.iter_batches(batch_size=rows, columns=names):
             yield Table(
@@ -110,7 +117,7 @@ def read_blocks(path: Path, layout: Layout, columns: Collection[str], rows: int)
 
 
 def find_rows(
-    path: Path, key: str, keys: Collection[str], columns: Collection[str]
+    path: Path, key: str, keys: Collection[str], columns: Collection[str], max_bytes: int
 ) -> tuple[dict[str, list[int]], Table]:
     """Return the rows of a table that have one of some keys; only so much of it as they need is in memory.
 
@@ -124,38 +131,55 @@ def find_rows(
         As `service.ingest.keys.key_texts` gives them.
     columns : collection of str
         Those that are wanted.
+    max_bytes : int
+        What the values of these rows may take.
 
     Returns
     -------
     found : dict of str to list of int
         By key, the places of its rows in `table`; no more than two.
     table : Table
+        Empty unless each key has one row.
 
     Raises
     ------
     InexactKeyError
         If the column cannot be the key.
+    TooManyBytesError
+        If the rows take more than `max_bytes`.
     """
     found: dict[str, list[int]] = {}
-    parts: list[pa.Table] = []
+    rows_of_groups: dict[int, list[int]] = {}
+    taken = 0
     with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
         readings = _readings(file)
-        names = [name for name in file.schema_arrow.names if name in columns]
+        lookup = KeyLookup(key, readings.get(key), keys)
         for group in range(file.num_row_groups):
-            values = file.read_row_group(group, [key]).column(key)
-            texts = key_texts(_column(key, values, readings.get(key))).tolist()
-            taken: list[int] = []
-            before = sum(map(len, parts))
-            for row, text in enumerate(texts):
-                if text in keys and len(places := found.setdefault(text, [])) < 2:
-                    places.append(before + len(taken))
-                    taken.append(row)
-            if taken:
-                parts.append(file.read_row_group(group, names).select(names).take(pa.array(taken, pa.int64())))
-    if not parts:
-        return {}, Table({})
-    table = pa.concat_tables(parts)
-    return found, Table({name: _column(name, table.column(name), readings.get(name)) for name in names})
+            for row, text in lookup.rows(file.read_row_group(group, [key]).column(key)):
+                if len(places := found.setdefault(text, [])) < 2:
+                    places.append(taken)
+                    rows_of_groups.setdefault(group, []).append(row)
+                    taken += 1
+        if len(found) < len(keys) or taken > len(found):
+            return found, Table({})
+        wanted = frozenset(columns)
+        names = [name for name in file.schema_arrow.names if name in wanted]
+        parts: dict[str, list[pa.Array]] = {name: [] for name in names}
+        size = 0
+        for group, rows in rows_of_groups.items():
+            places_in_group = pa.array(rows, pa.int64())
+            # A few columns at a time: a group of a wide table holds hundreds of megabytes.
+            most = max(1, COLUMNS_BYTES // (8 * file.metadata.row_group(group).num_rows))
+            for first in range(0, len(names), most):
+                some = names[first : first + most]
+                read = file.read_row_group(group, some)
+                for name in some:
+                    values = read.column(name).take(places_in_group)
+                    size += values.nbytes
+                    parts[name] += values.chunks
+                if size > max_bytes:
+                    raise TooManyBytesError
+    return found, Table({name: _column(name, pa.chunked_array(parts[name]), readings.get(name)) for name in names})
 
 
 def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:

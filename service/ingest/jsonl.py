@@ -60,6 +60,7 @@ class _Reader:
         self._limits = limits
         self._warnings = warnings
         self._words = MissingWords()
+        self._missing = frozenset(options.missing)
         found, self._nested, mixed = self._survey()
         names = checked_names(list(found), warnings)
         self._left_out = {name: NESTED for name, key in zip(names, found, strict=True) if key in self._nested}
@@ -116,6 +117,11 @@ class _Reader:
                     row = _parse_slowly(line, number)
             except RecursionError:
                 raise IngestError("malformed", "a value is nested too deeply to be read", line=number) from None
+            if self._missing:
+                row = {
+                    name: None if isinstance(value, str) and value in self._missing else value
+                    for name, value in row.items()
+                }
             yield number, row
 
     def _survey(self) -> tuple[dict[str, Storage], set[str], set[str]]:

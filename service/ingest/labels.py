@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from service.ingest.limits import MAX_EXACT_INTEGER, MAX_NAME_CHARACTERS
 from service.ingest.profile import has_control_characters
 
+LONGEST_NAMED = 40
+"""Characters of a key in a message."""
 BOOLEANS = (("false", "true"), ("no", "yes"))
 """Words of which an upload makes one spelling where a column has nothing else."""
 
@@ -37,6 +40,20 @@ def number_label(label: str) -> str:
     if not math.isfinite(value):
         return label
     return str(int(value)) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else repr(value)
+
+
+def contradiction(keys: Sequence[str], labels: Sequence[str]) -> tuple[int, int] | None:
+    """Return the places of the first two equal keys that have different labels; None if each key has one label."""
+    first: dict[str, int] = {}
+    for place, key in enumerate(keys):
+        if labels[first.setdefault(key, place)] != labels[place]:
+            return first[key], place
+    return None
+
+
+def shortened(key: str) -> str:
+    """Quote a key for a message, long ones not whole."""
+    return repr(key if len(key) <= LONGEST_NAMED else key[:LONGEST_NAMED] + "…")
 
 
 def fault(label: str) -> str | None:

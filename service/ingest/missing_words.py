@@ -1,4 +1,4 @@
-"""Words for missing values (``NA``, ``?``, ``unknown``) in columns of otherwise numbers."""
+"""Words for missing values: those that everybody uses (``NA``, ``?``), and those that the option `missing` names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.ingest.mixed import MIXED, is_mixed
 from solver.labels import MISSING_WORDS, is_missing_word
+from solver.reading import Reading
 
 _BLANKS = " \t"
 _SPELT = sorted(MISSING_WORDS)
@@ -38,8 +40,41 @@ def begins_with_another_word(texts: pa.StringArray) -> bool:
     return first[:1] in _LETTERS and not is_missing_word(first)
 
 
+class NamedMissing:
+    """Takes out of arrays what the option `missing` says is missing.
+
+    Parameters
+    ----------
+    reading : Reading
+        What the options of the upload say.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._texts = pa.array(reading.missing, pa.string()) if reading.missing else None
+        self._numbers = pa.array(reading.missing_numbers, pa.float64()) if reading.missing_numbers else None
+
+    def out_of_texts(self, texts: pa.StringArray) -> pa.StringArray:
+        """Return texts, null where they are one of the words."""
+        return texts if self._texts is None else pc.if_else(pc.is_in(texts, value_set=self._texts), None, texts)
+
+    def out_of_numbers(self, numbers: pa.DoubleArray) -> pa.DoubleArray:
+        """Return numbers, null where their shortest form is one of the words."""
+        return (
+            numbers if self._numbers is None else pc.if_else(pc.is_in(numbers, value_set=self._numbers), None, numbers)
+        )
+
+    def out_of(self, array: pa.Array) -> pa.Array:
+        """Return an array of texts, numbers or both."""
+        if self._texts is None:
+            return array
+        if is_mixed(array):
+            texts, numbers = self.out_of_texts(array.field("text")), self.out_of_numbers(array.field("number"))
+            return pa.StructArray.from_arrays([texts, numbers], fields=[*MIXED])
+        return (self.out_of_texts if pa.types.is_string(array.type) else self.out_of_numbers)(array)
+
+
 class MissingWords:
-    """Counts such words by the position of their column, in one pass over a file."""
+    """Counts words that everybody uses by the position of their column, in one pass over a file."""
 
     def __init__(self) -> None:
         self._counts: dict[int, Counter[str]] = {}

@@ -66,6 +66,10 @@ def read_npz(path: Path, options: TableOptions, limits: Limits, output: Path, wa
                 return _store_dense(arrays["X"], arrays.get(LABEL), options, limits, output, warnings)
             if options.columns:
                 raise IngestError("bad_option", "option columns: a sparse matrix has no columns whose kind can be set")
+            if options.missing:
+                raise IngestError(
+                    "bad_option", "option missing: what a sparse matrix leaves out is 0, nothing is missing"
+                )
             return _store_sparse(arrays, limits, output, warnings)
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a seek to before the start

@@ -41,6 +41,9 @@ class TableOptions:
     """What separates the decimals of a number that stands as text: a point or a comma, as in ``1,5``."""
     thousands: str = ""
     """What separates the thousands of such numbers, of `solver.reading.THOUSANDS`; empty: the texts have to tell."""
+    missing: tuple[str, ...] = ()
+    """Values that mean "missing" in every column, such as ``NA`` or ``?``; -999 also where it is a number by the format
+    of the file. The empty value always does."""
 
     verbatim: frozenset[str] = frozenset()
     """Columns whose texts stay what they are, numbers or not: a model is to read them. No upload can say it."""
@@ -48,7 +51,7 @@ class TableOptions:
     @property
     def reading(self) -> Reading:
         """How values are written, as far as the options say."""
-        return Reading(decimal=self.decimal, thousands=self.thousands)
+        return Reading(missing=self.missing, decimal=self.decimal, thousands=self.thousands)
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,6 @@ class DelimitedOptions(TableOptions):
     """A backslash, if it escapes the character behind it, as in what MySQL writes."""
     encoding: str = "utf-8"
     """One of `ENCODINGS`; a byte order mark is skipped."""
-    missing: tuple[str, ...] = ()
-    """Values that mean "missing" in every column, such as ``NA`` or ``?``. The empty value always does."""
     trim: bool = False
     """Strip blanks around every value before anything else."""
 
@@ -84,13 +85,6 @@ class SheetOptions(TableOptions):
 
     header: bool | Literal["auto"] = "auto"
     """Whether the first row that is not empty holds the column names, as in `DelimitedOptions`."""
-    missing: tuple[str, ...] = ()
-    """Texts that mean "missing" in every column. The empty cell always does."""
-
-    @property
-    def reading(self) -> Reading:
-        """How texts are written, as far as the options say."""
-        return Reading(missing=self.missing, decimal=self.decimal, thousands=self.thousands)
 
 
 @dataclass(frozen=True)

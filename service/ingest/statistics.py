@@ -19,6 +19,7 @@ from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
 from service.ingest.numbers import array_values, has_leading_zeros, has_outer_blanks, plain_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import ColumnProfile
+from solver.labels import is_missing_word
 
 TIMES = (946_684_800, 2_208_988_800)
 """2000 to 2040, in seconds since 1970."""
@@ -109,10 +110,15 @@ class ColumnStatistics:
 
     @property
     def holds_quoted_numbers(self) -> bool:
-        """Whether it is a column of texts which all are numbers; of too many different ones that is not known."""
+        """Whether it is a column of texts which all are numbers, but for words for missing values.
+
+        Of too many different ones that is not known.
+        """
         sample = self._counts if self._counts is not None else self._sample
-        many = not self._is_number and MOST_CLASSES < len(sample) < MAX_DISTINCT
-        return many and plain_numbers(pa.array(list(sample), pa.string())) is not None
+        if self._is_number or not MOST_CLASSES < len(sample) < MAX_DISTINCT:
+            return False
+        others = [text for text in sample if not is_missing_word(text)]
+        return len(others) > MOST_CLASSES and plain_numbers(pa.array(others, pa.string())) is not None
 
     def mixed_booleans(self) -> tuple[str, str] | None:
         """Return the two words, for no and yes, that all texts are, if one of them is spelt in several ways."""

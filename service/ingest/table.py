@@ -17,7 +17,7 @@ from service.ingest.batches import joined
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import Limits
-from service.ingest.missing_words import MissingWords
+from service.ingest.missing_words import MissingWords, NamedMissing
 from service.ingest.mixed import is_mixed, spelt, spelt_numbers, texts_of
 from service.ingest.mixed import numbers_of as typed_numbers_of
 from service.ingest.numbers import any_numbers
@@ -271,6 +271,7 @@ def store_arrays(
 ) -> Columnar:
     """Write a table whose batches are float64, string or both; one that has to be something else is converted."""
     words = words or MissingWords()
+    named = NamedMissing(reading)
 
     def to_number(position: int, array: pa.Array, first_row: int) -> pa.DoubleArray:
         texts = texts_of(array)
@@ -294,7 +295,7 @@ def store_arrays(
         output,
         names,
         storage,
-        lambda: joined(batches()),
+        lambda: ([named.out_of(array) for array in batch] for batch in joined(batches())),
         to_number,
         to_text,
         limits,
@@ -523,7 +524,8 @@ class _TableWriter:
                 kind=kept,
                 missing=(*base.missing, *missing),
                 lower=position in lowered,
-                typed=position in typed,
+                # Where a number means missing, it does so in each row that comes later.
+                typed=position in typed and not base.missing_numbers,
             ).to_json()
             for position, (column, kept, missing) in enumerate(zip(self._columns, self._storage, found, strict=True))
         }

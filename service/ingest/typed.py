@@ -15,6 +15,7 @@ from service.ingest.batches import batch_bytes, batch_rows
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, MAX_NAME_CHARACTERS, Limits
+from service.ingest.missing_words import NamedMissing
 from service.ingest.numbers import array_values
 from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
@@ -86,6 +87,7 @@ class TypedColumns:
         self._forced = forced_kinds(options.columns, self._names, self._left_out)
         self._verbatim = options.verbatim
         self._reading = options.reading
+        self._missing = NamedMissing(options.reading)
         self._dates: dict[int, Kind] = {j: "date" for j, field in enumerate(schema) if _is_date(field.type)}
         self._indexes = _pandas_indexes(schema)
         self._max_text_bytes = min(limits.max_bytes, max(FREE_TEXT_BYTES, MAX_EXPANSION * file_bytes))
@@ -175,7 +177,7 @@ class TypedColumns:
                 "identifiers"
             )
             return None
-        numbers = pc.cast(array, pa.float64(), safe=False)
+        numbers = self._missing.out_of_numbers(pc.cast(array, pa.float64(), safe=False))
         if not numbers.null_count and np.isfinite(array_values(numbers, np.float64)).all():
             return numbers
         numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
@@ -194,6 +196,9 @@ class TypedColumns:
         return IngestError("bad_value", f"column {name!r} holds {what}, in row {row + 1}", line=row + 1, column=name)
 
     def _text(self, position: int, array: pa.Array, first_row: int) -> pa.StringArray:
+        return self._missing.out_of_texts(self._any_text(position, array, first_row))
+
+    def _any_text(self, position: int, array: pa.Array, first_row: int) -> pa.StringArray:
         if pa.types.is_dictionary(array.type):
             if _is_text(array.type) and len(array.dictionary) <= len(array):
                 values = pc.cast(array.dictionary, pa.string())

@@ -169,3 +169,21 @@ def test_rows_that_break_the_rules_are_refused(engine, empty_database_url):
     for statement in wrong:
         with pytest.raises(Exception, match="violates check constraint"), engine.begin() as connection:
             connection.execute(text(statement))
+
+
+def test_who_refers_to_a_data_set_is_found_by_an_index(engine, empty_database_url):
+    """Else each data set that is deleted has all jobs of all projects read, by the foreign key's own check."""
+    migrate.upgrade(empty_database_url)
+    referring = [
+        (table.name, constraint.column_keys[0])
+        for table in Base.metadata.sorted_tables
+        for constraint in table.foreign_key_constraints
+        if constraint.referred_table.name == "datasets"
+    ]
+    assert len(referring) >= 4
+    with engine.connect() as connection:
+        connection.execute(text("SET enable_seqscan = off"))
+        connection.execute(text("SET enable_bitmapscan = off"))
+        for table, column in referring:
+            plan = connection.execute(text(f"EXPLAIN SELECT 1 FROM {table} WHERE {column} = 'ds_1'"))
+            assert f"Index Cond: ({column} = " in "\n".join(row[0] for row in plan), (table, column)

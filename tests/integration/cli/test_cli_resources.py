@@ -355,6 +355,14 @@ def test_feedback_and_shadows(prefsvm, database, tmp_path):
     assert "no column 'label'" in prefsvm("feedback", "add", "spam-filter", str(file), code=1)
     assert "no alias" in prefsvm("feedback", "add", "nobodys", str(file), "--label", "right", code=1)
     assert "deleted; train with" in prefsvm("retrain", "spam-filter", code=1)
+    # the two labels are a thousand rows and a request apart: nothing of the file is sent
+    rows = "".join(f"k{row},ham\n" for row in range(1000))
+    file.write_text(f"key,label\n{rows}k7,spam\n")
+    before = prefsvm("feedback", "list")
+    dataset = store_dataset(database)["id"]
+    refused = prefsvm("feedback", "add", "spam-filter", str(file), "--dataset", dataset, code=1)
+    assert "gives key 'k7' the labels 'ham' and 'spam'" in refused
+    assert prefsvm("feedback", "list") == before
     assert "is deleted" in prefsvm("feedback", "delete", sent)
     assert sent not in prefsvm("feedback", "list")
 

@@ -13,10 +13,12 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from api_support import problem, train_body, upload
+from api_support import api_client, problem, train_body, upload
+from sqlalchemy import select
 from worker_bench import Bench, wait_for
 
 from service.db.session import Database
+from service.db.tables import FeedbackRow
 from service.settings import Settings
 
 ROWS = 80
@@ -190,3 +192,92 @@ def test_feedback_names_rows_by_data_set_and_key(client: httpx.Client, trainer: 
         assert any(each["field"] == field and said in each["message"] for each in refused.json()["errors"]), (
             refused.text
         )
+
+
+def test_two_labels_for_one_key_are_refused(client: httpx.Client, trainer: Bench) -> None:
+    dataset = upload(client, csv_file(KEYS))
+    trained(client, trainer, **train_body(dataset, key="id", alias="mails"))
+    body = {"alias": "mails", "dataset": dataset["id"]}
+    for keys, labels, named in (
+        (["001", "002", "001"], ["spam", "ham", "ham"], "'001'"),
+        ([KEYS[7], "a\u0308 \u4e2d"], ["spam", "ham"], repr(KEYS[7])),  # composed and decomposed
+    ):
+        refused = problem(
+            client.post("/feedback", json=body | {"keys": keys, "labels": labels}), 422, "invalid-request"
+        )
+        (error,) = refused["errors"]
+        assert error["field"] == f"body.keys.{len(keys) - 1}"
+        assert f"the key {named} has label 'ham' here and 'spam' in body.keys.0" in error["message"]
+    assert client.get("/feedback").json()["items"] == []
+    agreeing = body | {"keys": ["001", "001"], "labels": ["spam", "spam"]}
+    assert client.post("/feedback", json=agreeing).status_code == 201
+    # rows name nobody: two people of one age and job may well have different labels
+    rows = [{"age": 30, "job": "cook"}] * 2
+    assert client.post("/feedback", json={"alias": "mails", "rows": rows, "labels": ["spam", "ham"]}).status_code == 201
+
+
+def test_keys_are_those_of_the_data_set_that_is_named(client: httpx.Client, trainer: Bench, database: Database) -> None:
+    """01 is a key of a data set of texts, and that row is meant, never row 1, whatever the training's keys are."""
+    numbers = upload(client, csv_file([str(i) for i in range(ROWS)]))
+    trained(client, trainer, **train_body(numbers, key="id", alias="mails"))
+    queue = upload(client, b"id,age,job\n01,31,cook\n1,52,clerk\n")
+    assert next(column for column in queue["columns"] if column["name"] == "id")["kind"] == "category"
+    body = {"alias": "mails", "dataset": queue["id"], "labels": ["spam"]}
+    for key, row in (
+        ("01", {"age": 31, "job": "cook"}),
+        ("1", {"age": 52, "job": "clerk"}),
+        (1, {"age": 52, "job": "clerk"}),
+    ):
+        assert client.post("/feedback", json=body | {"keys": [key]}).status_code == 201
+        with database.transaction() as session:
+            content = session.scalars(select(FeedbackRow.content).order_by(FeedbackRow.seq.desc())).first()
+        assert json.loads(content or b"")["rows"] == [row]
+    refused = client.post("/feedback", json=body | {"dataset": numbers["id"], "keys": ["01"]})
+    assert problem(refused, 422, "feedback-does-not-fit")["errors"][0] == {
+        "field": "body.keys.0",
+        "message": "the data set has no row of this key, and needs one",
+    }
+    report = client.get("/models/mails").json()["report"]
+    assert report["feedback"] is None
+    job = client.post("/aliases/mails/retrain").json()
+    assert trainer.supervisor.run(job["id"]) == "succeeded"
+    learned = client.get("/models/mails").json()["report"]["feedback"]
+    # 31, cook and 52, clerk: rows with these values, whatever their keys are, as the page on feedback says
+    same = sum((age, age % 2) in ((31, 1), (52, 0)) for age in AGES.tolist())
+    assert learned["refused"] == []
+    assert learned["added"] + learned["relabelled"] + learned["confirmed"] == max(
+        2, same + sum(each not in [(age, age % 2) for age in AGES.tolist()] for each in ((31, 1), (52, 0)))
+    )
+
+
+def test_what_is_no_key_is_named_by_its_place(client: httpx.Client) -> None:
+    body = {"alias": "mails", "dataset": "ds_1", "labels": ["spam", "ham"]}
+    for bad in ([], 1.5, 2**60, "x" * 10_001, None, True):
+        refused = problem(client.post("/feedback", json=body | {"keys": ["a", bad]}), 422, "invalid-request")
+        expected = "expected a text of at most 10,000 characters, or a whole number from -2**53 to 2**53"
+        assert refused["errors"] == [{"field": "body.keys.1", "message": expected}]
+    rows = {"alias": "mails", "rows": [{"age": 1}, {"age": [1]}], "labels": ["spam", "ham"]}
+    refused = problem(client.post("/feedback", json=rows), 422, "invalid-request")
+    assert refused["errors"] == [
+        {"field": "body.rows.1.age", "message": "expected a text, a number, true, false or null"}
+    ]
+
+
+def test_few_keys_cannot_ask_for_very_much(settings: Settings, database: Database, trainer: Bench) -> None:
+    """A row is kept with all its columns: a kilobyte of keys may stand for gigabytes."""
+    with api_client(settings, max_body_bytes=100_000) as client:
+        dataset = upload(client, csv_file([f"k{i}" for i in range(ROWS)]))
+        trained(client, trainer, **train_body(dataset, key="id", alias="mails"))
+        texts = b"id,age,job\n" + b"".join(b"k%d,30,%s\n" % (i, b"cook" * 2000) for i in range(50))
+        wordy = upload(client, texts)
+        body = {"alias": "mails", "dataset": wordy["id"], "labels": ["spam"] * 50}
+        refused = problem(
+            client.post("/feedback", json=body | {"keys": [f"k{i}" for i in range(50)]}), 422, "feedback-does-not-fit"
+        )
+        assert "too large to take 50 of them at once; name fewer keys" in refused["errors"][0]["message"]
+        few = body | {"keys": ["k1"], "labels": ["spam"]}
+        assert client.post("/feedback", json=few).status_code == 201
+        many = body | {"keys": ["k1"] * 3000, "labels": ["spam"] * 3000}
+        refused = problem(client.post("/feedback", json=many), 422, "feedback-does-not-fit")
+        assert refused["errors"][0]["field"] == "body.keys"
+        assert "at most 1" in refused["errors"][0]["message"]

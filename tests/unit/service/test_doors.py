@@ -152,13 +152,13 @@ def xlsx_bytes(name: str, values: Sequence[Any]) -> bytes:
 FORMATS = {"csv": csv_bytes, "jsonl": jsonl_bytes, "parquet": parquet_bytes, "xlsx": xlsx_bytes}
 
 
-def options_of(kind: str, name: str, format: str) -> dict[str, Any]:
+def options_of(kind: str, name: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if kind == "decimal comma":
         options["decimal"] = ","
     if kind == "thousands":
         options["thousands"] = ","
-    if kind == "minus nine is missing" and format == "csv":
+    if kind == "minus nine is missing":
         options["missing"] = ["-9"]
     if kind == "thousands with points":
         options |= {"decimal": ",", "thousands": "."}
@@ -198,8 +198,8 @@ def uploads(
 ) -> tuple[str, str, list[str], dict[str, Any]]:
     kind = draw(st.sampled_from(kinds))
     name = draw(st.sampled_from(NAMES))
-    options = options_of(kind, name, format)
-    if format == "csv" and draw(st.booleans()):
+    options = options_of(kind, name)
+    if draw(st.booleans()):
         options["missing"] = [*MISSING, *options.get("missing", ())]
     if format == "csv" and draw(st.booleans()):
         options["trim"] = True
@@ -348,7 +348,7 @@ def test_a_value_is_the_same_in_onnx(upload: tuple[str, str, list[str], dict[str
 @pytest.mark.parametrize("kind", POOLS)
 def test_what_is_learned_again_of_feedback_is_the_same_in_each_form(format: str, kind: str) -> None:
     values = [value for value in POOLS[kind] for _ in range(12)]
-    options = options_of(kind, "x", format)
+    options = options_of(kind, "x")
     table = Read(FORMATS[format]("x", values), format, options).data
     labels = np.array([*("ab"[i % 3 == 0] for i in range(len(values))), None], dtype=object)[:-1]
     row = next(i for i, label in enumerate(labels) if label == "a")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from ingest_helpers import Read, refusal
+from ingest_helpers import Read, book, refusal
 
 from solver.features import TableFeatures
 
@@ -108,3 +112,105 @@ def test_what_an_option_calls_missing_leaves_nothing_behind(cell: str, trim: boo
         read = Read("".join(f"{value},a\n" for value in ("n", *values)).encode(), "csv", options)
         assert read.columns["n"]["kind"] == "number", values
         assert read.table["n"] == [None if value in ("", cell) else float(value) for value in values]
+
+
+def parquet(values: list[Any]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"n": values, "c": ["ab"[i % 2] for i in range(len(values))]}), out)
+    return out.getvalue()
+
+
+def arrow(values: list[Any]) -> bytes:
+    out = io.BytesIO()
+    table = pa.table({"n": values, "c": ["ab"[i % 2] for i in range(len(values))]})
+    with pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def dictionaries(values: list[Any]) -> bytes:
+    out = io.BytesIO()
+    table = pa.table({"n": pa.array(values).dictionary_encode(), "c": ["ab"[i % 2] for i in range(len(values))]})
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def xlsx(values: list[Any]) -> bytes:
+    return book([["n", "c"], *([value, "ab"[i % 2]] for i, value in enumerate(values))])
+
+
+def json_lines(values: list[Any]) -> bytes:
+    return "".join(json.dumps({"n": value, "c": "ab"[i % 2]}) + "\n" for i, value in enumerate(values)).encode()
+
+
+def arff_texts(values: list[Any]) -> bytes:
+    rows = "".join(f"{value!r},{'ab'[i % 2]}\n" for i, value in enumerate(values))
+    return ("@relation r\n@attribute n string\n@attribute c {a,b}\n@data\n" + rows).encode()
+
+
+TABLES: dict[Any, str] = {csv: "csv", json_lines: "jsonl", parquet: "parquet", arrow: "arrow", dictionaries: "arrow"}
+TABLES |= {xlsx: "xlsx", arff_texts: "arff"}
+
+
+@pytest.mark.parametrize("write", TABLES)
+def test_the_option_takes_words_out_of_texts_in_every_format(write: Any) -> None:
+    """And what a warning advises can be done in every format."""
+    values = ["red", "blue", "unknown", "k.A."] * 10
+    (said,) = Read(write(values), TABLES[write]).warnings
+    assert said.endswith("are values of their own; if they mean missing, name them in option missing")
+    read = Read(write(values), TABLES[write], {"missing": ["unknown", "k.A."]})
+    assert (read.columns["n"]["values"], read.columns["n"]["missing"]) == ({"blue": 10, "red": 10}, 20)
+    assert read.warnings == []
+    assert read.table["n"] == ["red", "blue", None, None] * 10
+    assert read.labels("n") == read.table["n"]
+    features = TableFeatures().fit(read.data)
+    rows, _, _ = features.transform_rows([{"n": value, "c": "a"} for value in ("k.A.", "unknown", None, "")])
+    assert len({tuple(row) for row in np.asarray(rows).tolist()}) == 1
+
+
+@pytest.mark.parametrize(
+    "write", [csv, json_lines, parquet, arrow, dictionaries, xlsx, arff, "parquet of whole numbers", "mixed", "npz"]
+)
+def test_a_number_that_means_missing_does_so_in_every_format(write: Any) -> None:
+    """-999 is missing as text and as number, in the file and in each row that comes later."""
+    numbers: list[Any] = [1.5, 2.5, -999.0, 4.0] * 10
+    format = TABLES.get(write, "arff")
+    if write == "parquet of whole numbers":
+        numbers = [1, 2, -999, 4] * 10
+        data, format = parquet(numbers), "parquet"
+    elif write == "mixed":
+        data, format = json_lines([str(x) if i % 3 else x for i, x in enumerate([1.5, 2.5, -999, 4.0] * 10)]), "jsonl"
+    elif write == "npz":
+        out = io.BytesIO()
+        np.savez(out, X=np.array(numbers)[:, None], y=np.arange(40) % 2)
+        data, format = out.getvalue(), "npz"
+    else:
+        data = write([f"{x:g}" for x in numbers] if write in (csv, arff) else numbers)
+    read = Read(data, format, {"missing": ["-999", "k.A."]})
+    name = "f0" if write == "npz" else "n"
+    if write == "mixed":
+        assert read.table["n"] == ["1.5", "2.5", None, "4"] * 10
+    else:
+        expected = [None if x == -999 else x for x in numbers]
+        assert (read.columns[name]["kind"], read.table[name], read.columns[name]["missing"]) == ("number", expected, 10)
+    features = TableFeatures().fit(read.data)
+    others = {column["name"]: 0 if write == "npz" else "a" for column in features.columns}
+    rows, _, _ = features.transform_rows([others | {name: value} for value in ("-999", -999, -999.0, "k.A.", None)])
+    assert len({tuple(row) for row in np.asarray(rows).tolist()}) == 1
+    assert features.transform(read.data)[0].tolist()[2] == np.asarray(rows).tolist()[0]
+
+
+@pytest.mark.parametrize("write", [json_lines, parquet, arrow, dictionaries, arff_texts])
+def test_texts_that_are_numbers_but_for_such_words_are_said(write: Any) -> None:
+    values = ["1", "25", "NA", "4"] * 10
+    read = Read(write(values), TABLES[write])
+    assert any("all of its texts are numbers" in said for said in read.warnings)
+    read = Read(write(values), TABLES[write], {"columns": {"n": "number"}})
+    assert (read.table["n"], read.columns["n"]["missing_words"]) == ([1, 25, None, 4] * 10, {"NA": 10})
+
+
+def test_a_sparse_matrix_has_no_missing_values() -> None:
+    out = io.BytesIO()
+    np.savez(out, data=[1.0], indices=[0], indptr=[0, 1], shape=(1, 2), y=[1])
+    assert "option missing" in refusal(out.getvalue(), "npz", {"missing": ["-1"]}).message
