@@ -201,9 +201,9 @@ class Model:
         expected = "a feature matrix" if self.features is None else f"a {self.features.kind}"
         raise FeatureError(f"the model takes {expected}, got {type(data).__name__}")
 
-    def read_again(self, held: Mapping[str, Reading]) -> list[str]:
+    def read_again(self, held: Mapping[str, Reading]) -> dict[str, Reading]:
         """Return the columns of a file whose texts are needed, see `TableFeatures.read_again`."""
-        return self.features.read_again(held) if isinstance(self.features, TableFeatures) else []
+        return self.features.read_again(held) if isinstance(self.features, TableFeatures) else {}
 
     def predict(self, data: Table | MatrixData) -> Predictions:
         """Label rows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +15,7 @@ from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
 from service.ingest.reader import read_upload
+from solver.reading import Reading
 from worker.protocol import Job, JobError
 
 
@@ -56,14 +57,14 @@ def _checked(blob_location: str, key: str, sha256: str | None, what: str) -> Ite
         raise JobError("dataset_deleted", f"{what} was deleted before the job could read it") from error
 
 
-def read_again(job: Job, columns: Collection[str], output: Path) -> None:
+def read_again(job: Job, columns: Mapping[str, Reading], output: Path) -> None:
     """Read the upload of the data set once more, with the texts of some columns as they are written.
 
     Parameters
     ----------
     job : Job
-    columns : collection of str
-        Whose texts are wanted. Values that are no texts in the file stay what they are.
+    columns : mapping of str to Reading
+        Whose texts are wanted, and how they will be read. Values that are no texts in the file keep their meaning.
     output : Path
         Gets the columnar form.
 

@@ -92,7 +92,7 @@ def rows_for(job: Job, path: Path, layout: Layout, model: Model, file_name: str)
     the model's column has a point for thousands, and 01 the number 1 where it has categories. Then the file is read
     once more, for the texts that stand in it.
     """
-    columns = model.read_again(column_readings(path, layout)) if layout == "table" else []
+    columns = model.read_again(column_readings(path, layout)) if layout == "table" else {}
     if not columns:
         return path
     written = Path(job.scratch, file_name)

@@ -41,12 +41,14 @@ def numbers_of(array: pa.StructArray) -> pa.DoubleArray:
     return array.field("number")
 
 
-def spelt(array: pa.StructArray, unit: str) -> pa.StringArray:
+def spelt(array: pa.StructArray, unit: str, decimal: str = ".") -> pa.StringArray:
     """Return all values as texts, numbers in their shortest form and with the unit that they are in."""
-    return pc.coalesce(array.field("text"), spelt_numbers(array.field("number"), unit))
+    return pc.coalesce(array.field("text"), spelt_numbers(array.field("number"), unit, decimal))
 
 
-def spelt_numbers(numbers: pa.DoubleArray, unit: str) -> pa.StringArray:
+def spelt_numbers(numbers: pa.DoubleArray, unit: str, decimal: str = ".") -> pa.StringArray:
     """Return numbers as texts in their shortest form, and with the unit that they are in."""
-    texts = [None if value is None else number_text(value) + unit for value in numbers.to_pylist()]
+    texts = [
+        None if value is None else number_text(value).replace(".", decimal) + unit for value in numbers.to_pylist()
+    ]
     return pa.array(texts, pa.string())

@@ -45,8 +45,9 @@ class TableOptions:
     """Values that mean "missing" in every column, such as ``NA`` or ``?``; -999 also where it is a number by the format
     of the file. The empty value always does."""
 
-    verbatim: frozenset[str] = frozenset()
-    """Columns whose texts stay what they are, numbers or not: a model is to read them. No upload can say it."""
+    verbatim: Mapping[str, Reading] = field(default_factory=dict)
+    """Columns whose texts stay what they are, numbers or not: a model is to read them, in this way. What stands among
+    them as a number by the format of the file is spelt so that this gives that number. No upload can say it."""
 
     @property
     def reading(self) -> Reading:

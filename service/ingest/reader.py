@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow as pa
 from service.ingest.limits import Limits
 from service.ingest.options import FORMATS, TableOptions, parse_options
 from service.ingest.profile import Columnar
+from solver.reading import Reading
 
 Reader = Callable[[Path, Any, Limits, Path, list[str]], Columnar]
 """From the upload, its options, limits, where the columnar form goes, and warnings to add to."""
@@ -27,7 +28,7 @@ def read_upload(
     options: Mapping[str, Any],
     limits: Limits,
     output: Path,
-    verbatim: Collection[str] = (),
+    verbatim: Mapping[str, Reading] | None = None,
 ) -> dict[str, Any]:
     """Write the columnar form of an upload.
 
@@ -42,8 +43,9 @@ def read_upload(
     limits : Limits
     output : Path
         Where the columnar form goes; working files go beside it.
-    verbatim : collection of str, optional
-        Columns whose texts are wanted as they are written, see `service.ingest.options.TableOptions.verbatim`.
+    verbatim : mapping of str to Reading, optional
+        Columns whose texts are wanted as they are written, each with how they will be read, see
+        `service.ingest.options.TableOptions.verbatim`.
 
     Returns
     -------
@@ -59,7 +61,7 @@ def read_upload(
     pa.set_cpu_count(min(MAX_THREADS, len(os.sched_getaffinity(0))))
     pa.set_io_thread_count(2)
     warnings: list[str] = []
-    columnar = _read(path, format, options, limits, output, warnings, frozenset(verbatim))
+    columnar = _read(path, format, options, limits, output, warnings, verbatim or {})
     warnings += [
         f"column {column.name!r} has {len(column.values)} different labels; a training tells the one that it names as "
         "positive from all others together"
@@ -87,7 +89,7 @@ def _read(
     limits: Limits,
     output: Path,
     warnings: list[str],
-    verbatim: frozenset[str],
+    verbatim: Mapping[str, Reading],
 ) -> Columnar:
     # Readers are loaded one at a time: loading is a good part of what a small upload takes.
     options = parse_options(format, given)

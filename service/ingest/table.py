@@ -119,6 +119,7 @@ def store_table(
     uncompared: Collection[str] = (),
     units: Mapping[int, str] | None = None,
     verbatim: Collection[str] = (),
+    respelt: Collection[int] = (),
 ) -> Columnar:
     """Write a table of which only reading shows what its columns are.
 
@@ -157,6 +158,8 @@ def store_table(
         In what the numbers of a column are that are no texts, by position.
     verbatim : collection of str, optional
         Columns whose texts stay as they are written, whatever they look like, see `TableOptions.verbatim`.
+    respelt : collection of int, optional
+        Columns whose numbers become texts, where they do, by which whoever wants them finds these numbers again.
     """
     lowered: set[int] = set()
     numbers_by_format: set[int] = set()
@@ -237,7 +240,9 @@ def store_table(
         if valid:
             for j in refused.keys() - written.keys():
                 raise _with_cure(refused[j], names[j], writer.doubt(j))
-            of_numbers = {j for j in range(len(names)) if storage[j] == "text" or j not in texts_by_format}
+            of_numbers = {
+                j for j in range(len(names)) if (j not in respelt if storage[j] == "text" else j not in texts_by_format)
+            }
             return writer.close(rows, warnings, words, lowered, numbers_by_format & of_numbers)
         writer.discard()
 
@@ -267,11 +272,13 @@ def store_arrays(
     reading: Reading = AS_TYPED,
     uncompared: Collection[str] = (),
     units: Mapping[int, str] | None = None,
-    verbatim: Collection[str] = (),
+    verbatim: Mapping[str, Reading] | None = None,
 ) -> Columnar:
     """Write a table whose batches are float64, string or both; one that has to be something else is converted."""
     words = words or MissingWords()
     named = NamedMissing(reading)
+    wanted = {position: verbatim[name] for position, name in enumerate(names) if verbatim and name in verbatim}
+    decimals = {position: each.decimal for position, each in wanted.items() if each.kind == "number"}
 
     def to_number(position: int, array: pa.Array, first_row: int) -> pa.DoubleArray:
         texts = texts_of(array)
@@ -289,7 +296,8 @@ def store_arrays(
     def to_text(position: int, array: pa.Array, first_row: int) -> pa.StringArray:  # noqa: ARG001 (`Convert`)
         if pa.types.is_string(array.type):
             return array
-        return (spelt if is_mixed(array) else spelt_numbers)(array, (units or {}).get(position, ""))
+        unit = (units or {}).get(position, "")
+        return (spelt if is_mixed(array) else spelt_numbers)(array, unit, decimals.get(position, "."))
 
     return store_table(
         output,
@@ -306,7 +314,8 @@ def store_arrays(
         words,
         uncompared=uncompared,
         units=units,
-        verbatim=verbatim,
+        verbatim=verbatim or {},
+        respelt=decimals,
     )
 
 

@@ -154,7 +154,8 @@ class _Reader:
         self._names = checked_names([given[j] for j in self._kept], warnings, line=max(1, self._first_row))
         self._indexes: dict[int, IndexKind] = {} if given[self._kept[0]] else {0: "unnamed"}
         self._forced = forced_kinds(options.columns, self._names)
-        self._forced |= verbatim_kinds(options.verbatim, self._names, [each.storage for each in self._survey])
+        with_texts: list[Storage] = ["text" if each.numbers_as_text else each.storage for each in self._survey]
+        self._forced |= verbatim_kinds(options.verbatim, self._names, with_texts)
         self._verbatim = options.verbatim
         self._say_what_is_odd()
 

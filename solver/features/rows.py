@@ -200,8 +200,11 @@ class RowReader:
                 extra.update(row.keys() - self._known)
         return numbers, texts, sorted(extra)
 
-    def read_again(self, held: Mapping[str, Reading]) -> list[str]:
+    def read_again(self, held: Mapping[str, Reading]) -> dict[str, Reading]:
         """Return the columns of a file whose texts are needed, because what they became is not what they are here.
+
+        Each has with it how it is read here. They are needed too where numbers of the file became texts that would be
+        other numbers here.
 
         Parameters
         ----------
@@ -212,11 +215,12 @@ class RowReader:
             *((name, reading, True) for name, reading in zip(self.numbers, self._number_readings, strict=True)),
             *((each.name, each.reading, False) for each in self.text_readers),
         ]
-        return [
-            name
+        return {
+            name: reading
             for name, reading, is_number in wanted
-            if name in held and reading.loses(held[name], is_number=is_number)
-        ]
+            if name in held
+            if reading.loses(held[name], is_number=is_number) or _may_be_other_numbers(reading, held[name])
+        }
 
     def read_table(self, table: Table) -> tuple[FloatArray, list[list[str | None]]]:
         """Return the number columns of a table, NaN where missing, and each other column as a list.
@@ -419,11 +423,16 @@ def _number_of_text(row: int, name: str, reading: Reading, held: Reading, text: 
 
 def _refuse_number_as_text(name: str, reading: Reading, held: Reading, text: str) -> None:
     """Refuse what was a number by the format of its file and is a text now, if the text may be another number."""
-    if held.typed and reading.decimal != "." and "." in text and AS_IS["number"].is_number(text):
+    if _may_be_other_numbers(reading, held) and "." in text and AS_IS["number"].is_number(text):
         raise FeatureError(
             f"column {name!r} holds texts beside numbers, which cannot be told apart from texts where the decimal sign "
             f"is {reading.decimal!r}; write all of them as numbers"
         )
+
+
+def _may_be_other_numbers(reading: Reading, held: Reading) -> bool:
+    """Whether texts of a column were numbers by the format of their file, of which this reading may make others."""
+    return held.typed and held.kind == "text" and reading.kind == "number" and reading.decimal != "."
 
 
 def _lost(name: str) -> FeatureError:

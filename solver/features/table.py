@@ -317,7 +317,7 @@ class TableFeatures:
         passes = Passes(table.n_rows * len(self._dates.names), progress)
         return self._assemble(numbers, texts, refuse_unreadable, passes)
 
-    def read_again(self, held: Mapping[str, Reading]) -> list[str]:
+    def read_again(self, held: Mapping[str, Reading]) -> dict[str, Reading]:
         """Return the columns of a file that was read in another way than the rows of the training.
 
         Their texts are needed as they are written; `transform` refuses what was made of them.

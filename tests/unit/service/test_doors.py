@@ -282,6 +282,29 @@ def test_a_batch_says_what_predict_says_of_each_row(
         assert mixed or None in said, (kind, format, sent, str(refused))
 
 
+@pytest.mark.parametrize("format", ["xlsx", "jsonl"])
+@pytest.mark.parametrize(
+    ("kind", "sent", "meant"),
+    [
+        ("thousands with points", [1234.5, "1.234", 1.234, "567"], [1234.5, 1234, 1.234, 567]),
+        ("decimal comma", [1.5, "1,5", 40, "7,25"], [1.5, 1.5, 40, 7.25]),
+        ("thousands", [1.234, "1,234", "5"], [1.234, 1234, 5]),
+        ("number", [1.234, "1.5", 2], [1.234, 1.5, 2]),
+    ],
+)
+def test_numbers_beside_numbers_stored_as_text_are_what_they_are(
+    format: str, kind: str, sent: list[Any], meant: list[float]
+) -> None:
+    """In a batch as in the upload: a number is that number, and a text is written as those of the training."""
+    values = POOLS[kind] * 4
+    features = TableFeatures().fit(Read(csv_bytes("x", values), "csv", options_of(kind, "x")).data)
+    made = Read(FORMATS[format]("x", sent), format)
+    expected = [features_of(features.transform_rows([{"x": x, "z": i % 7}])[0])[0] for i, x in enumerate(meant)]
+    assert batch(model_of(features), made) == expected
+    said = [features_of(features.transform_rows([{"x": x, "z": i % 7}])[0])[0] for i, x in enumerate(sent)]
+    assert said == expected
+
+
 def test_a_word_that_the_upload_called_missing_is_missing() -> None:
     values = ["1.5", "NA", "2.5", "4"] * 5
     features = TableFeatures().fit(Read(csv_bytes("x", values), "csv", {"missing": ["NA"]}).data)
