@@ -7,6 +7,7 @@ writes `NA` for "not looked at yet" would get a model of what was looked at.
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:  # readers of uploads load this module, and that one loads SciPy
-    from solver.typing import BoolArray
+from solver.reading import UNITS
+from solver.typing import BoolArray
 
 # words for a missing value, in lower case, as pandas, R, SQL, Weka and people write them
 MISSING_WORDS: Final = frozenset(
@@ -25,6 +26,13 @@ MISSING_WORDS: Final = frozenset(
 # where the labels are these, -1 often means unlabelled, as in scikit-learn
 SCIKIT_LEARN: Final = frozenset(("-1", "0", "1"))
 MOST_NAMED: Final = 10
+_UNIT: Final = "|".join(re.escape(unit.casefold()) for unit in UNITS)
+_GROUPED: Final = r"[1-9][0-9]{0,2}(?P<separator>[,' \u2019])[0-9]{3}(?:(?P=separator)[0-9]{3})*"
+_NUMBER: Final = re.compile(
+    rf"(?P<sign>[+-]?)(?:(?P<before>{_UNIT}) ?)?(?P<digits>{_GROUPED}|[0-9]+)(?P<decimals>\.[0-9]+)?"
+    rf"(?(before)|(?: ?(?P<behind>{_UNIT}))?)"
+).fullmatch
+_GROUPING: Final = dict.fromkeys(map(ord, ",' \u2019"))
 # labels of each class that are kept, at least; a training needs as many
 FEWEST_KEPT: Final = 2
 
@@ -35,12 +43,21 @@ def is_missing_word(label: str) -> bool:
 
 
 def folded(label: str) -> str:
-    """Return what labels have in common that differ in capitals or blanks only."""
-    return " ".join(unicodedata.normalize("NFC", label).casefold().split())
+    """Return what labels have in common that differ in capitals or blanks, or in how they write a number, only.
+
+    A number is the same with separators of thousands (a comma, apostrophe or blank before three digits each) and
+    without, and with its unit before it or behind it, close to it or not: `1,000` is `1000`, and `10 %` is `10%`.
+    """
+    text = " ".join(unicodedata.normalize("NFC", label).casefold().split())
+    number = _NUMBER(text) if any("0" <= character <= "9" for character in text) else None
+    if number is None:
+        return text
+    digits = number["digits"].translate(_GROUPING)
+    return f"{number['sign']}{digits}{number['decimals'] or ''}{number['before'] or number['behind'] or ''}"
 
 
 def spellings(labels: Sequence[str]) -> list[list[str]]:
-    """Return the groups of two and more labels that differ in capitals or blanks only, each sorted."""
+    """Return the groups of two and more labels that are one when folded, each sorted."""
     groups: dict[str, list[str]] = {}
     for label in sorted(labels):
         groups.setdefault(folded(label), []).append(label)
@@ -48,20 +65,22 @@ def spellings(labels: Sequence[str]) -> list[list[str]]:
 
 
 def spelling_warning(labels: Sequence[str]) -> str | None:
-    """Say which labels differ in capitals or blanks only, if any do."""
+    """Say which labels are the same but for capitals, blanks or how a number is written, if any are."""
     groups = spellings(labels)
     if not groups:
         return None
     named = "; ".join(", ".join(map(repr, group)) for group in groups[:3])
+    are_numbers = any(len({" ".join(label.casefold().split()) for label in group}) > 1 for group in groups)
+    differ = "capitals, blanks or how a number is written" if are_numbers else "capitals or blanks"
     return (
-        f"labels that differ in capitals or blanks only are different labels: {named}"
+        f"labels that differ in {differ} only are different labels: {named}"
         + ("; …" if len(groups) > 3 else "")
         + '; "labels": {"fold": true} makes one of each group'
     )
 
 
 def folding(counts: Mapping[str, int], wanted: Sequence[str]) -> dict[str, str]:
-    """Return one label for all that differ in capitals or blanks only, by what they have in common (`folded`).
+    """Return one label for all that are one when folded, by what they have in common (`folded`).
 
     Parameters
     ----------

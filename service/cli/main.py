@@ -202,7 +202,10 @@ def train(
         typer.Option(help="Label of the negative class; may be repeated, naming them all.", show_default="all others"),
     ] = [],  # noqa: B006
     fold_labels: Annotated[
-        bool, typer.Option("--fold-labels", help="Labels that differ in capitals or blanks only are one.")
+        bool,
+        typer.Option(
+            "--fold-labels", help="Labels that differ in capitals, blanks or how a number is written are one."
+        ),
     ] = False,
     keep_labels: Annotated[
         int | None, typer.Option(help="For experiments: keep so many labels and blank the others.")

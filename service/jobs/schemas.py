@@ -79,8 +79,9 @@ class Labels(Body):
     )
     fold: bool = Field(
         default=False,
-        description="Labels that differ in capitals or blanks only (`Yes`, `yes `, `YES`) are one: as the request "
-        "writes it, else in the most frequent spelling.",
+        description="Labels that differ in capitals or blanks only (`Yes`, `yes `, `YES`), or in how they write a "
+        "number (`10%`, `10 %`; `1,000`, `1000`), are one: as the request writes it, else in the most frequent "
+        "spelling.",
     )
     keep: Annotated[int, Field(ge=4)] | None = Field(
         default=None,

@@ -17,9 +17,10 @@ import psutil
 import pytest
 import uvicorn
 from api_support import CSV, api_client, api_process, problem
+from fastapi import FastAPI
 
 from service.api import http_protocol
-from service.app import server_config
+from service.app import most_connections, server_config
 from service.settings import Settings
 
 PLACES = 4
@@ -85,6 +86,41 @@ def test_beyond_the_last_connection_there_is_a_problem_and_a_time(
         while client.get("/healthz").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.02)
+
+
+def test_far_beyond_the_last_connection_there_is_no_answer(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some are told that there is no place; more than those are ended at once, or they would take all descriptors."""
+
+    def few_places(app: Any) -> uvicorn.Config:
+        config = server_config(app)
+        config.limit_concurrency = PLACES
+        return config
+
+    monkeypatch.setattr(api_support, "server_config", few_places)
+    monkeypatch.setattr(http_protocol, "REFUSED_PLACES", 2)
+    monkeypatch.setattr(http_protocol, "FIRST_BYTE_SECONDS", 600.0)  # that they are silent is no reason
+    with api_client(settings) as client, ExitStack() as others:
+        address = (client.base_url.host, client.base_url.port)
+        for _ in range(PLACES + 2):
+            others.enter_context(socket.create_connection(address, timeout=10))
+        for _ in range(3):
+            one_more = others.enter_context(socket.create_connection(address, timeout=30))
+            with suppress(ConnectionResetError):
+                assert one_more.recv(1) == b""
+
+
+def test_connections_leave_descriptors_for_files() -> None:
+    """As many as there may be, wherever the application is served: uvicorn by itself has no limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    app = FastAPI()
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
+        limit = server_config(app).limit_concurrency
+        assert limit is not None
+        assert limit + http_protocol.REFUSED_PLACES < 1000
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert server_config(app).limit_concurrency == most_connections()
 
 
 def test_the_kernel_asks_after_clients(settings: Settings) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from solver.features import Column, Table
-from solver.labels import folding, is_missing_word, keep_labels, unclear_labels
+from solver.labels import folded, folding, is_missing_word, keep_labels, spelling_warning, spellings, unclear_labels
 from solver.training import Corrections, TrainedModel, TrainingError, TrainingRequest, train
 
 WORDS = ["NA", "N/A", "n/a", "nan", "NaN", "NULL", "None", "-", "?", "unknown", " Unknown ", "\\N", "<NA>"]
@@ -76,6 +76,45 @@ def test_spellings_are_said_and_folded_on_request() -> None:
     assert (made.report.rows.positive, made.report.rows.negative) == (25, 18)
     assert not [warning for warning in made.report.warnings if "fold" in warning]
     assert made.report.feedback.added == 1
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        ("10%", "10 %", " 10\u00a0% "),
+        ("1,000", "1000", "1 000", "1'000", "1\u2019000"),
+        ("1,234,567.50", "1234567.50"),
+        ("$5", "$ 5", "5 $"),
+        ("-3 \u20ac", "-\u20ac3"),
+        ("USD 5", "usd5"),
+    ],
+)
+def test_ways_to_write_a_number_are_said_and_folded_on_request(same: tuple[str, ...]) -> None:
+    assert len({*map(folded, same)}) == 1
+    assert spellings([*same, "other"]) == [sorted(same)]
+    warning = spelling_warning(same[:2])
+    assert warning is not None
+    assert warning.startswith("labels that differ in capitals, blanks or how a number is written only are different")
+
+
+def test_other_numbers_stay_other_labels() -> None:
+    labels = [
+        "1",
+        "01",
+        "1.0",
+        "10",
+        "10%",
+        "1,00",
+        "1,0000",
+        "0,100",
+        "0100",
+        "1.000",
+        "1000",
+        "1,000 m",
+        "10 % off",
+        "+1",
+    ]
+    assert len({*map(folded, labels)}) == len(labels)
 
 
 def test_a_folded_label_is_spelt_as_the_request_does_or_most_often() -> None:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from ingest_helpers import Read, refusal
 
 from service.ingest.errors import IngestError
+from service.ingest.quoting import QuoteScan
+from service.ingest.records import ImproperQuoteError
 from solver.labels import is_missing_word
 
 
@@ -375,6 +377,39 @@ def test_lone_quotes_swallow_no_rows(separator: str, last: bool, where: set[int]
     error = refusal(data, "csv", {"quote": '"'})
     assert (error.code, error.line) == ("malformed", min(where) + 2)
     assert "null for option quote" in error.message
+
+
+def scanned(text: bytes, pieces: int = 1) -> ImproperQuoteError:
+    """How the scan of a whole file refuses it; of small files the reader of the head is the first to do so."""
+    size = max(1, len(text) // pieces)
+    with pytest.raises(ImproperQuoteError) as caught:
+        for _ in QuoteScan(",", '"', 0).passing(text[at : at + size] for at in range(0, len(text), size)):
+            pass
+    return caught.value
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 1000])
+def test_the_scan_of_a_whole_file_names_the_line_where_a_quote_opens(pieces: int) -> None:
+    rows = [b"ham,message %d\n" % i for i in range(3000)]
+    error = scanned(b"".join([*rows[:2500], b'ham,"free\n', *rows[2500:]]), pieces)
+    assert (error.line, error.reason) == (2501, "open")
+    error = scanned(b"".join([*rows[:2500], b'ham,"free\n', *rows[2500:2600], b'ham,"tickets\n', *rows[2600:]]), pieces)
+    assert (error.line, error.reason) == (2501, "text")
+    error = scanned(b"".join([*rows[:2500], b'"a \\" b",ham\n', *rows[2500:]]), pieces)
+    assert (error.line, error.reason) == (2501, "backslash")
+
+
+def test_a_lone_quote_far_down_swallows_no_rows() -> None:
+    """Beyond the head of the file, which is read otherwise."""
+    rows = [f"ham,message {i}" for i in range(5000)]
+    rows[4000] = 'ham,"free tickets'
+    read = Read(("label,text\n" + "\n".join(rows) + "\n").encode(), "csv")
+    assert (read.rows, read.table["text"][4000]) == (5000, '"free tickets')
+    assert any("on line 4002 does not close it" in said for said in read.warnings)
+    rows = [f'ham,"a, b {i}"' for i in range(5000)]
+    rows[4000] = 'ham,"free'
+    error = refusal(("label,text\n" + "\n".join(rows) + "\n").encode(), "csv")
+    assert (error.code, error.line) == ("malformed", 4002)
 
 
 def test_a_swallowed_row_is_refused_where_lines_make_no_rows_by_themselves() -> None:

@@ -180,7 +180,7 @@ def test_a_number_that_means_missing_does_so_in_every_format(write: Any) -> None
         numbers = [1, 2, -999, 4] * 10
         data, format = parquet(numbers), "parquet"
     elif write == "mixed":
-        data, format = json_lines([str(x) if i % 3 else x for i, x in enumerate([1.5, 2.5, -999, 4.0] * 10)]), "jsonl"
+        data, format = json_lines([f"{x:g}" if i % 3 else x for i, x in enumerate([1.5, 2.5, -999, 4.0] * 10)]), "jsonl"
     elif write == "npz":
         out = io.BytesIO()
         np.savez(out, X=np.array(numbers)[:, None], y=np.arange(40) % 2)

@@ -110,6 +110,13 @@ def test_four_times_the_rows_cost_no_more_calls_than_that(make: Callable[[int, i
     assert calls(lambda: Read(long, format)) < 4.4 * calls(lambda: Read(short, format))
 
 
+@pytest.mark.parametrize(("make", "format"), [(csv, "csv"), (jsonl, "jsonl"), (arff, "arff")])
+def test_rows_that_come_in_small_batches_are_stored_together(make: Callable[[int, int], bytes], format: str) -> None:
+    """Each group of rows costs something a column, when it is written and each time that it is read."""
+    read = Read(make(ROWS, 1500), format)
+    assert pq.read_metadata(read.path).num_row_groups == 1
+
+
 def test_what_was_written_of_a_wide_file_is_what_was_sent() -> None:
     sent = numbers(4200, 600)
     for format, data in (("parquet", as_parquet(sent)), ("arrow", arrow_of_small_batches(4200, 600))):
