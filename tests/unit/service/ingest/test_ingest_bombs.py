@@ -268,6 +268,11 @@ def workbook_of_one_long_text_in_many_cells() -> bytes:
     return _workbook(row * 50_000, b"<si><t>%b</t></si>" % (b"x" * (1 << 20)))
 
 
+def workbook_of_a_row_of_17_mib() -> bytes:
+    row = b'<row r="1"><c r="A1"><v>1</v></c>%b</row>' % (b" " * (17 << 20))
+    return _workbook(row + b'<row r="2"><c r="A2"><v>2</v></c></row>', b"")
+
+
 def workbook_of_a_gib() -> bytes:
     return _workbook(b"", b"<si><t>" + b"x" * (1 << 30) + b"</t></si>")
 
@@ -285,6 +290,7 @@ QUICK: list[tuple[Callable[[], bytes], str, str]] = [
     (workbook_of_a_cell_far_away, "xlsx", "too_many_columns"),
     (workbook_of_a_cell_at_the_end_of_a_wide_sheet, "xlsx", "too_many_cells"),
     (workbook_of_one_long_text_in_many_cells, "xlsx", "expands_too_much"),
+    (workbook_of_a_row_of_17_mib, "xlsx", "too_long"),
 ]
 SLOW: list[tuple[Callable[[], bytes], str, str]] = [
     (gzip_of_zeros, "csv", "malformed"),

@@ -293,14 +293,3 @@ def test_limits_hold() -> None:
 @pytest.mark.parametrize("name", ["a.xlsx", "A.XLSM", "a.xls", "a.ods"])
 def test_formats_by_name(name: str) -> None:
     assert guess_format(name) == "xlsx"
-
-
-def test_a_row_without_an_end_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [["a", "b"], [1, 2], *([["x" * 30_000, "y" * 30_000]] * 2), [3, 4]]
-    data = book(rows, constant_memory=True)  # texts stand in their cells
-    assert Read(data, "xlsx").rows == 4
-    monkeypatch.setattr(workbook_module, "CHUNK_BYTES", 4096)
-    monkeypatch.setattr(workbook_module, "MAX_ROW_BYTES", 50_000)
-    error = refusal(data, "xlsx")
-    assert (error.code, error.line) == ("too_long", 3)
-    assert error.message == "a row of more than 50000 bytes"
