@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.reading import UNITS
-from solver.typing import BoolArray
+
+if TYPE_CHECKING:  # readers of uploads load this module, and that one loads SciPy
+    from solver.typing import BoolArray
 
 # words for a missing value, in lower case, as pandas, R, SQL, Weka and people write them
 MISSING_WORDS: Final = frozenset(
@@ -26,6 +28,7 @@ MISSING_WORDS: Final = frozenset(
 # where the labels are these, -1 often means unlabelled, as in scikit-learn
 SCIKIT_LEARN: Final = frozenset(("-1", "0", "1"))
 MOST_NAMED: Final = 10
+# a number with separators of thousands or a unit, as `folded` finds it
 _UNIT: Final = "|".join(re.escape(unit.casefold()) for unit in UNITS)
 _GROUPED: Final = r"[1-9][0-9]{0,2}(?P<separator>[,' \u2019])[0-9]{3}(?:(?P=separator)[0-9]{3})*"
 _NUMBER: Final = re.compile(
