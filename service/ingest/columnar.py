@@ -18,7 +18,7 @@ from scipy import sparse
 
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import identifier
-from service.ingest.keys import KeyLookup
+from service.ingest.key_lookup import KeyLookup
 from service.ingest.labels import composed, fault
 from service.ingest.matrix import FORMAT
 from service.ingest.matrix_identifiers import MatrixIdentifiers
