@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
 from typing import Literal
@@ -22,7 +23,7 @@ from service.ingest.mixed import is_mixed, spelt, spelt_numbers, texts_of
 from service.ingest.mixed import numbers_of as typed_numbers_of
 from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind, correction
-from service.ingest.profile import Columnar
+from service.ingest.profile import Columnar, ColumnProfile
 from service.ingest.statistics import ColumnStatistics, RowComparison
 from service.ingest.writings import (
     GROUPED_BY_POINT,
@@ -161,90 +162,130 @@ def store_table(
     respelt : collection of int, optional
         Columns whose numbers become texts, where they do, by which whoever wants them finds these numbers again.
     """
-    lowered: set[int] = set()
-    numbers_by_format: set[int] = set()
-    texts_by_format: set[int] = set()
-    written: dict[int, Reading] = {}
-    words = words or MissingWords()
-    refused: dict[int, IngestError] = {}
+    passes = _Passes(names, storage, to_number, to_text, warnings, kinds, reading, words or MissingWords())
     while True:
-        words.begin()
-        numbers_by_format.clear()
-        texts_by_format.clear()
-        writer = _TableWriter(output, names, kinds, indexes or {}, reading, written, uncompared, units or {})
+        passes.begin()
+        writer = _TableWriter(output, names, kinds, indexes or {}, reading, passes.written, uncompared, units or {})
         rows = 0
-        valid = True
         for batch in batches():
             check_size(rows + len(batch[0]), len(names), limits)
-            columns = []
-            for position, array in enumerate(batch):
-                column = None
-                if position not in numbers_by_format and _holds_numbers(array):
-                    numbers_by_format.add(position)
-                if position not in texts_by_format and (texts := texts_of(array)) is not None:
-                    texts_by_format |= {position} if texts.null_count < len(texts) else set()
-                if position in written:
-                    texts = array.field("text") if is_mixed(array) else to_text(position, array, rows)
-                    try:
-                        column = _written_numbers(position, texts, written[position], words)
-                    except ValueError as error:
-                        raise _no_number(names[position], texts, written[position], rows, str(error)) from None
-                    writer.note_written(position, texts)
-                    if is_mixed(array):
-                        column = pc.coalesce(typed_numbers_of(array), column)
-                elif storage[position] == "number":
-                    try:
-                        column = to_number(position, array, rows)
-                    except IngestError as error:
-                        if kinds.get(position) != "number" or error.code != "bad_value":
-                            raise
-                        refused[position] = error
-                    if column is None:
-                        storage[position] = "text"
-                        valid = valid and rows == 0
-                    else:
-                        writer.note_numbers(position, array)
-                        if reading.decimal == "," and pa.types.is_string(array.type):
-                            writer.note_written(position, to_text(position, array, rows))
-                if column is None and valid:
-                    column = composed_texts(to_text(position, array, rows))
-                    if position in lowered:
-                        column = pc.ascii_lower(column)
-                columns.append(column)
-            if valid:
+            columns = [passes.column(writer, position, array, rows) for position, array in enumerate(batch)]
+            if passes.valid:
                 writer.write(storage, columns, {j: array for j, array in enumerate(batch) if is_mixed(array)})
             rows += len(batch[0])
         if rows == 0:
             raise IngestError("empty", "no rows; expected at least one")
-        if valid and not lowered and (mixed := writer.mixed_booleans(verbatim)):
-            lowered.update(mixed)
-            warnings += [
-                f"column {names[j]!r} spells {words[1]} and {words[0]} in several ways; they are the same"
+        if passes.ends_with(writer, verbatim):
+            return writer.close(rows, warnings, passes.words, passes.lowered, passes.typed(respelt))
+        writer.discard()
+
+
+@dataclass
+class _Passes:
+    """What the passes over a table have found out so far. The first fields are those of `store_table`."""
+
+    names: list[str]
+    storage: list[Storage]
+    to_number: Convert
+    to_text: Convert
+    warnings: list[str]
+    kinds: Mapping[int, Kind]
+    reading: Reading
+    words: MissingWords
+    valid: bool = True
+    """Whether what the running pass has written can stay."""
+    lowered: set[int] = field(default_factory=set)
+    written: dict[int, Reading] = field(default_factory=dict)
+    refused: dict[int, IngestError] = field(default_factory=dict)
+    numbers_by_format: set[int] = field(default_factory=set)
+    texts_by_format: set[int] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        self.words.begin()
+        self.numbers_by_format.clear()
+        self.texts_by_format.clear()
+        self.valid = True
+
+    def column(self, writer: _TableWriter, position: int, array: pa.Array, rows: int) -> pa.Array | None:
+        """Return what is stored of a column of a batch, before which there were some rows; None once that is void."""
+        if position not in self.numbers_by_format and _holds_numbers(array):
+            self.numbers_by_format.add(position)
+        if position not in self.texts_by_format and (texts := texts_of(array)) is not None:
+            self.texts_by_format |= {position} if texts.null_count < len(texts) else set()
+        column = None
+        if position in self.written:
+            column = self._otherwise_written(writer, position, array, rows)
+        elif self.storage[position] == "number":
+            try:
+                column = self.to_number(position, array, rows)
+            except IngestError as error:
+                if self.kinds.get(position) != "number" or error.code != "bad_value":
+                    raise
+                self.refused[position] = error
+            if column is None:
+                self.storage[position] = "text"
+                self.valid = self.valid and rows == 0
+            else:
+                writer.note_numbers(position, array)
+                if self.reading.decimal == "," and pa.types.is_string(array.type):
+                    writer.note_written(position, self.to_text(position, array, rows))
+        if column is None and self.valid:
+            column = composed_texts(self.to_text(position, array, rows))
+            if position in self.lowered:
+                column = pc.ascii_lower(column)
+        return column
+
+    def _otherwise_written(self, writer: _TableWriter, position: int, array: pa.Array, rows: int) -> pa.DoubleArray:
+        texts = array.field("text") if is_mixed(array) else self.to_text(position, array, rows)
+        try:
+            column = _written_numbers(position, texts, self.written[position], self.words)
+        except ValueError as error:
+            raise _no_number(self.names[position], texts, self.written[position], rows, str(error)) from None
+        writer.note_written(position, texts)
+        return pc.coalesce(typed_numbers_of(array), column) if is_mixed(array) else column
+
+    def ends_with(self, writer: _TableWriter, verbatim: Collection[str]) -> bool:
+        """Tell whether what a whole pass has written stays; else note what the next one is to do otherwise."""
+        if self.valid and not self.lowered and (mixed := writer.mixed_booleans(verbatim)):
+            self.lowered.update(mixed)
+            self.warnings += [
+                f"column {self.names[j]!r} spells {words[1]} and {words[0]} in several ways; they are the same"
                 for j, words in mixed.items()
             ]
-            valid = False
-        if valid and not written and (found := writer.numbers_written_otherwise()):
-            for j in refused.keys() - found.keys():
-                raise _with_cure(refused[j], names[j], writer.doubt(j))
-            written |= {j: how for j, (how, _) in found.items()}
+            self.valid = False
+        if self.valid and not self.written and (found := writer.numbers_written_otherwise()):
+            self._refuse_all_but(found.keys(), writer)
+            self.written |= {j: how for j, (how, _) in found.items()}
             for j, (how, proof) in found.items():
-                storage[j] = "number"
+                self.storage[j] = "number"
                 # what was said of it as a text is no longer so
-                warnings[:] = [each for each in warnings if not each.startswith(f"column {names[j]!r} is text")]
-                warnings.append(said_of(names[j], how, proof))
-            valid = False
-        if valid and (empty := [position for position in writer.without_numbers() if words.of(position)]):
+                gone = f"column {self.names[j]!r} is text"
+                self.warnings[:] = [each for each in self.warnings if not each.startswith(gone)]
+                self.warnings.append(said_of(self.names[j], how, proof))
+            self.valid = False
+        if self.valid and (empty := [position for position in writer.without_numbers() if self.words.of(position)]):
             for position in empty:  # two words of which none is missing beside the other
-                storage[position] = stored_as(kinds.get(position, "category"))
-            valid = all(storage[position] == "number" for position in empty)
-        if valid:
-            for j in refused.keys() - written.keys():
-                raise _with_cure(refused[j], names[j], writer.doubt(j))
-            of_numbers = {
-                j for j in range(len(names)) if (j not in respelt if storage[j] == "text" else j not in texts_by_format)
-            }
-            return writer.close(rows, warnings, words, lowered, numbers_by_format & of_numbers)
-        writer.discard()
+                self.storage[position] = stored_as(self.kinds.get(position, "category"))
+            self.valid = all(self.storage[position] == "number" for position in empty)
+        if self.valid:
+            self._refuse_all_but(self.written.keys(), writer)
+        return self.valid
+
+    def _refuse_all_but(self, found: Collection[int], writer: _TableWriter) -> None:
+        for j in self.refused.keys() - found:
+            raise _with_cure(self.refused[j], self.names[j], writer.doubt(j))
+
+    def typed(self, respelt: Collection[int]) -> set[int]:
+        """Return the columns whose numbers are such by the format of the file, and that hold no texts that are numbers.
+
+        Of `respelt` ones, see `store_table`, those that stayed numbers.
+        """
+        return {
+            j
+            for j in self.numbers_by_format
+            if (j not in respelt if self.storage[j] == "text" else j not in self.texts_by_format)
+        }
 
 
 def _with_cure(error: IngestError, name: str, doubt: str | None) -> IngestError:
@@ -545,13 +586,29 @@ class _TableWriter:
         for position, labels in self._labels.items():
             if profiles[position].kind == "number":
                 profiles[position].written = labels.found()
+        written = {profile.name: profile.written for profile in profiles if profile.written is not None}
+        identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}
+        self._file.add_key_value_metadata(
+            {
+                KINDS_KEY: json.dumps(known),
+                IDENTIFIERS_KEY: json.dumps(identifiers),
+                READINGS_KEY: json.dumps(readings),
+                WRITTEN_KEY: json.dumps(written),
+            }
+        )
+        self._file.close()
+        self._say_of_values(profiles, warnings)
+        self._say_of_kinds(profiles, warnings)
+        return Columnar("table", rows, profiles, duplicate_rows=self._comparison.duplicates())
+
+    def _say_of_values(self, profiles: Sequence[ColumnProfile], warnings: list[str]) -> None:
+        """Say what is odd about how values are written."""
         several = {j: labels.several() for j, labels in self._labels.items() if profiles[j].kind == "number"}
         warnings += [
             f"column {profiles[position].name!r} writes the same number in several ways, {first!r} and {other!r}; if "
             "these are labels, they are called as the first one, also in feedback"
             for position, (first, other) in ((j, pairs[0]) for j, pairs in several.items() if pairs)
         ]
-        written = {profile.name: profile.written for profile in profiles if profile.written is not None}
         warnings += [
             f"column {profile.name!r}: {_counted(profile.missing_words)} count as missing in a column of numbers"
             for profile in profiles
@@ -570,16 +627,6 @@ class _TableWriter:
             for position in self._maybe_grouped()
             if proof is not None
         ]
-        identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}
-        self._file.add_key_value_metadata(
-            {
-                KINDS_KEY: json.dumps(known),
-                IDENTIFIERS_KEY: json.dumps(identifiers),
-                READINGS_KEY: json.dumps(readings),
-                WRITTEN_KEY: json.dumps(written),
-            }
-        )
-        self._file.close()
         warnings += [
             f"column {column.name!r}: texts begin or end with blanks, which count as part of them; csv and tsv have an "
             "option trim"
@@ -592,9 +639,14 @@ class _TableWriter:
             if profile.kind == "category" and profile.values and _differ_in_case_only(profile.values)
         ]
         warnings += [
-            f"column {name!r} {reason}: a training leaves it out, unless `include` or `kinds` of `features` names it"
-            for name, reason in identifiers.items()
+            f"column {profile.name!r} {profile.identifier}: a training leaves it out, unless `include` or `kinds` of "
+            "`features` names it"
+            for profile in profiles
+            if profile.identifier is not None
         ]
+
+    def _say_of_kinds(self, profiles: Sequence[ColumnProfile], warnings: list[str]) -> None:
+        """Say of which columns the kind may be another one."""
         warnings += [
             f"column {column.name!r} is text, but {doubt}"
             for position, column in enumerate(self._columns)
@@ -642,7 +694,6 @@ class _TableWriter:
             for column, profile in zip(self._columns, profiles, strict=True)
             if (said := column.short_years()) is not None
         ]
-        return Columnar("table", rows, profiles, duplicate_rows=self._comparison.duplicates())
 
     def discard(self) -> None:
         """Close a file that will be written anew."""
