@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import Limits
-from service.ingest.missing_words import MissingWords
-from service.ingest.options import Kind, TableOptions
+from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
-from service.ingest.table import Storage, check_columns, forced_kinds, store_arrays, stored_as, verbatim_kinds
+from service.ingest.table import TableReader, check_columns
 
 BATCH_ROWS = 8192
 BATCH_CELLS = 1 << 18
@@ -66,38 +65,17 @@ class _Attribute:
         return self.values[0] if self.values else None
 
 
-class _Reader:
+class _Reader(TableReader):
     def __init__(self, path: Path, options: TableOptions, limits: Limits, warnings: list[str]) -> None:
-        self._path = path
-        self._limits = limits
-        self._warnings = warnings
-        self._words = MissingWords()
-        self._missing = frozenset(options.missing)
+        super().__init__(path, options, limits, warnings)
         self._attributes: list[_Attribute] = []
         next(self._rows(), None)  # reads the header
-        self._names = checked_names([each.name for each in self._attributes], warnings)
         self._allowed = [frozenset(each.values) for each in self._attributes]
-        self._forced = forced_kinds(options.columns, self._names)
-        self._verbatim = options.verbatim
-        self._reading = options.reading
+        names = checked_names([each.name for each in self._attributes], warnings)
+        self._know(names, ["number" if each.type == "numeric" else "text" for each in self._attributes])
 
     def store(self, output: Path) -> Columnar:
-        nominal: dict[int, Kind] = {j: "category" for j, each in enumerate(self._attributes) if each.type == "nominal"}
-        declared: list[Storage] = ["number" if each.type == "numeric" else "text" for each in self._attributes]
-        kinds = nominal | self._forced | verbatim_kinds(self._verbatim, self._names, declared)
-        storage: list[Storage] = [stored_as(kinds[j]) if j in kinds else each for j, each in enumerate(declared)]
-        return store_arrays(
-            output,
-            self._names,
-            storage,
-            self._batches,
-            self._limits,
-            self._warnings,
-            kinds,
-            self._words,
-            reading=self._reading,
-            verbatim=self._verbatim,
-        )
+        return self._store(output, {j: "category" for j, each in enumerate(self._attributes) if each.type == "nominal"})
 
     # -- lines --------------------------------------------------------------------------------------------------------
 

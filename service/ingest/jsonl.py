@@ -14,20 +14,11 @@ import pyarrow as pa
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_EXACT_INTEGER, Limits
-from service.ingest.missing_words import MissingWords
 from service.ingest.mixed import mixed_array
 from service.ingest.options import TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
-from service.ingest.table import (
-    Storage,
-    check_columns,
-    check_size,
-    forced_kinds,
-    store_arrays,
-    stored_as,
-    verbatim_kinds,
-)
+from service.ingest.table import Storage, TableReader, check_columns, check_size
 from service.json_names import has_repeated_names
 from solver.labels import is_missing_word
 
@@ -54,13 +45,9 @@ def read_jsonl(path: Path, options: TableOptions, limits: Limits, output: Path, 
     return _Reader(path, options, limits, warnings).store(output)
 
 
-class _Reader:
+class _Reader(TableReader):
     def __init__(self, path: Path, options: TableOptions, limits: Limits, warnings: list[str]) -> None:
-        self._path = path
-        self._limits = limits
-        self._warnings = warnings
-        self._words = MissingWords()
-        self._missing = frozenset(options.missing)
+        super().__init__(path, options, limits, warnings)
         found, self._nested, mixed = self._survey()
         names = checked_names(list(found), warnings)
         self._left_out = {name: NESTED for name, key in zip(names, found, strict=True) if key in self._nested}
@@ -70,29 +57,12 @@ class _Reader:
             )
         warnings += left_out_warnings(self._left_out)
         self._keys = [key for key in found if key not in self._nested]
-        self._storage = [found[key] for key in self._keys]
         self._mixed = mixed
-        self._names = [name for name in names if name not in self._left_out]
-        self._forced = forced_kinds(options.columns, self._names, self._left_out)
-        self._forced |= verbatim_kinds(options.verbatim, self._names, self._storage)
-        self._verbatim = options.verbatim
-        self._reading = options.reading
+        names = [name for name in names if name not in self._left_out]
+        self._know(names, [found[key] for key in self._keys], self._left_out)
 
     def store(self, output: Path) -> Columnar:
-        storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
-        columnar = store_arrays(
-            output,
-            self._names,
-            storage,
-            self._batches,
-            self._limits,
-            self._warnings,
-            self._forced,
-            self._words,
-            reading=self._reading,
-            verbatim=self._verbatim,
-        )
-        return dataclasses.replace(columnar, left_out=self._left_out)
+        return dataclasses.replace(self._store(output, {}), left_out=self._left_out)
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """Yield each object with the number of its line."""

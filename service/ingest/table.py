@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from service.ingest.missing_words import MissingWords, NamedMissing
 from service.ingest.mixed import is_mixed, spelt, spelt_numbers, texts_of
 from service.ingest.mixed import numbers_of as typed_numbers_of
 from service.ingest.numbers import any_numbers
-from service.ingest.options import Kind, correction
+from service.ingest.options import Kind, TableOptions, correction
 from service.ingest.profile import Columnar, ColumnProfile
 from service.ingest.statistics import ColumnStatistics, RowComparison
 from service.ingest.writings import (
@@ -358,6 +358,47 @@ def store_arrays(
         verbatim=verbatim or {},
         respelt=decimals,
     )
+
+
+class TableReader:
+    """What readers share of tables of which they make arrays of numbers and of texts.
+
+    Parameters
+    ----------
+    path : Path
+    options : TableOptions
+    limits : Limits
+    warnings : list of str
+        Gets what the person who sent the file should know.
+    """
+
+    def __init__(self, path: Path, options: TableOptions, limits: Limits, warnings: list[str]) -> None:
+        self._path, self._options, self._limits, self._warnings = path, options, limits, warnings
+        self._missing = frozenset(options.missing)
+        self._words = MissingWords()
+
+    def _know(
+        self,
+        names: list[str],
+        storage: Sequence[Storage],
+        left_out: Mapping[str, str] | None = None,
+        with_texts: Sequence[Storage] | None = None,
+    ) -> None:
+        """Keep what columns are called and how they are kept (`with_texts`: numbers stored as text are texts)."""
+        self._names, self._storage = names, storage
+        self._forced = forced_kinds(self._options.columns, names, left_out)
+        self._forced |= verbatim_kinds(self._options.verbatim, names, with_texts or storage)
+
+    def _store(self, output: Path, known: Mapping[int, Kind], **more: Any) -> Columnar:
+        """Write the table; `known` are the kinds that the format says, `more` what `store_arrays` takes besides."""
+        storage = [stored_as(self._forced[j]) if j in self._forced else each for j, each in enumerate(self._storage)]
+        read = self._batches, self._limits, self._warnings, {**known, **self._forced}, self._words
+        more |= {"reading": self._options.reading, "verbatim": self._options.verbatim}
+        return store_arrays(output, self._names, storage, *read, **more)
+
+    def _batches(self) -> Iterator[list[pa.Array]]:
+        """Read from the beginning, and yield the columns of some rows each."""
+        raise NotImplementedError
 
 
 def _written_numbers(position: int, texts: pa.StringArray, reading: Reading, words: MissingWords) -> pa.DoubleArray:

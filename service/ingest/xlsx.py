@@ -19,21 +19,12 @@ from service.ingest.errors import IngestError
 from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import MAX_EXACT_INTEGER, Limits
-from service.ingest.missing_words import MissingWords
 from service.ingest.mixed import mixed_array
 from service.ingest.numbers import PLAIN_NUMBER
 from service.ingest.options import Kind, SheetOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.statistics import number_text
-from service.ingest.table import (
-    Storage,
-    check_columns,
-    check_size,
-    forced_kinds,
-    store_arrays,
-    stored_as,
-    verbatim_kinds,
-)
+from service.ingest.table import Storage, TableReader, check_columns, check_size
 from service.ingest.workbook import open_first_sheet
 from solver.labels import is_missing_word
 
@@ -132,13 +123,9 @@ class _Survey:
         return not _DATES.isdisjoint(self.types) and self.types <= {*_DATES, type(None)}
 
 
-class _Reader:
+class _Reader(TableReader):
     def __init__(self, path: Path, options: SheetOptions, limits: Limits, warnings: list[str]) -> None:
-        self._limits = limits
-        self._warnings = warnings
-        self._missing = frozenset(options.missing)
-        self._reading = options.reading
-        self._words = MissingWords()
+        super().__init__(path, options, limits, warnings)
         self._sheet = open_first_sheet(path, limits, warnings)
         self._first_row, given = self._names_of(options)
         self._survey = [_Survey() for _ in given]
@@ -151,33 +138,16 @@ class _Reader:
         if not self._kept:
             raise IngestError("empty", "the first sheet has no columns with values")
         self._survey = [self._survey[j] for j in self._kept]
-        self._names = checked_names([given[j] for j in self._kept], warnings, line=max(1, self._first_row))
+        names = checked_names([given[j] for j in self._kept], warnings, line=max(1, self._first_row))
         self._indexes: dict[int, IndexKind] = {} if given[self._kept[0]] else {0: "unnamed"}
-        self._forced = forced_kinds(options.columns, self._names)
         with_texts: list[Storage] = ["text" if each.numbers_as_text else each.storage for each in self._survey]
-        self._forced |= verbatim_kinds(options.verbatim, self._names, with_texts)
-        self._verbatim = options.verbatim
+        self._know(names, [each.storage for each in self._survey], with_texts=with_texts)
         self._say_what_is_odd()
 
     def store(self, output: Path) -> Columnar:
         dates: dict[int, Kind] = {j: "date" for j, each in enumerate(self._survey) if each.is_dates}
-        storage = [
-            stored_as(self._forced[j]) if j in self._forced else each.storage for j, each in enumerate(self._survey)
-        ]
-        return store_arrays(
-            output,
-            self._names,
-            storage,
-            self._batches,
-            self._limits,
-            self._warnings,
-            dates | self._forced,
-            self._words,
-            indexes=self._indexes,
-            reading=self._reading,
-            units={j: each.unit for j, each in enumerate(self._survey) if each.unit},
-            verbatim=self._verbatim,
-        )
+        units = {j: each.unit for j, each in enumerate(self._survey) if each.unit}
+        return self._store(output, dates, indexes=self._indexes, units=units)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
