@@ -35,7 +35,10 @@ class _Refusal(Listener):
 
 
 def load(
-    first: Sequence[Callable[[], None]], later: Sequence[Callable[[], None]], tell: Callable[[float], None]
+    first: Sequence[Callable[[], None]],
+    later: Sequence[Callable[[], None]],
+    tell: Callable[[float], None],
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Load compiled code; where something is missing, have it compiled.
 
@@ -46,6 +49,8 @@ def load(
         ones are compiled, too, in the background: whoever needs their code before that compiles it for himself.
     tell : callable
         Gets the share of what is missing of the first ones that is compiled, whenever one more is.
+    meanwhile : callable, optional
+        What else this process has to load; it does so while others compile.
 
     Notes
     -----
@@ -55,8 +60,9 @@ def load(
     setattr(IndexDataCacheFile, "load", _load_whole)  # noqa: B010
     missing = [piece for piece in first if not _is_compiled(piece)]
     missing_later = [piece for piece in later if not _is_compiled(piece)]
-    if missing or missing_later:
-        _compile([*missing, *missing_later], len(missing), tell)
+    done = _start_compiling([*missing, *missing_later])
+    meanwhile()
+    _wait_for(len(missing), done, tell)
     for piece in missing:
         piece()  # what a process that failed has left is compiled here
 
@@ -77,8 +83,8 @@ def _is_compiled(piece: Callable[[], None]) -> bool:
     return True
 
 
-def _compile(pieces: Sequence[Callable[[], None]], first: int, tell: Callable[[float], None]) -> None:
-    """Have processes take on piece after piece until none is left; wait until all of the first ones are done."""
+def _start_compiling(pieces: Sequence[Callable[[], None]]) -> int:
+    """Have processes take on piece after piece until none is left; return where they say which are done."""
     waiting, filling = os.pipe()
     os.write(filling, bytes(range(len(pieces))))
     os.close(filling)
@@ -89,6 +95,11 @@ def _compile(pieces: Sequence[Callable[[], None]], first: int, tell: Callable[[f
             _work(pieces, parent, waiting, telling)
     os.close(waiting)
     os.close(telling)
+    return done
+
+
+def _wait_for(first: int, done: int, tell: Callable[[float], None]) -> None:
+    """Wait until the first pieces are done, or no process is left."""
     left = set(range(first))
     if left:
         tell(0.0)

@@ -45,12 +45,15 @@ def warm_up(tell: Callable[[float], None]) -> None:
     tell : callable
         Gets how much of what has to be compiled is, from 0 to 1; is not called where nothing has to be.
     """
-    for spec in ALGORITHMS.values():
-        spec.load()
     # No memory for kernel rows is touched: that costs half a second, which most jobs do not make up for, and a process
     # that waits for a job would hold it.
-    load(FIRST, LATER, tell)
+    load(FIRST, LATER, tell, meanwhile=_load_algorithms)
     give_back()
+
+
+def _load_algorithms() -> None:
+    for spec in ALGORITHMS.values():
+        spec.load()
 
 
 def start_threads() -> None:

@@ -15,9 +15,9 @@ from scipy import linalg, sparse
 
 from solver.arrays import require_memory
 from solver.estimators._run import TrainingRun
-from solver.estimators.sparse_loops import multiply_rows
 from solver.kernels.kernel import Kernel
 from solver.kernels.parallel import for_ranges
+from solver.kernels.sparse_loops import multiply_rows
 from solver.typing import FloatArray, IndexArray, Matrix
 
 # up to this many unknowns of a column the linear system is solved directly

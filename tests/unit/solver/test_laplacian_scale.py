@@ -9,9 +9,10 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.neighbors import kneighbors_graph
 
-from solver.estimators import CS4VM, LaplacianSVM, MeanS3VM, sparse_loops
+from solver.estimators import CS4VM, LaplacianSVM, MeanS3VM
 from solver.estimators import _deformation as deformation
 from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
+from solver.kernels import sparse_loops
 
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
 MEGABYTE = 1 << 20
