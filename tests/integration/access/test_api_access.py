@@ -538,7 +538,7 @@ def test_many_at_once_get_no_more_than_the_quota(
 def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
     limits = LimitsBody(running_jobs=2)
     project = ProjectService(database, database).create(LOCAL, CreateProject(name="small", limits=limits)).id
-    jobs, dispatching = JobClaims(30), JobDispatching(30, 15)
+    claims_of_workers, dispatching = JobClaims(30), JobDispatching(30, 15)
     jobs = {}
     with database.transaction() as session:
         for owner in (project, DEFAULT_PROJECT):
@@ -549,7 +549,7 @@ def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
 
     def claim(job_id: str) -> Claim | None:
         with database.transaction() as session:
-            return jobs.claim(session, job_id)
+            return claims_of_workers.claim(session, job_id)
 
     def due() -> set[str]:
         with database.transaction() as session:
@@ -569,7 +569,7 @@ def test_no_more_jobs_of_a_project_run_than_may(database: Database) -> None:
     assert {claim.job_id for claim in claims} - set(jobs[project]) == set(jobs[DEFAULT_PROJECT])
     assert len(claims) == 7
     with database.transaction() as session:
-        assert jobs.finish_failed(session, ours[0], {"code": "x", "message": "x"})
+        assert claims_of_workers.finish_failed(session, ours[0], {"code": "x", "message": "x"})
     # Those that were turned away are rung for again at once, not after `redispatch_seconds`.
     assert due() == set(jobs[project]) - {claim.job_id for claim in ours}
 

@@ -20,7 +20,7 @@ from service.db.session import Database
 from service.db.tables import JobRow
 from service.dispatcher import WAITING, BrokerError, Dispatcher, Doorbells, Listener
 from service.jobs.claims import JobClaims
-from service.jobs.doorbell import QUEUE, TASK
+from service.jobs.doorbell import CHANNEL, QUEUE, TASK
 from service.local.servers import RedisServer, wait_ready
 from service.settings import Settings
 from worker.transport import id_in
@@ -63,7 +63,7 @@ def make(settings: Settings, database: Database) -> Iterator[Callable[..., Dispa
 
 
 @pytest.fixture
-def run(make: Callable[..., Dispatcher]) -> Iterator[Callable[..., Dispatcher]]:
+def run(make: Callable[..., Dispatcher], database: Database) -> Iterator[Callable[..., Dispatcher]]:
     """Make a dispatcher that runs until the end of the test."""
     running: list[tuple[Dispatcher, threading.Thread]] = []
 
@@ -77,6 +77,8 @@ def run(make: Callable[..., Dispatcher]) -> Iterator[Callable[..., Dispatcher]]:
     yield start
     for dispatcher, thread in running:
         dispatcher.stop()
+        with database.transaction() as session:
+            session.execute(text(f"NOTIFY {CHANNEL}"))  # it may wait for the next job for minutes
         thread.join(40)
         assert not thread.is_alive()
 
