@@ -110,6 +110,7 @@ def test_who_follows_the_pages_in_a_clone_finds_no_files_among_the_changes(readm
     assert [name for name in written if not any(fnmatch(name, pattern) for pattern in ignored)] == []
 
 
+@pytest.mark.slow  # .ci/run runs it
 def test_make_demo_needs_no_arguments_and_leaves_nothing_running(tmp_path):
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts/demo.py")],

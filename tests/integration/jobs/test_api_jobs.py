@@ -508,13 +508,12 @@ def test_words_for_missing_values_are_no_labels_in_silence(client):
         dataset = upload(client, f"x,label\n{lines}".encode())
         return client.post("/train?dry_run=true", json=train_body(dataset, positive="yes") | changes)
 
-    for word in ("NA", "N/A", "nan", "NULL", "None", "?", "unknown", "-"):
-        for others in ([], ["no"] * 30):
-            answer = dry_run(["yes"] * 30 + others + [word] * 270)
-            assert answer.status_code == 422, (word, answer.text)
-            (error,) = answer.json()["errors"]
-            assert error["field"] == "body.target"
-            assert f"270 row(s) of {word!r}" in error["message"]
+    for i, word in enumerate(("NA", "N/A", "nan", "NULL", "None", "?", "unknown", "-")):
+        answer = dry_run(["yes"] * 30 + ["no"] * 30 * (i % 2) + [word] * 270)
+        assert answer.status_code == 422, (word, answer.text)
+        (error,) = answer.json()["errors"]
+        assert error["field"] == "body.target"
+        assert f"270 row(s) of {word!r}" in error["message"]
     labels = ["yes"] * 30 + ["no"] * 30 + ["NA"] * 240
     assert dry_run(labels, unlabeled=["NA"]).json()["warnings"] == []
     assert dry_run(labels, negative=["NA", "no"]).json()["warnings"] == []
