@@ -455,21 +455,8 @@ class JobClaims:
         bool
             False if the job was not held any more and nothing was written.
         """
-        if self._release_cancelled(session, claim):
-            return True
-        released = self._held(claim).values(
-            status="queued",
-            lease_until=None,
-            phase=None,
-            progress=0.0,
-            dispatched_at=None,
-            max_attempts=JobRow.max_attempts + 1,
-        )
-        if not _changed(session, released):
-            return False
-        reason_data = {"code": "released", "message": reason}
-        add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": reason_data}, wake=True)
-        return True
+        error = {"code": "released", "message": reason}
+        return self._hand_back(session, claim, error, wake=True, phase=None)
 
     def postpone(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
         """Hand the job back because a disk is full, to be tried again in a while; the attempt is not counted.
@@ -479,20 +466,23 @@ class JobClaims:
         bool
             False if the job was not held any more and nothing was written.
         """
+        wait_until = self.now + timedelta(seconds=POSTPONED_SECONDS)
+        return self._hand_back(session, claim, error, wake=False, phase="waiting_for_disk", wait_until=wait_until)
+
+    def _hand_back(self, session: Session, claim: Claim, reason: dict[str, Any], *, wake: bool, **values: Any) -> bool:
         if self._release_cancelled(session, claim):
             return True
-        waits = self._held(claim).values(
+        back = self._held(claim).values(
             status="queued",
             lease_until=None,
-            phase="waiting_for_disk",
             progress=0.0,
-            wait_until=self.now + timedelta(seconds=POSTPONED_SECONDS),
             dispatched_at=None,
             max_attempts=JobRow.max_attempts + 1,
+            **values,
         )
-        if not _changed(session, waits):
+        if not _changed(session, back):
             return False
-        add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": error})
+        add_event(session, claim.job_id, claim.attempt, "requeued", {"reason": reason}, wake=wake)
         return True
 
     def _release_cancelled(self, session: Session, claim: Claim) -> bool:
