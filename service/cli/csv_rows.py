@@ -29,6 +29,8 @@ LONGEST_CELL = 1 << 24
 PREDICT_ROWS = 1000
 """Rows of one request to ``POST /predict``, of columns that are not too many:"""
 PREDICT_CELLS = 500_000
+PLACE = re.compile(r"(?:^|(?<=: )|(?<=; ))(?:row |(?:rows|labels|keys)\.)([0-9]+)\b", re.MULTILINE)
+"""How the service names a row of a request, from 0, where a message says where it looked."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,27 @@ class CsvStyle:
     header: bool | Literal["auto"] = "auto"
     missing: Collection[str] = ()
     decimal: str = "."
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a file, as many as one request takes, and the line on which each of them begins."""
+
+    rows: list[list[str]]
+    lines: list[int]
+
+    @contextmanager
+    def errors_by_line(self) -> Iterator[None]:
+        """Let an error of the request with these rows name lines of the file where the service names rows."""
+        try:
+            yield
+        except ClientError as error:
+            error.args = (PLACE.sub(self._by_line, str(error)),)
+            raise
+
+    def _by_line(self, place: re.Match[str]) -> str:
+        row = int(place[1])
+        return f"line {self.lines[row]}" if row < len(self.lines) else place[0]
 
 
 class CsvRows:
@@ -138,15 +161,15 @@ class CsvRows:
     def _restored(self, value: str) -> str | None:
         return value if self._escapes is None else self._escapes.restored(value)
 
-    def pieces(self) -> Iterator[list[list[str]]]:
+    def pieces(self) -> Iterator[Piece]:
         """Yield the rows, as many at a time as one request takes."""
         rows = self._rows()
         columns = max(1, len(self.header), len(self._kinds))
         most = max(1, min(PREDICT_ROWS, PREDICT_CELLS // columns))
-        while piece := list(itertools.islice(rows, most)):
-            yield piece
+        while some := list(itertools.islice(rows, most)):
+            yield Piece(*map(list, zip(*some, strict=True)))
 
-    def _rows(self) -> Iterator[list[str]]:
+    def _rows(self) -> Iterator[tuple[list[str], int]]:
         width = len(self.header)
         with self._errors_told():
             for record in self._records:
@@ -156,7 +179,7 @@ class CsvRows:
                 if len(row) != width:
                     hint = "; is the delimiter another one?" if width == 1 else ""
                     raise ClientError(f"line {record.line} has {len(row)} cells, the header has {width}{hint}")
-                yield [self._restored(value) or "" for value in row]
+                yield [self._restored(value) or "" for value in row], record.line
 
     def as_sent(self, row: Sequence[str], without: str | None = None) -> dict[str, Any]:
         """Return a row as the API takes it, maybe without one of its columns."""
@@ -205,14 +228,15 @@ def predict_csv(client: Client, model: str, rows: CsvRows, sink: IO[str]) -> lis
     added: list[str] = []
     warnings = dict.fromkeys(rows.warnings)
     for piece in rows.pieces():
-        answer = client.post("/predict", {"model": model, "rows": [rows.as_sent(row) for row in piece]})
+        with piece.errors_by_line():
+            answer = client.post("/predict", {"model": model, "rows": [rows.as_sent(row) for row in piece.rows]})
         warnings |= dict.fromkeys(map(str, answer["warnings"]))
         if not added:
             # A model gives probabilities for all rows or for none.
             added = ["label", "score"]
             added += ["probability"] if answer["predictions"][0].get("probability") is not None else []
             writer.writerow([*rows.header, *(f"prefsvm_{name}" for name in added)])
-        for row, predicted in zip(piece, answer["predictions"], strict=True):
+        for row, predicted in zip(piece.rows, answer["predictions"], strict=True):
             writer.writerow([*row, *(predicted[name] for name in added)])
     if not added:
         writer.writerow([*rows.header, "prefsvm_label", "prefsvm_score"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -14,6 +15,10 @@ from service.cli.names import full_id, path_of
 from service.cli.reading import OF_ROWS, UNSAID, Reading, open_csv, says_how_to_read
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
 from service.ingest.labels import composed, contradiction, number_label, shortened
+
+if TYPE_CHECKING:
+    from service.cli.client import Client
+    from service.cli.csv_rows import Piece
 
 feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
 AliasName = Annotated[str, typer.Argument(help="The alias.")]
@@ -44,20 +49,41 @@ def feedback_add(
             body = {"alias": alias, "dataset": full_id(client, "/datasets", dataset)}
             key_at = rows.header.index(key)
             # All of them first: what contradicts itself is refused whole, and not its last thousand only.
-            pieces = [([composed(row[key_at]) for row in piece], [row[at] for row in piece]) for piece in rows.pieces()]
-            keys = [key for some, _ in pieces for key in some]
-            labels = [given for _, some in pieces for given in some]
+            pieces = [
+                (piece, [composed(row[key_at]) for row in piece.rows], [row[at] for row in piece.rows])
+                for piece in rows.pieces()
+            ]
+            keys = [key for _, some, _ in pieces for key in some]
+            labels = [given for _, _, some in pieces for given in some]
             places = contradiction(keys, list(map(number_label, labels)))
             if places is not None:
                 named, (first, second) = shortened(keys[places[0]]), (labels[place] for place in places)
                 fail(f"the file gives key {named} the labels {first!r} and {second!r}; leave one label for each key")
-            for keys, labels in pieces:
-                print(client.post("/feedback", {**body, "keys": keys, "labels": labels})["id"])
+            _send(client, ((piece, {**body, "keys": keys, "labels": labels}) for piece, keys, labels in pieces))
             return
-        for piece in rows.pieces():
+
+        def labelled(piece: list[list[str]]) -> dict[str, Any]:
             sent = [rows.as_sent(row, without=label) for row in piece]
-            labels = [row[at] for row in piece]
-            print(client.post("/feedback", {"alias": alias, "rows": sent, "labels": labels})["id"])
+            return {"rows": sent, "labels": [row[at] for row in piece]}
+
+        _send(client, ((piece, {"alias": alias, **labelled(piece.rows)}) for piece in rows.pieces()))
+
+
+def _send(client: Client, requests: Iterable[tuple[Piece, dict[str, Any]]]) -> None:
+    """Send piece after piece of a file; what was sent before one is refused is kept, and that is said."""
+    from service.cli.client import ClientError
+
+    sent: list[str] = []
+    try:
+        for piece, body in requests:
+            with piece.errors_by_line():
+                sent.append(client.post("/feedback", body)["id"])
+            print(sent[-1])
+    except ClientError as error:
+        if sent:
+            back = "; ".join(f"prefsvm feedback delete {each}" for each in sent)
+            error.args = (f"{error}\nWhat stands before is kept. Before you send the file again, take it back: {back}",)
+        raise
 
 
 @feedback_app.command("list")

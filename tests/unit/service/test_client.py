@@ -436,16 +436,16 @@ def test_options_of_quotes_and_of_the_first_line_reach_the_upload(prefsvm, stand
 def test_rows_are_those_of_an_upload(text, options, rows):
     read = CsvRows(io.StringIO(text, newline=""), CsvStyle(**options), {"a": "text", "b": "text"})
     assert read.header == ["a", "b"]
-    assert [row for piece in read.pieces() for row in piece] == rows
+    assert [row for piece in read.pieces() for row in piece.rows] == rows
 
 
 def test_a_first_line_of_values_is_a_row_where_the_model_has_no_such_names():
     text = "3.25,-1,yes\n" + "1.5,-2,no\n4.5,2,yes\n" * 5
     read = CsvRows(io.StringIO(text), CsvStyle(), {"f0": "number", "f1": "number"})
-    assert (read.header, len(next(read.pieces()))) == (["f0", "f1", "f2"], 11)
+    assert (read.header, len(next(read.pieces()).rows)) == (["f0", "f1", "f2"], 11)
     assert "--header" in read.warnings[0]
     named = CsvRows(io.StringIO(text), CsvStyle(header=True), {})
-    assert (named.header, len(next(named.pieces()))) == (["3.25", "-1", "yes"], 10)
+    assert (named.header, len(next(named.pieces()).rows)) == (["3.25", "-1", "yes"], 10)
 
 
 def test_a_quote_that_does_not_close_a_value_names_its_line():
