@@ -1,0 +1,229 @@
+"""Audits on made-up pools whose truth is known: how often a proof is false, and how many labels one takes.
+
+    python -P benchmarks/audits.py --out benchmarks/results/audits.json
+
+Six models, from one that guesses to one whose probabilities are far off, each with three kinds of statements that are
+just not so: a proof at any moment counts as false. Then what proofs of true statements cost, beside a plain random
+sample with the same bets. Only made-up rows: the claims are about sampling, and hold whatever the rows are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from solver.audits import AuditKind, AuditTarget, draw_rows, judge
+from solver.evaluation.betting import BETS_ON_MANY, log_capital
+from solver.typing import BoolArray, FloatArray
+
+AUDITS: Final = 400
+CONFIDENCE: Final = 0.95
+COSTS: Final = {"false_negative": 5.0, "false_positive": 1.0}
+MOST: Final[dict[AuditKind, int]] = {"precision": 1500, "recall": 2500, "cost": 1500}
+
+
+class Pool(NamedTuple):
+    """Rows, what a model says of them, and what they are."""
+
+    positive: BoolArray
+    called: BoolArray
+    probabilities: FloatArray
+
+
+class Model(NamedTuple):
+    """How well scores tell the classes apart, and what is wrong with the probabilities."""
+
+    rows: int
+    prior: float
+    distance: float
+    """Between the means of the scores of the classes, in standard deviations."""
+    recall: float
+    """At its threshold."""
+    stretch: float = 1.0
+    """Of the log-odds: above 1 the model is too sure of itself, below 0 it has them upside down."""
+
+    def pool(self, rng: np.random.Generator) -> Pool:
+        positive = rng.random(self.rows) < self.prior
+        scores = rng.normal(size=self.rows) + self.distance * positive
+        odds = logit(self.prior) + self.distance * scores - self.distance**2 / 2
+        threshold = np.quantile(scores[positive], 1 - self.recall)
+        return Pool(positive, scores > threshold, expit(self.stretch * odds))
+
+
+MODELS: Final = {
+    "good": Model(10_000, 0.05, 4.0, 0.93),
+    "middling": Model(10_000, 0.2, 2.5, 0.9),
+    "weak": Model(10_000, 0.1, 1.0, 0.8),
+    "guessing": Model(5_000, 0.3, 0.0, 0.5),
+    "too sure": Model(10_000, 0.05, 3.0, 0.9, 3.0),
+    "upside down": Model(3_000, 0.1, 2.0, 0.85, -1.0),
+}
+
+
+def truth(pool: Pool, kind: AuditKind) -> float:
+    """Return the value that is audited."""
+    hits = int((pool.positive & pool.called).sum())
+    if kind == "precision":
+        return hits / int(pool.called.sum())
+    if kind == "recall":
+        return hits / int(pool.positive.sum())
+    false_negatives, false_positives = int(pool.positive.sum()) - hits, int(pool.called.sum()) - hits
+    return (COSTS["false_negative"] * false_negatives + COSTS["false_positive"] * false_positives) / len(pool.positive)
+
+
+def just_beyond(pool: Pool, kind: AuditKind) -> AuditTarget:
+    """Return the easiest statement that is not so."""
+    value = truth(pool, kind)
+    if kind == "cost":
+        return AuditTarget(kind, value - 0.5 / len(pool.positive), **COSTS)
+    among = pool.called if kind == "precision" else pool.positive
+    return AuditTarget(kind, value + 0.5 / int(among.sum()))
+
+
+def audit(pool: Pool, target: AuditTarget, most: int, seed: int) -> tuple[str, int]:
+    """Carry out an audit; return the verdict, and after how many labels it was there (`most` where it was not)."""
+    draws = draw_rows(pool.probabilities, pool.called, target, most, seed)
+    verdict = judge(draws, pool.positive[draws.row].astype(np.int64), target, CONFIDENCE)
+    return verdict.standing, verdict.decided_at or most
+
+
+def false_proofs(model: Model, kind: AuditKind, audits: int = AUDITS, seed: int = 0) -> int:
+    """Count the audits that prove at some moment what is just not so."""
+    rng = np.random.default_rng([seed, *kind.encode()])
+    false = 0
+    for number in range(audits):
+        pool = model.pool(rng)
+        false += audit(pool, just_beyond(pool, kind), MOST[kind], number)[0] == "proven"
+    return false
+
+
+def proven_share(right: float, within: int, target: float = 0.95) -> float:
+    """Return how many audits prove a precision within so many labels, exactly, where each row is right by chance.
+
+    The capital depends on how many rows were wrong, and not on which: of those with the same number of labels, the
+    shares that have been wrong so often, without a proof so far, are carried along.
+    """
+    enough = np.array([labels_needed(wrong, within, target) for wrong in range(within + 1)])
+    open_, proven = np.zeros(within + 1), 0.0
+    open_[0] = 1.0
+    for labels in range(1, within + 1):
+        open_[1:] = open_[1:] * right + open_[:-1] * (1 - right)
+        open_[0] *= right
+        done = enough <= labels
+        proven += float(open_[done].sum())
+        open_[done] = 0.0
+    return proven
+
+
+def labels_needed(wrong: int, most: int, target: float = 0.95) -> int:
+    """Return how many labels prove a precision if so many of them are wrong; ``most + 1`` where they are more."""
+    right = np.ones(most)
+    right[:wrong] = 0.0
+    capital = log_capital(right / target, np.ones(most), BETS_ON_MANY)
+    there = np.flatnonzero(capital >= -np.log1p(-CONFIDENCE))
+    return int(there[0]) + 1 if len(there) else most + 1
+
+
+class Cost(NamedTuple):
+    """Labels that proofs take: means, and the median."""
+
+    audit: float
+    audit_median: float
+    random: float
+    random_median: float
+    proven: float
+    """Share of the audits that end with a proof."""
+
+
+def recall_labels(model: Model, target: float = 0.9, audits: int = 60, seed: int = 0) -> Cost:
+    """Compare an audit of the recall with a random sample of the pool, of which only positive rows say something."""
+    rng = np.random.default_rng(seed)
+    ours, others, proofs = [], [], 0
+    for number in range(audits):
+        pool = model.pool(rng)
+        standing, labels = audit(pool, AuditTarget("recall", target), len(pool.positive), number)
+        proofs += standing == "proven"
+        ours.append(labels)
+        others.append(_by_random(pool, target, rng))
+    return Cost(
+        audit=float(np.mean(ours)),
+        audit_median=float(np.median(ours)),
+        random=float(np.mean(others)),
+        random_median=float(np.median(others)),
+        proven=proofs / audits,
+    )
+
+
+def _by_random(pool: Pool, target: float, rng: np.random.Generator) -> int:
+    """Return how many labels a random sample takes to prove a recall, the whole pool at most."""
+    order = rng.permutation(len(pool.positive))
+    hit = pool.called[order][pool.positive[order]]
+    total = len(hit)
+    # without replacement, and it is even told how many positive rows there are
+    left = total - np.arange(total)
+    before = np.concatenate([[0], np.cumsum(hit)[:-1]])
+    means = (target * total - before) / left
+    there = np.flatnonzero(log_capital(hit.astype(float), means, BETS_ON_MANY) >= -np.log1p(-CONFIDENCE))
+    return int(np.flatnonzero(pool.positive[order])[there[0]]) + 1 if len(there) else len(order)
+
+
+def cost_labels(model: Model, slack: float, audits: int = 60) -> tuple[float, float]:
+    """Return the mean number of labels that prove a cost of `slack` times the true one, and how many audits do."""
+    rng = np.random.default_rng(5)
+    taken, proofs = [], 0
+    for number in range(audits):
+        pool = model.pool(rng)
+        target = AuditTarget("cost", slack * truth(pool, "cost"), **COSTS)
+        standing, labels = audit(pool, target, len(pool.positive), number)
+        proofs += standing == "proven"
+        taken.append(labels)
+    return float(np.mean(taken)), proofs / audits
+
+
+def measure(say: Callable[[str], None]) -> dict[str, Any]:
+    """Run everything."""
+    found: dict[str, Any] = {"audits": AUDITS, "confidence": CONFIDENCE, "false_proofs": {}, "recall": {}, "cost": {}}
+    for name, model in MODELS.items():
+        for kind in MOST:
+            found["false_proofs"][f"{name}, {kind}"] = count = false_proofs(model, kind)
+            say(f"{name}, {kind}: {count} of {AUDITS} false")
+    found["all_right"] = labels_needed(0, 100)
+    found["precision"] = {f"{right} in {n}": proven_share(right, n) for right, n in PRECISION}
+    say(json.dumps(found["precision"]))
+    for rows in (10_000, 50_000):
+        for distance in (3.0, 4.0):
+            for recall in (0.93, 0.95, 0.97):
+                cost = recall_labels(Model(rows, 0.05, distance, recall))
+                found["recall"][f"{rows} rows, distance {distance:g}, recall {recall:g}"] = cost._asdict()
+                say(f"{rows} {distance} {recall}: {cost}")
+    for slack in (1.25, 1.5, 2.0):
+        found["cost"][f"{slack:g} times the true one"] = cost_labels(MODELS["good"], slack)
+        say(f"cost {slack}: {found['cost'][f'{slack:g} times the true one']}")
+    return found
+
+
+PRECISION: Final = ((0.995, 120), (0.995, 200), (0.99, 300), (0.985, 300))
+
+
+def main() -> None:
+    """Run what the arguments say."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=None, help="JSON file for the figures")
+    arguments = parser.parse_args()
+    found = measure(lambda line: print(line, file=sys.stderr, flush=True))
+    text = json.dumps(found, indent=1) + "\n"
+    if arguments.out is None:
+        print(text, end="")
+    else:
+        arguments.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

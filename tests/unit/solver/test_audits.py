@@ -1,0 +1,264 @@
+"""What an audit proves: exactly, on pools so small that every order of draws can be walked through."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from solver.audits import AuditTarget, Draws, Stratum, _Path, draw_rows, judge
+from solver.evaluation.betting import BETS_ON_FEW, BETS_ON_MANY, Bets, log_capital
+
+PRECISION = AuditTarget("precision", 0.95)
+RECALL = AuditTarget("recall", 0.9)
+COST = AuditTarget("cost", 0.2, false_negative=5.0, false_positive=1.0)
+WANTED = np.log(20)
+
+
+def all_called(rows: int, most: int = 400, target: AuditTarget = PRECISION) -> Draws:
+    return draw_rows(np.full(rows, 0.9), np.ones(rows, dtype=bool), target, most, seed=1)
+
+
+def answered(draws: Draws, *answers: int) -> list[int]:
+    return [*answers, *([-1] * (len(draws.row) - len(answers)))]
+
+
+# --- bets ------------------------------------------------------------------------------------------------------------
+
+
+def test_all_on_one_bet_is_a_power():
+    capital = log_capital(np.ones(10) / 0.95, np.ones(10), Bets((0.0,), (1.0,)))
+    np.testing.assert_allclose(capital, -np.arange(1, 11) * np.log(0.95), rtol=1e-12)
+
+
+def test_a_bet_of_everything_is_lost_with_one_failure_and_the_others_go_on():
+    alone = log_capital(np.array([1.0, 0.0, 1.0]), np.ones(3), Bets((0.0,), (1.0,)))
+    assert np.isfinite(alone[0])
+    assert np.isneginf(alone[1:]).all()
+    both = log_capital(np.array([1.0, 0.0, 1.0]), np.ones(3), Bets((0.0, 0.5), (0.5, 0.5)))
+    np.testing.assert_allclose(both[2], np.log(0.5 * 0.5))
+
+
+@pytest.mark.parametrize("bets", [BETS_ON_MANY, BETS_ON_FEW])
+def test_without_an_edge_the_capital_stays_the_same_on_average(bets: Bets):
+    mean = 0.7
+    expected = 0.0
+    for outcome in itertools.product((0.0, 1.0), repeat=8):
+        chance = math.prod(mean if won else 1 - mean for won in outcome)
+        capital = log_capital(np.array(outcome) / mean, np.ones(8), bets)[-1]
+        expected += chance * np.exp(capital)
+    assert expected == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kept", "weights"), [((0.5,), (0.5, 0.5)), ((1.0,), (1.0,)), ((-0.1,), (1.0,)), ((0.5, 0.2), (1.2, -0.2))]
+)
+def test_what_is_no_way_to_share_is_refused(kept: tuple[float, ...], weights: tuple[float, ...]):
+    with pytest.raises(ValueError, match="bet"):
+        Bets(kept, weights)
+
+
+# --- precision -------------------------------------------------------------------------------------------------------
+
+
+def test_sixty_two_right_rows_prove_a_precision_of_95_percent():
+    draws = all_called(1_000_000 // 10)
+    assert judge(draws, answered(draws, *[1] * 61), PRECISION, 0.95).standing == "open"
+    verdict = judge(draws, answered(draws, *[1] * 62), PRECISION, 0.95)
+    assert (verdict.standing, verdict.decided_at, verdict.estimate) == ("proven", 62, 1.0)
+    assert 0.95 <= verdict.bound < 0.951
+
+
+def test_a_small_pool_takes_fewer_rows():
+    draws = all_called(60)
+    verdict = judge(draws, answered(draws, *[1] * len(draws.row)), PRECISION, 0.95)
+    assert verdict.standing == "proven"
+    assert verdict.decided_at is not None
+    assert verdict.decided_at < 45
+
+
+def test_the_last_rows_of_a_pool_prove_what_can_no_longer_fail():
+    draws = all_called(10, target=AuditTarget("precision", 0.8))
+    target = AuditTarget("precision", 0.8)
+    # two wrong ones of ten are what it allows: with all others seen, whatever the confidence
+    verdict = judge(draws, [1, 0, 1, 1, 1, 0, 1, 1, 1, 1], target, 0.999)
+    assert (verdict.standing, verdict.decided_at, verdict.bound) == ("proven", 10, pytest.approx(0.8, abs=2e-4))
+    assert judge(draws, [1, 0, 1, 1, 1, 0, 1, 1, 1, 0], target, 0.999).standing == "refuted"
+
+
+def test_what_is_far_below_is_refuted_soon():
+    rng = np.random.default_rng(0)
+    draws = all_called(10_000)
+    verdict = judge(draws, (rng.random(400) < 0.8).astype(int), PRECISION, 0.95)
+    assert verdict.standing == "refuted"
+    assert verdict.decided_at is not None
+    assert verdict.decided_at < 100
+    assert verdict.estimate is not None
+    assert verdict.estimate - 0.1 < verdict.bound < verdict.estimate
+
+
+def test_a_verdict_stands_although_later_answers_are_against_it():
+    draws = all_called(100_000)
+    verdict = judge(draws, answered(draws, *[1] * 62, *[0] * 100), PRECISION, 0.95)
+    assert (verdict.standing, verdict.decided_at) == ("proven", 62)
+    assert verdict.bound >= 0.95
+
+
+@pytest.mark.parametrize("target", [PRECISION, RECALL, COST])
+def test_leaving_rows_out_wins_nothing(target: AuditTarget):
+    rng = np.random.default_rng(3)
+    positive = rng.random(3000) < 0.3
+    called = positive ^ (rng.random(3000) < 0.05)
+    draws = draw_rows(np.where(called, 0.9, 0.05), called, target, 300, seed=2)
+    right = positive[draws.row].astype(int)
+    whole = _Path.of(draws, right, target)
+    gaps = np.where(rng.random(300) < 0.2, -1, right)
+    gaps[-1] = right[-1]
+    holed = _Path.of(draws, gaps, target)
+    for aim in (target.target, 0.8 * target.target):
+        assert (holed._for_it(aim) <= whole._for_it(aim) + 1e-9).all()
+        assert (holed._against_it(aim) <= whole._against_it(aim) + 1e-9).all()
+
+
+# --- every order of draws --------------------------------------------------------------------------------------------
+
+
+def orders(draws: Draws, members: list[list[int]], length: int):
+    """Yield every order of rows that could be drawn, as strata and rows, with its probability."""
+    shares = [stratum.share for stratum in draws.strata]
+
+    def go(left, strata, rows, chance):
+        if len(rows) == length:
+            yield strata, rows, chance
+            return
+        open_ = sum(share for share, some in zip(shares, left, strict=True) if some)
+        for number, some in enumerate(left):
+            for row in some:
+                rest = [[r for r in part if r != row] for part in left]
+                yield from go(rest, [*strata, number], [*rows, row], chance * shares[number] / open_ / len(some))
+
+    yield from go(members, [], [], 1.0)
+
+
+@pytest.mark.parametrize("length", [1, 3, 4])
+@pytest.mark.parametrize(
+    ("target", "positive"),
+    [
+        (AuditTarget("precision", 0.62), [1, 1, 1, 0, 0, 0, 0]),
+        (AuditTarget("recall", 0.62), [1, 0, 1, 0, 1, 1, 1]),
+        (AuditTarget("recall", 0.34), [1, 0, 0, 0, 1, 1, 0]),
+        (AuditTarget("cost", 0.9, 2.0, 1.0), [0, 0, 1, 0, 1, 1, 1]),
+        (AuditTarget("cost", 0.9, 1.0, 3.0), [0, 1, 0, 1, 1, 1, 0]),
+    ],
+)
+def test_no_proof_of_what_is_not_so_is_worth_its_price(target: AuditTarget, positive: list[int], length: int):
+    """On average over all orders the capital does not grow if what it is bet on is not so: to any decimal."""
+    truth = np.array(positive, dtype=bool)
+    called = np.array([True, True, True, True, False, False, False])
+    strata = (
+        (Stratum(True, 4, 1.0),)
+        if target.kind == "precision"
+        else (Stratum(True, 1, 0.2), Stratum(True, 3, 0.3), Stratum(False, 2, 0.4), Stratum(False, 1, 0.1))
+    )
+    members = [[0, 1, 2, 3]] if target.kind == "precision" else [[0], [1, 2, 3], [4, 5], [6]]
+    in_pool = called if target.kind == "precision" else np.ones(7, dtype=bool)
+    total = target.values(truth, called, target.target)[in_pool].sum()
+    holds = total >= 0
+    plan = Draws(strata, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    expected = chances = 0.0
+    for stratum, rows, chance in orders(plan, members, length):
+        path = _Path.of(Draws(strata, np.array(stratum), np.array(rows)), truth[rows].astype(int), target)
+        evidence = path._against_it(target.target) if holds else path._for_it(target.target)
+        assert not np.isposinf(evidence).any()
+        expected += chance * np.exp(evidence[-1])
+        chances += chance
+    assert chances == pytest.approx(1.0)
+    assert expected <= 1 + 1e-9
+    assert expected > 0.3  # it is no empty claim: the capital does not melt away either
+
+
+# --- draws -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [PRECISION, RECALL, COST])
+def test_draws_come_of_the_seed_and_name_each_row_once(target: AuditTarget):
+    rng = np.random.default_rng(0)
+    probabilities = rng.random(500)
+    called = probabilities > 0.6
+    draws, again, other = (draw_rows(probabilities, called, target, 10_000, seed) for seed in (4, 4, 5))
+    np.testing.assert_array_equal(draws.row, again.row)
+    assert not np.array_equal(draws.row, other.row)
+    assert len(set(draws.row.tolist())) == len(draws.row)
+    expected = called.sum() if target.kind == "precision" else 500
+    assert len(draws.row) == expected  # the pool is no larger
+    assert sum(stratum.rows for stratum in draws.strata) == expected
+    assert sum(stratum.share for stratum in draws.strata) == pytest.approx(1.0)
+    for number, row in zip(draws.stratum, draws.row, strict=True):
+        assert draws.strata[number].called == called[row]
+
+
+def test_unsure_rows_are_drawn_more_often_and_no_part_is_forgotten():
+    rng = np.random.default_rng(0)
+    probabilities = 0.5 * rng.random(20_000) ** 8
+    called = rng.random(20_000) < 0.05
+    probabilities[called] = 0.9
+    draws = draw_rows(probabilities, called, RECALL, 100, 0)
+    often = [stratum.share / stratum.rows for stratum in draws.strata if not stratum.called]
+    assert often == sorted(often, reverse=True)
+    assert often[0] > 4 * often[-1]
+    assert often[-1] > 0.3 / 20_000
+
+
+def test_a_recall_of_one_draws_hits_too():
+    probabilities = np.linspace(0, 1, 100)
+    called = probabilities > 0.8
+    target = AuditTarget("recall", 1.0)
+    draws = draw_rows(probabilities, called, target, 1000, 0)
+    assert len(draws.row) == 100
+    verdict = judge(draws, called[draws.row].astype(int), target, 0.95)
+    assert (verdict.standing, verdict.estimate, verdict.bound) == ("proven", 1.0, 1.0)
+    one_missed = called[draws.row].astype(int)
+    one_missed[np.flatnonzero(~called[draws.row])[-1]] = 1
+    assert judge(draws, one_missed, target, 0.95).standing == "refuted"
+
+
+def test_nothing_called_positive_is_no_pool_for_a_precision():
+    with pytest.raises(ValueError, match="no row is called positive"):
+        draw_rows(np.full(5, 0.1), np.zeros(5, dtype=bool), PRECISION, 10, 0)
+
+
+def test_where_all_is_called_positive_recall_is_certain():
+    draws = all_called(50, target=RECALL)
+    verdict = judge(draws, answered(draws, 1), RECALL, 0.95)
+    assert (verdict.standing, verdict.bound) == ("proven", 1.0)
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["recall", "cost"])
+def test_bound_and_verdict_say_the_same(kind: str):
+    rng = np.random.default_rng(8)
+    positive = rng.random(8000) < 0.1
+    probabilities = np.clip(np.where(positive, 0.7, 0.1) + 0.15 * rng.normal(size=8000), 0, 1)
+    called = probabilities > 0.45
+    found = {"recall": (positive & called).sum() / positive.sum(), "cost": (positive != called).mean()}[kind]
+    easy, hard = (0.85, 1.02) if kind == "recall" else (1.6, 0.98)
+    for slack, standings in ((easy, {"proven"}), (hard, {"open", "refuted"})):
+        target = AuditTarget(kind, min(slack * found, 0.999))  # type: ignore[arg-type]
+        draws = draw_rows(probabilities, called, target, 3000, 0)
+        for answers in (300, 1000, 3000):
+            verdict = judge(draws, answered(draws, *positive[draws.row[:answers]].astype(int)), target, 0.95)
+            reached = verdict.bound >= target.target if kind == "recall" else verdict.bound <= target.target
+            assert reached == (verdict.standing == "proven")
+        assert verdict.standing in standings
+        assert verdict.estimate == pytest.approx(found, rel=0.5)
+
+
+def test_without_an_answer_nothing_is_said():
+    for target, bound in ((PRECISION, 0.0), (COST, 1.0)):
+        draws = all_called(100, target=target)
+        verdict = judge(draws, answered(draws), target, 0.95)
+        assert (verdict.standing, verdict.bound, verdict.estimate, verdict.decided_at) == ("open", bound, None, None)
