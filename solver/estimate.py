@@ -75,6 +75,7 @@ def estimate_training(
     matrix_bytes: int,
     algorithm: str,
     params: Mapping[str, Any],
+    fits: int = 1,
     memory_bytes: int | None = None,
     max_seconds: float | None = None,
 ) -> Demand:
@@ -92,6 +93,8 @@ def estimate_training(
         A key of `ALGORITHMS`.
     params : mapping
         All its parameters, as `validate_params` returns them.
+    fits : int, default 1
+        How often all of it is trained: twice where the model learns from the test rows after they have measured it.
     memory_bytes, max_seconds : optional
         What the training may take: `solver="auto"` chooses by them.
     """
@@ -115,8 +118,7 @@ def estimate_training(
         kept = _kernel_rows(n, linear, cache_limit, asked is not None)
         solve = _SECONDS_A_LINEAR_VALUE * n * width if linear else exact_seconds(n, width)
     solves = cost.solves + _SOLVES_OF_A_GRID[params.get("tune", "none")]
-    seconds = 1.0 + solves * solve + kept.seconds_once(width) + cost.passes * SECONDS_A_PRODUCT * rows * width
-    seconds += beside.seconds
+    fit = solves * solve + kept.seconds_once(width) + cost.passes * SECONDS_A_PRODUCT * rows * width + beside.seconds
     how = (
         f"{BASE_BYTES >> 20} MiB + {COPIES} × {rows:,} rows × {features:,} features ({matrix_bytes / 2**20:,.0f} MiB)"
         f"{beside.words} + {kept.words}; seconds from {kept.basis} × features, right to an order of "
@@ -125,7 +127,7 @@ def estimate_training(
     return Demand(
         bytes=BASE_BYTES + data + pairs + kept.bytes,
         least_bytes=BASE_BYTES + data + pairs + kept.least_bytes,
-        seconds=seconds,
+        seconds=1.0 + fits * fit,
         how=how,
         largest="features" if data >= max(pairs, kept.least_bytes) else "params",
         advice=_advice(data, pairs, kept.least_bytes, spec, params, asked is not None),

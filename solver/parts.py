@@ -46,6 +46,9 @@ class Parts(Protocol):
     def is_sought(self, stage: str) -> bool:
         """Tell whether a part of this stage is all that is wanted: what else would be computed may be left out."""
 
+    def is_sought_in(self, run: str) -> bool:
+        """Tell whether a part of this run (`PartsOfRun`) is all that is wanted: the runs before may be left out."""
+
     def compute(self, stage: str, count: int, compute: Compute, *, at_once: int = 1) -> list[PartResult | None]:
         """Have the parts 0 … count - 1 of a stage computed.
 
@@ -76,6 +79,10 @@ class Alone:
         return False
 
     def is_sought(self, stage: str) -> bool:  # noqa: ARG002
+        """All of the training is wanted."""
+        return False
+
+    def is_sought_in(self, run: str) -> bool:  # noqa: ARG002
         """All of the training is wanted."""
         return False
 
@@ -133,6 +140,10 @@ class OnePart:
         """Tell whether the part is of this stage."""
         return stage == self._stage
 
+    def is_sought_in(self, run: str) -> bool:
+        """Tell whether the part is of a stage of this run."""
+        return self._stage.startswith(f"{run}-")
+
     def compute(self, stage: str, count: int, compute: Compute, *, at_once: int = 1) -> list[PartResult | None]:
         """Raise the part, if it is of this stage."""
         if stage == self._stage:
@@ -144,6 +155,42 @@ class OnePart:
             for begin in range(0, count, at_once)
             for result in compute(range(begin, min(count, begin + at_once)))
         ]
+
+
+class PartsOfRun:
+    """The parts of one run of a training that has several: there its stages have names of their own.
+
+    Parameters
+    ----------
+    parts : Parts
+        Of the whole training.
+    run : str
+        Name of the run. Its stages are `"<run>-<stage>"` to `parts`.
+    """
+
+    def __init__(self, parts: Parts, run: str) -> None:
+        self._parts, self._run = parts, run
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """Of the whole training."""
+        return self._parts.cache_bytes
+
+    def are_shared(self) -> bool:
+        """Tell what holds for the whole training."""
+        return self._parts.are_shared()
+
+    def is_sought(self, stage: str) -> bool:
+        """Tell whether a part of the stage of this run is all that is wanted."""
+        return self._parts.is_sought(f"{self._run}-{stage}")
+
+    def is_sought_in(self, run: str) -> bool:
+        """Tell it of a run within this one."""
+        return self._parts.is_sought_in(f"{self._run}-{run}")
+
+    def compute(self, stage: str, count: int, compute: Compute, *, at_once: int = 1) -> list[PartResult | None]:
+        """Have the parts of the stage of this run computed."""
+        return self._parts.compute(f"{self._run}-{stage}", count, compute, at_once=at_once)
 
 
 @functools.cache

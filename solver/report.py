@@ -103,7 +103,7 @@ class RowCounts(JsonObject):
     positive: int
     negative: int
     unlabelled: int
-    test: int = field(default=0, metadata=_about("Held out of everything and only measured on."))
+    test: int = field(default=0, metadata=_about("Held out of the training that they measured."))
     dropped: int = field(default=0, metadata=_about("Left out, as they lack a value."))
     feedback: int | None = field(
         default=None,
@@ -112,6 +112,14 @@ class RowCounts(JsonObject):
             exclude_if=lambda n: n is None,
         ),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refit(JsonObject):
+    """The model was trained once more, on the test rows too, after they had measured the one before."""
+
+    labelled: int = field(metadata=_about("Labelled rows that the model learned from."))
+    measured: int = field(metadata=_about("Labelled rows that the model before, which `test` is of, learned from."))
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,9 @@ class FeedbackReport(JsonObject):
     relabelled: int = field(metadata=_about("Rows of the data set that have another label now, or one at all."))
     confirmed: int = field(metadata=_about("Rows of the data set that had this label."))
     superseded: int = field(metadata=_about("Corrections of which a later one says otherwise, or the same."))
-    held_out: int = field(metadata=_about("Corrected rows of the data set that are tested on instead of learned from."))
+    held_out: int = field(
+        metadata=_about("Corrected rows of the data set that were tested on before they were learned.")
+    )
     refused: list[RefusedFeedback]
 
 
@@ -323,7 +333,14 @@ class Report(ReportedPoint):
         default=None, metadata=_about("Where the calibration rows came from: `xfit`, `part` or `full`.")
     )
     threshold_rule: str | None = None
-    test: Measures | None = field(metadata=_about("On rows that nothing was fitted to; null without a test fraction."))
+    test: Measures | None = field(
+        metadata=_about(
+            "On rows that nothing was fitted to; null without a test fraction. With `refit`, of the model before."
+        )
+    )
+    refit: Refit | None = field(
+        default=None, metadata=_about("Null where the model never learned from the test rows, or there are none.")
+    )
     controls: dict[str, Control] = field(
         default_factory=dict,
         metadata=_about("`no_unlabelled`: the same method without the unlabelled rows. `plain_svm`: at threshold 0."),

@@ -33,7 +33,7 @@ from solver.features import (
 from solver.labels import counted, folded, folding, keep_labels, spelling_warning, unclear_labels
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
-from solver.parts import ALONE, Parts
+from solver.parts import ALONE, Parts, PartsOfRun
 from solver.peak_memory import peak_memory_bytes
 from solver.report import (
     Classes,
@@ -42,6 +42,7 @@ from solver.report import (
     FeedbackReport,
     Measures,
     ModelColumn,
+    Refit,
     Report,
     RowCounts,
     json_ready,
@@ -85,6 +86,10 @@ _FEATURES_DONE: Final = 0.15
 _FITTED: Final = 0.8
 """Share of the work on features that is done when they are fitted; then they are applied."""
 _TRAINING_DONE: Final = 0.95
+_MEASURED: Final = 0.5
+"""Share of the call that is done when the test rows have measured a model and it is trained once more."""
+_REFITTING: Final = "refitting"
+"""Phase, and name of the run, in which the model is trained once more, on the test rows too."""
 _POSITIVE: Final = 1
 _NEGATIVE: Final = 0
 _UNLABELLED: Final = -1
@@ -116,7 +121,7 @@ class Progress:
     Attributes
     ----------
     phase : str
-        `features`, `training` or `evaluating`.
+        `features`, `training`, `evaluating` or `refitting`.
     fraction : float
         Share of the whole call that is done, 0 to 1; it never falls.
     details : dict
@@ -170,6 +175,8 @@ class TrainingRequest:
         The column that names the rows; it never becomes a feature, and the model remembers it.
     test_fraction : float, default 0
         Share of the labelled rows of each class that is held out of everything and only measured on.
+    refit : bool, default True
+        Whether the model is trained once more after that, on the test rows too.
     seed : int, default 0
         At least 0.
     max_seconds : float, optional
@@ -194,6 +201,7 @@ class TrainingRequest:
     target: str | None = None
     key: str | None = None
     test_fraction: float = 0.0
+    refit: bool = True
     seed: int = 0
     max_seconds: float | None = None
 
@@ -220,6 +228,9 @@ def train(
     Rows without a label take part as unlabelled ones. The test rows are drawn from the labelled rows, stratified,
     before anything is fitted: no statistic of a feature, no threshold and no choice ever sees them. They also measure
     the controls: the same without unlabelled rows, and the plain SVM with threshold 0.
+
+    Then the same is trained once more with the test rows among the labelled ones, and that is the model: it is as it
+    were without test rows, and what they measured is of a model that learned from fewer labels (`Report.refit`).
 
     Parameters
     ----------
@@ -249,6 +260,27 @@ def train(
     """
     watch = _Stopwatch(progress)
     task = _prepare(data, labels, request, corrections)
+    if not (request.refit and len(task.test_rows)):
+        trained = _train_once(task, parts, watch)
+    elif parts.is_sought_in(_REFITTING):
+        trained = _refit(task, parts, watch)
+    else:
+        # What is found first is kept where the training has to stop before the end: it was measured.
+        began = time.monotonic()
+        trained = _train_once(task, parts, watch.part(0.0, _MEASURED))
+        seconds = time.monotonic() - began
+        again = None
+        if not watch.stopped and (request.max_seconds is None or 2 * seconds < request.max_seconds):
+            with watch.phase(_REFITTING):
+                again = _refit(task, parts, watch.part(_MEASURED, 1.0, within=_REFITTING))
+        trained = _measured_before(None if watch.stopped else again, trained, task, watch.seconds)
+    watch.report(1.0)
+    return trained
+
+
+def _train_once(task: _Task, parts: Parts, watch: _Stopwatch) -> TrainedModel:
+    """Train on the rows that are to be trained on, and measure on the test rows, if there are any."""
+    request = task.request
     with watch.phase("features"):
         watch.report(0.0)
         features, X, feature_warnings = _fit_features(task, watch.features)
@@ -296,12 +328,56 @@ def train(
             *column_warnings,
             *fitted.warnings,
             *_another_mix(unlabelled, fitted.calibration, task.objective),
-            *_partly_measured(measured.get(""), task.test_rows),
-            *_one_sided(measured.get("") or fitted.calibration, task.target.classes),
+            *_test_warnings(task, measured.get("")),
+            *([] if measured else _one_sided(fitted.calibration, task.target.classes)),
         ],
     )
-    watch.report(1.0)
     return TrainedModel(model, report)
+
+
+def _refit(task: _Task, parts: Parts, watch: _Stopwatch) -> TrainedModel:
+    """Train on all rows, as if none had been held out to test on."""
+    none = np.empty(0, dtype=task.test_rows.dtype)
+    every = np.arange(len(task.target.codes), dtype=task.train_rows.dtype)
+    request = replace(task.request, test_fraction=0.0)
+    task = replace(task, request=request, params={**task.params}, test_rows=none, train_rows=every)
+    return _train_once(task, PartsOfRun(parts, _REFITTING), watch)
+
+
+def _measured_before(
+    again: TrainedModel | None, measured: TrainedModel, task: _Task, seconds: dict[str, float]
+) -> TrainedModel:
+    """The model trained again, with what the test rows said of the one before; that one where there is no other."""
+    before = measured.report
+    if again is None:
+        said = "there was no time to train the model once more, on the test rows too"
+        return replace(measured, report=replace(before, warnings=[*before.warnings, said]))
+    report = again.report
+    warnings = [*report.warnings, *_test_warnings(task, before.test), *_another_method(report, before)]
+    report = replace(
+        report,
+        rows=replace(report.rows, test=before.rows.test),
+        feedback=before.feedback,
+        test=before.test,
+        controls={
+            name: replace(each, test=before.controls[name].test if name in before.controls else None)
+            for name, each in report.controls.items()
+        },
+        refit=Refit(labelled=report.rows.labelled, measured=before.rows.labelled - before.rows.test),
+        timings=seconds,
+        warnings=list(dict.fromkeys(warnings)),
+    )
+    return replace(again, report=report)
+
+
+def _another_method(report: Report, before: Report) -> list[str]:
+    """Say that the guard decided otherwise with more labels than with those that the test rows left."""
+    now, then = report.comparison, before.comparison
+    if now is None or then is None or now.returned == then.returned:
+        return []
+    with_, without = "uses the unlabelled rows", "does not"
+    said, was = (with_, without) if now.returned == "method" else ("does not use the unlabelled rows", "does")
+    return [f"trained on all labelled rows the model {said}; the one that the test rows measured {was}"]
 
 
 @dataclass(frozen=True)
@@ -382,7 +458,7 @@ class _Task:
             *(identifier_warning(name, reason) for name, reason in self.identifiers.items()),
             *(f"feedback: {part.rows} row(s) are not used: {part.reason}" for part in refused),
             *self.target.warnings,
-            *_plan_warnings(self.target, self.spec, self.test_rows, self.request),
+            *_plan_warnings(self.target, self.spec),
         ]
 
 
@@ -657,27 +733,29 @@ def _split(target: _Target, unmeasured: BoolArray, request: TrainingRequest) -> 
     return np.flatnonzero(held_out), np.flatnonzero(~held_out)
 
 
-def _plan_warnings(target: _Target, spec: AlgorithmSpec, test_rows: IndexArray, request: TrainingRequest) -> list[str]:
-    warnings = []
+def _plan_warnings(target: _Target, spec: AlgorithmSpec) -> list[str]:
     n_unlabelled = target.count(_UNLABELLED)
-    if n_unlabelled and not spec.uses_unlabelled:
-        warnings.append(
-            f"{spec.name} does not learn from the {n_unlabelled} unlabelled rows; psvm and ramp-tsvm, for two, do, and "
-            "return their models only where they are shown to be better"
-        )
-    if request.test_fraction > 0:
-        warnings += [
-            f"too few labelled rows of {name!r}: the test rows hold none"
-            for name, code in zip(target.classes, (_NEGATIVE, _POSITIVE), strict=True)
-            if not np.any(target.codes[test_rows] == code)
-        ]
-    return warnings
-
-
-def _partly_measured(measured: Measures | None, test_rows: IndexArray) -> list[str]:
-    if measured is None or measured.n == len(test_rows):
+    if not n_unlabelled or spec.uses_unlabelled:
         return []
-    return [f"the training was stopped: {measured.n} of the {len(test_rows)} test rows were measured on"]
+    return [
+        f"{spec.name} does not learn from the {n_unlabelled} unlabelled rows; psvm and ramp-tsvm, for two, do, and "
+        "return their models only where they are shown to be better"
+    ]
+
+
+def _test_warnings(task: _Task, measured: Measures | None) -> list[str]:
+    """What is odd about the test rows, or about what was measured on them."""
+    if task.request.test_fraction == 0:
+        return []
+    target, rows = task.target, task.test_rows
+    warnings = [
+        f"too few labelled rows of {name!r}: the test rows hold none"
+        for name, code in zip(target.classes, (_NEGATIVE, _POSITIVE), strict=True)
+        if not np.any(target.codes[rows] == code)
+    ]
+    if measured is not None and measured.n != len(rows):
+        warnings.append(f"the training was stopped: {measured.n} of the {len(rows)} test rows were measured on")
+    return [*warnings, *_one_sided(measured, target.classes)]
 
 
 def _learned_from(
@@ -838,6 +916,21 @@ class _Stopwatch:
         self._fraction = 0.0
         self.stopped = False
         self.seconds: dict[str, float] = {}
+
+    def part(self, begin: float, end: float, within: str | None = None) -> _Stopwatch:
+        """One for a run that is this share of the call; `within` a phase of this one, it tells none of its own."""
+
+        def pass_on(news: Progress) -> bool:
+            if within is None:
+                self._phase = news.phase
+            # Rounds and the like are those of the run before, not news of this one's.
+            self.report(begin + (end - begin) * news.fraction, **({} if within else news.details))
+            return self.stopped
+
+        part = _Stopwatch(pass_on)
+        if within is None:
+            part.seconds = self.seconds
+        return part
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

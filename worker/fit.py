@@ -220,6 +220,7 @@ def training_request(
         target=body["target"],
         key=body.get("key"),
         test_fraction=body["test_fraction"],
+        refit=body.get("refit", True),
         seed=body["seed"],
         max_seconds=body.get("max_seconds"),
     )

@@ -137,7 +137,7 @@ class Reporter:
         Parameters
         ----------
         phase : str
-            ``reading``, ``features``, ``training``, ``evaluating`` or ``storing``.
+            ``reading``, ``features``, ``training``, ``evaluating``, ``refitting`` or ``storing``.
         fraction : float
             Share of the whole job that is done, 0 to 1.
         details : dict, optional

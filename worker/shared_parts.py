@@ -54,6 +54,10 @@ class SharedParts:
         """All of the training is wanted."""
         return False
 
+    def is_sought_in(self, run: str) -> bool:  # noqa: ARG002
+        """All of the training is wanted."""
+        return False
+
     def compute(self, stage: str, count: int, compute: Compute, *, at_once: int = 1) -> list[PartResult | None]:
         """Have the parts of a stage computed, see `solver.parts.Parts`."""
         try:

@@ -228,6 +228,9 @@ def train(
     test_fraction: Annotated[
         float | None, typer.Option(help="Share of the labelled rows to hold out.", show_default="0.2")
     ] = None,
+    no_refit: Annotated[
+        bool, typer.Option("--no-refit", help="Keep the model that the held-out rows measured: do not learn from them.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     alias: Annotated[str | None, typer.Option(help="Name that shall point at the model.")] = None,
     max_seconds: Annotated[
@@ -273,6 +276,7 @@ def train(
             },
             "seed": seed,
             "feedback": not no_feedback,
+            **({"refit": False} if no_refit else {}),
         }
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

@@ -150,6 +150,11 @@ def print_model(client: Client, model: dict[str, Any]) -> None:
         # Nothing is known of the test rows at a threshold that was applied later.
         ("test, as trained" if applied else "test", report.test),
     )
+    if report.refit is not None:
+        measured, labelled = report.refit.measured, report.refit.labelled
+        print(
+            f"the test is of a model of {measured:,} labels; this one learned from all {labelled:,}, the test rows too"
+        )
     told = report.feedback
     if told is not None:
         print(f"feedback: {told.rows} rows sent, {told.added} added, {told.relabelled} relabelled")

@@ -191,7 +191,7 @@ class JobRow(_Resource, Base):
     status: Mapped[str] = mapped_column(server_default="queued")
     phase: Mapped[str | None]
     """What the running attempt does now: ``preparing``, ``reading``, ``features``, ``training``, ``evaluating``,
-    ``storing``, or ``predicting``."""
+    ``refitting``, ``storing``, or ``predicting``."""
     progress: Mapped[float] = mapped_column(server_default="0")
     """Share of the running attempt that is done, 0 to 1."""
     attempt: Mapped[int] = mapped_column(server_default="0")

@@ -558,6 +558,7 @@ def _estimate(
         matrix_bytes=size,
         algorithm=algorithm,
         params=params,
+        fits=2 if request["refit"] and request["test_fraction"] > 0 else 1,
         memory_bytes=memory_bytes,
         max_seconds=request["max_seconds"],
     )

@@ -142,6 +142,11 @@ class TrainRequest(Body):
     test_fraction: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.2, description="Share of the labelled rows that is held out to test on."
     )
+    refit: bool = Field(
+        default=True,
+        description="Once they have measured a model, learn from the test rows too: the model that is kept has all "
+        "labels, the figures of the test are of the one before.",
+    )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     alias: AliasName | None = Field(
         default=None,
@@ -219,8 +224,8 @@ class Job(Answer):
     status: JobStatus
     phase: str | None = Field(
         description="`preparing` (a process is made ready, which compiles the solver the first time on a machine), "
-        "`reading`, `features`, `training`, `evaluating`, `storing`; null in a queue, or `waiting_for_disk` where "
-        "there is no room: the job is tried again each minute, which costs no attempt."
+        "`reading`, `features`, `training`, `evaluating`, `refitting` (see `refit`), `storing`; null in a queue, or "
+        "`waiting_for_disk` where there is no room: the job is tried again each minute, which costs no attempt."
     )
     progress: float = Field(ge=0, le=1, description="Share of the running attempt that is done.")
     attempt: int = Field(description="How often a worker has started on it.")

@@ -47,10 +47,12 @@ def _reached(model: Model) -> Iterator[str]:
     if point is not None:
         rows.append(("now, calibration rows", point.threshold, point.calibration))
     rows.append(("as trained, calibration rows", report.threshold, report.calibration))
-    rows.append(("as trained, test rows", report.threshold, report.test))
+    before = report.refit is not None  # the test rows were learned from since, and what they measured had its threshold
+    test_rows = "test rows, before they were learned" if before else "test rows"
+    rows.append((f"as trained, {test_rows}", None if before else report.threshold, report.test))
     for name, control in report.controls.items():
         rows.append((f"control {name}, calibration rows", control.threshold, control.calibration))
-        rows.append((f"control {name}, test rows", control.threshold, control.test))
+        rows.append((f"control {name}, {test_rows}", None if before else control.threshold, control.test))
     known = [(name, threshold, measured) for name, threshold, measured in rows if measured is not None]
     yield from ("", "## What it reached", "")
     yield "With intervals in brackets. The threshold was chosen on the calibration rows, so their figures are a little"
@@ -65,6 +67,10 @@ def _reached(model: Model) -> Iterator[str]:
     yield from _table(["", "threshold", "rows", *shown], body)
     if report.comparison is not None and report.comparison.returned == "no_unlabelled":
         yield from ("", "The unlabelled rows did not help enough here: this is the model without them.")
+    if report.refit is not None:
+        yield ""
+        yield f"The model that the test rows measured had learned from {report.refit.measured:,} labelled rows. Then it"
+        yield f"was trained once more, on all {report.refit.labelled:,}."
     if report.test is None:
         yield from ("", "There were no test rows.")
 

@@ -40,6 +40,9 @@ class Elsewhere:
     def is_sought(self, stage):  # noqa: ARG002
         return False
 
+    def is_sought_in(self, run):  # noqa: ARG002
+        return False
+
     def compute(self, stage, count, compute, *, at_once=1):  # noqa: ARG002
         results = [compute([0])[0]]
         for number in reversed(range(1, count)):
@@ -78,6 +81,11 @@ slow = pytest.mark.slow
         ({"algorithm": "self-training", "params": {"tune": "C"}}, (700, 60), {"tuning": 15, "folds": 5}),
         ({"algorithm": "augment", "params": {"augmenter": "spy-em", "kernel": "linear"}}, (250, 60), {"folds": 5}),
         ({"algorithm": "gmm", "params": {"mode": "method"}}, (250, 40), {"folds": 5}),
+        (
+            {"algorithm": "gmm", "params": {"mode": "method"}, "test_fraction": 0.2},
+            (250, 40),
+            {"folds": 5, "refitting-folds": 5},
+        ),
         pytest.param({"algorithm": "cluster", "params": {"tune": "C"}}, (250, 40), {"tuning": 15}, marks=slow),
         pytest.param({"algorithm": "ramp-tsvm"}, (700, 60), {"folds": 5}, marks=slow),
         pytest.param({"algorithm": "tsvm", "params": {"kernel": "linear"}}, (250, 40), {"folds": 5}, marks=slow),

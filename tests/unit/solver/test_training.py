@@ -20,7 +20,7 @@ from sklearn.metrics import confusion_matrix
 from solver.estimators import PSVM, SVM
 from solver.features import Column, FeatureError, MatrixData, Table
 from solver.model_file import read_model, write_model
-from solver.report import Classes, RowCounts
+from solver.report import Classes, Refit, RowCounts
 from solver.training import (
     ALGORITHMS,
     ParamError,
@@ -68,7 +68,7 @@ def test_the_report_counts_rows_and_holds_every_part() -> None:
     table, labels = blobs(200, 100)
     labels[3] = "?"
     labels[5] = "  "
-    result = train(table, labels, request(algorithm="psvm", unlabeled=["?"], test_fraction=0.2, seed=3))
+    result = train(table, labels, request(algorithm="psvm", unlabeled=["?"], test_fraction=0.2, refit=False, seed=3))
     report = result.report
     json.dumps(report.to_dict(), allow_nan=False)
     assert report.rows == RowCounts(
@@ -105,14 +105,14 @@ def test_target_and_excluded_columns_are_no_features() -> None:
 
 def test_test_rows_touch_nothing_but_the_test_measures() -> None:
     table, labels = blobs(120, 40)
-    before = train(table, labels, request(algorithm="psvm", test_fraction=0.25, seed=5))
+    before = train(table, labels, request(algorithm="psvm", test_fraction=0.25, refit=False, seed=5))
     # which rows were held out shows when a row's values change nothing but the measures on test rows
     model, calibration, held_out = before.model.decision, before.report.calibration, []
     for row in np.flatnonzero(labels != None)[:30]:  # noqa: E711 (element by element)
         x = table.columns["x"].values.copy()
         x[row] = 1e4
         changed = Table({**table.columns, "x": Column("x", "number", x)})
-        after = train(changed, labels, request(algorithm="psvm", test_fraction=0.25, seed=5))
+        after = train(changed, labels, request(algorithm="psvm", test_fraction=0.25, refit=False, seed=5))
         if after.report.calibration == calibration and after.model.decision.threshold == model.threshold:
             np.testing.assert_array_equal(after.model.decision.dual_coef, model.dual_coef)
             state, same_state = after.model.features.state()[0], before.model.features.state()[0]  # type: ignore[union-attr]
@@ -141,7 +141,7 @@ def test_test_measures_are_those_of_the_model_on_the_rows_it_did_not_see() -> No
     truth = X[:, 0] + 0.7 * rng.normal(size=n) > 0
     labels = objects(["1" if t else "0" for t in truth])
     X[:, 2] = np.arange(n)  # tells the rows apart
-    result = train(MatrixData(X), labels, TrainingRequest(algorithm="svm", test_fraction=0.3, seed=2))
+    result = train(MatrixData(X), labels, TrainingRequest(algorithm="svm", test_fraction=0.3, refit=False, seed=2))
     report = result.report.test
     # drawn again here, from the documented rule: stratified, by the seed
     draw = np.random.default_rng(2)
@@ -168,7 +168,7 @@ def test_test_measures_are_those_of_the_model_on_the_rows_it_did_not_see() -> No
 def test_same_seed_same_model_other_seed_other_split() -> None:
     table, labels = blobs(100, 40)
     first, again, other = (
-        train(table, labels, request(algorithm="psvm", test_fraction=0.2, seed=seed)) for seed in (1, 1, 2)
+        train(table, labels, request(algorithm="psvm", test_fraction=0.2, refit=False, seed=seed)) for seed in (1, 1, 2)
     )
     assert first.model.predict(table).scores.tobytes() == again.model.predict(table).scores.tobytes()
     without_time = [replace(made.report, timings={}, peak_memory_bytes=None, rounds=[]) for made in (first, again)]
@@ -310,7 +310,8 @@ def test_progress_rises_through_the_phases() -> None:
     fractions = [p.fraction for p in seen]
     assert fractions == sorted(fractions)
     assert (fractions[0], fractions[-1]) == (0.0, 1.0)
-    assert list(dict.fromkeys(p.phase for p in seen)) == ["features", "training", "evaluating"]
+    assert list(dict.fromkeys(p.phase for p in seen)) == ["features", "training", "evaluating", "refitting"]
+    assert len({p.fraction for p in seen if p.phase == "refitting"}) > 8
     # looking at each column, then fitting them, then applying that
     assert len({p.fraction for p in seen if p.phase == "features"}) >= len(table.columns) + 3
     rounds = [p.details for p in seen if "round" in p.details]
@@ -333,6 +334,48 @@ def test_progress_moves_while_texts_and_dates_are_encoded() -> None:
         # No step is more than a quarter of the phase: what takes long is told piece by piece.
         assert steps.max() <= 0.25 * (told[-1] - begin), (kind, told)
         assert len(told) > 8
+
+
+@pytest.mark.parametrize("algorithm", ["svm", "psvm"])
+def test_the_model_learns_from_the_test_rows_once_they_have_measured_it(algorithm: str) -> None:
+    table, labels = blobs(160, 60)
+    wish = request(algorithm=algorithm, test_fraction=0.25, seed=5)
+    both, measured = train(table, labels, wish), train(table, labels, replace(wish, refit=False))
+    every = train(table, labels, replace(wish, test_fraction=0.0))
+    assert measured.report.refit is None
+    # the model is the one that all labels make, to the bit
+    assert both.report.refit == Refit(labelled=100, measured=74)
+    assert both.model.decision.dual_coef.tobytes() == every.model.decision.dual_coef.tobytes()
+    assert both.report.threshold == every.report.threshold == both.model.decision.threshold
+    assert both.report.calibration == every.report.calibration
+    # what the test says is of the model that has not seen its rows
+    assert both.report.rows == measured.report.rows
+    assert both.report.test == measured.report.test
+    for name, control in both.report.controls.items():
+        assert control.test == measured.report.controls[name].test
+        assert control.calibration == every.report.controls[name].calibration
+
+
+@pytest.mark.parametrize("stop_in", ["training", "refitting"])
+def test_a_training_that_stops_before_it_learned_from_the_test_rows_keeps_the_measured_model(stop_in: str) -> None:
+    table, labels = blobs(160, 60)
+    wish = request(algorithm="psvm", test_fraction=0.25, seed=5)
+    result = train(table, labels, wish, progress=lambda p: p.phase == stop_in)
+    assert result.report.refit is None
+    assert "there was no time to train the model once more, on the test rows too" in result.report.warnings
+    if stop_in == "refitting":
+        measured = train(table, labels, replace(wish, refit=False))
+        assert result.model.decision.dual_coef.tobytes() == measured.model.decision.dual_coef.tobytes()
+        assert result.report.status == measured.report.status
+    hurried = train(table, labels, replace(wish, max_seconds=1e-9))
+    assert hurried.report.refit is None
+
+
+def test_warnings_of_the_test_rows_are_said_of_a_model_that_learned_from_them_too() -> None:
+    table, labels = blobs(60, 20)
+    labels[4:][labels[4:] == "yes"] = None  # two of them, which stay for training
+    warnings = train(table, labels, request(test_fraction=0.2)).report.warnings
+    assert "too few labelled rows of 'yes': the test rows hold none" in warnings
 
 
 @pytest.mark.parametrize("stop_in", ["features", "training"])
