@@ -321,8 +321,8 @@ def test_a_row_that_was_decided_wrongly_is_decided_rightly(settings: Settings, d
     X = rng.normal(size=(120, 2)) + 3 * y[:, None]
     lines = [f"{a:.4f},{b:.4f},{('ham', 'spam')[label]}" for (a, b), label in zip(X, y, strict=True)]
     content = "\n".join(["a,b,label", *lines]).encode()
-    wrong = {"a": -6.0, "b": -6.0}
-    similar = [{"a": -6.0 + 0.05 * i, "b": -6.0 - 0.05 * i} for i in range(12)]
+    wrong = {"a": -1.5, "b": -1.5}
+    similar = [{"a": -1.5 + 0.05 * i, "b": -1.5 - 0.05 * i} for i in range(12)]
     bench = Bench(settings, database, runner="worker.fit")
     try:
         with api_client(settings, keys_required=True) as client:

@@ -54,8 +54,23 @@ def family(pid: int) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True)
 
 
+def command_line(process: psutil.Process) -> list[str]:
+    """Its command line; nothing once it has ended, which those that only ask what there is do all the time."""
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return [p for p in processes if p.is_running() and is_no_zombie(p)]
+
+
+def is_no_zombie(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def freeze(process: psutil.Process) -> None:
@@ -67,7 +82,7 @@ def freeze(process: psutil.Process) -> None:
 def part(stack: Stack, name: str) -> psutil.Process:
     """The direct child of the supervisor whose command line has `name`."""
     for process in psutil.Process(stack.pid).children():
-        if name in " ".join(process.cmdline()):
+        if name in " ".join(command_line(process)):
             return process
     raise LookupError(name)
 
@@ -103,7 +118,7 @@ def stack(module_dir: Path) -> Iterator[Stack]:
 
 def test_every_part_runs_once(stack):
     assert ready(stack.url)
-    commands = [" ".join(process.cmdline()) for process in psutil.Process(stack.pid).children()]
+    commands = [" ".join(command_line(process)) for process in psutil.Process(stack.pid).children()]
     for name in ("postgres", "redis.sock", "service.dispatcher", "worker.main", "service.app"):
         assert sum(name in command for command in commands) == 1, (name, commands)
 
@@ -123,7 +138,7 @@ def test_only_the_api_listens_on_a_port_and_on_loopback(stack):
         try:
             connections = process.net_connections("inet")
         except psutil.AccessDenied:
-            hidden.append(" ".join(process.cmdline()))
+            hidden.append(" ".join(command_line(process)))
         else:
             listening |= {each.laddr for each in connections if each.status == psutil.CONN_LISTEN}
     if ROOT:
@@ -300,7 +315,7 @@ def test_configured_servers_are_used_as_they_are(database_url, broker_url, tmp_p
     monkeypatch.chdir(tmp_path)
     with local_stack(tmp_path / "data", environment=environment) as stack:
         assert ready(stack.url)
-        commands = [" ".join(process.cmdline()) for process in psutil.Process(stack.pid).children()]
+        commands = [" ".join(command_line(process)) for process in psutil.Process(stack.pid).children()]
         assert len(commands) == 3
         upload(stack, "here")
         with database.transaction() as session:
@@ -448,7 +463,7 @@ def test_ctrl_c_does_not_wait_for_a_new_postgres(short_dir):
             found = []
             for child in family(process.pid):
                 with suppress(psutil.NoSuchProcess):  # it has just ended, reaped or not
-                    found += [child] if any("initdb" in word for word in child.cmdline()[:1]) else []
+                    found += [child] if any("initdb" in word for word in command_line(child)[:1]) else []
             return found
 
         eventually(lambda: initdb() != [])
@@ -472,7 +487,7 @@ def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(s
             assert process.stdout is not None
 
             def component(module: str) -> psutil.Process | None:
-                return next((child for child in family(process.pid) if module in child.cmdline()), None)
+                return next((child for child in family(process.pid) if module in command_line(child)), None)
 
             # Stopped: nobody listens before it goes on, so that the order of the lines is not one of luck.
             eventually(lambda: component("worker.main") is not None)
@@ -504,7 +519,7 @@ def test_a_second_signal_does_not_wait(short_dir):
         assert process.stdout is not None
         process.stdout.readline()
         children = family(process.pid)
-        freeze(next(child for child in children if "service.app" in child.cmdline()))
+        freeze(next(child for child in children if "service.app" in command_line(child)))
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(2)

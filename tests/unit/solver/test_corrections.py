@@ -136,7 +136,7 @@ def test_training_learns_them_and_measures_on_what_it_would_without() -> None:
     without = train(data, labels, request)
     made = train(data, labels, request, corrections=corrections)
     assert made.report.test.n == without.report.test.n == 50
-    assert made.report.calibration.n == without.report.calibration.n == 150
+    assert made.report.calibration.n == without.report.calibration.n == 200
     assert made.report.rows == replace(without.report.rows, total=230, labelled=230, positive=130, feedback=30)
     assert made.report.feedback == FeedbackReport(
         rows=30, added=30, relabelled=0, confirmed=0, superseded=0, refused=[], held_out=0
