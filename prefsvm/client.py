@@ -20,8 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 from urllib.parse import quote
 
-from service.cli.client import Client as Connection
-from service.cli.client import ClientError, UnreachableError, parse_objective
+from service.cli.client import ClientError, Connection, UnreachableError, parse_objective
 
 if TYPE_CHECKING:
     import pandas as pd

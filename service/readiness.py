@@ -57,7 +57,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReadinessReport:
     """What was found.
 
     Parameters
@@ -96,7 +96,7 @@ class Readiness:
         # A frozen server holds its thread until it thaws: these threads are few, and no other call uses them.
         self._threads = CapacityLimiter(8)
 
-    async def report(self) -> Report:
+    async def report(self) -> ReadinessReport:
         """Look at each part."""
         workers: list[int] = []
 
@@ -114,7 +114,7 @@ class Readiness:
             "queue": (self._queue_problem, False),
         }
         checks = await asyncio.gather(*(self._look(look, decides) for look, decides in looks.values()))
-        return Report(dict(zip(looks, checks, strict=True)), workers[0] if workers else None)
+        return ReadinessReport(dict(zip(looks, checks, strict=True)), workers[0] if workers else None)
 
     async def _look(self, look: Callable[[], str], decides: bool) -> Check:
         try:

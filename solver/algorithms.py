@@ -97,7 +97,7 @@ _LIMITS: Final = (
     number("tol", 1e-3, 1e-8, 1.0, POSITIVE, "Largest violation of the optimality conditions."),
     integer("max_iter", -1, -1, 1e15, "Most iterations of each solver call; -1: no limit."),
     number("cache_size", None, 1, 1 << 20, POSITIVE, "Megabytes of kernel rows kept; null leaves it to the solver."),
-    choice("device", choices.Device, "auto", "Where kernel rows are computed."),
+    choice("device", choices.DeviceChoice, "auto", "Where kernel rows are computed."),
 )
 SHARED: Final = (C, KERNEL, *_OF_ALL, TUNE, *_LIMITS)
 """Of nearly all algorithms, as the page lists them."""

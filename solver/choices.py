@@ -13,7 +13,7 @@ KernelName = Literal["rbf", "linear", "poly", "sigmoid"]
 GammaRule = Literal["scale", "auto"]
 ClassWeight = Literal["balanced"]
 Tune = Literal["none", "C", "C-gamma"]
-Device = Literal["auto", "cpu", "cuda"]
+DeviceChoice = Literal["auto", "cpu", "cuda"]
 EngineName = Literal["auto", "exact", "lowrank"]
 Mode = Literal["method", "safe", "balanced", "bold"]
 

@@ -41,7 +41,7 @@ FORMAT: Final = "prefsvm-model"
 FORMAT_VERSION: Final = 1
 
 Label = str | int | float | bool
-Features = TableFeatures | MatrixFeatures
+FittedFeatures = TableFeatures | MatrixFeatures
 
 _KERNELS: Final = ("rbf", "linear", "poly", "sigmoid")
 _MAX_FEATURES: Final = 1 << 24
@@ -127,7 +127,7 @@ class Model:
     objective: dict[str, Any]
     classes: tuple[Label, Label]
     decision: DecisionState
-    features: Features | None = None
+    features: FittedFeatures | None = None
     curve: OperatingCurve | None = None
     key: str | None = None
     producer: dict[str, str] = field(default_factory=_producer)
@@ -505,7 +505,7 @@ def _csr(tensors: _Tensors, n: int, d: int) -> sparse.csr_array:
     return sparse.csr_array((data, indices, indptr), shape=(n, d))
 
 
-def _features(fields: _Fields | None, tensors: _Tensors) -> Features | None:
+def _features(fields: _Fields | None, tensors: _Tensors) -> FittedFeatures | None:
     if fields is None:
         return None
     cls = _FEATURE_KINDS[fields.choice("kind", tuple(_FEATURE_KINDS))]

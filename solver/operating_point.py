@@ -193,7 +193,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class OperatingPoint:
+class ChosenThreshold:
     """A chosen threshold.
 
     Attributes
@@ -224,7 +224,7 @@ def choose_threshold(
     reference_scores: ArrayLike | None = None,
     positive_share: float | None = None,
     resolution: float = 0.0,
-) -> OperatingPoint:
+) -> ChosenThreshold:
     """Choose the threshold that serves an objective on calibration rows.
 
     Parameters
@@ -251,7 +251,7 @@ def choose_threshold(
 
     Returns
     -------
-    OperatingPoint
+    ChosenThreshold
 
     Raises
     ------
@@ -280,7 +280,7 @@ def choose_threshold(
     return choose_from_curve(curve, objective, rule)
 
 
-def choose_from_curve(curve: OperatingCurve, objective: Objective, rule: ThresholdRule = "f1max") -> OperatingPoint:
+def choose_from_curve(curve: OperatingCurve, objective: Objective, rule: ThresholdRule = "f1max") -> ChosenThreshold:
     """As `choose_threshold`, from a stored operating curve, for the rules that need nothing else (`f1max`, `lcb`)."""
     check_rule(rule, objective)
     if rule == "lcb":
@@ -290,7 +290,7 @@ def choose_from_curve(curve: OperatingCurve, objective: Objective, rule: Thresho
     raise ValueError(f"rule {rule!r} needs the scores; a curve serves f1max and lcb")
 
 
-def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_share: float) -> OperatingPoint:
+def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_share: float) -> ChosenThreshold:
     """As `choose_threshold` with `fixed-sequence`, from a stored operating curve; its own rows define the grid.
 
     The certificate holds for an objective that was not chosen by looking at the curve.
@@ -330,15 +330,15 @@ def _number(name: str, value: Any) -> float:
     return number
 
 
-def _point(threshold: float, counts: ConfusionCounts, objective: Objective) -> OperatingPoint:
+def _point(threshold: float, counts: ConfusionCounts, objective: Objective) -> ChosenThreshold:
     if objective.is_met(counts):
         if objective.precision_target > 0 and counts.negatives < FEWEST_NEGATIVES:
             reason = (
                 f"Only {counts.negatives} of the {counts.total} calibration rows are negative, too few to speak of a "
                 f"precision: label more of them, at least {FEWEST_NEGATIVES}."
             )
-            return OperatingPoint(threshold, counts, "cannot_certify", reason)
-        return OperatingPoint(threshold, counts, "met", "")
+            return ChosenThreshold(threshold, counts, "cannot_certify", reason)
+        return ChosenThreshold(threshold, counts, "met", "")
     missed = [
         f"{name} {measure:.3f} where {target:g} was asked"
         for name, measure, target in (
@@ -347,12 +347,12 @@ def _point(threshold: float, counts: ConfusionCounts, objective: Objective) -> O
         )
         if measure < target - _SLACK
     ]
-    return OperatingPoint(
+    return ChosenThreshold(
         threshold, counts, "preference_unmet", "The calibration rows reach only " + " and ".join(missed) + "."
     )
 
 
-def _from_position(curve: OperatingCurve, position: int, objective: Objective) -> OperatingPoint:
+def _from_position(curve: OperatingCurve, position: int, objective: Objective) -> ChosenThreshold:
     return _point(float(curve.thresholds[position]), curve.counts(position), objective)
 
 
@@ -453,7 +453,7 @@ def _lower_bounds(
     return clopper_pearson_lower(true_positives, trials, confidence)
 
 
-def _lower_bound(curve: OperatingCurve, objective: Objective) -> OperatingPoint:
+def _lower_bound(curve: OperatingCurve, objective: Objective) -> ChosenThreshold:
     bounds = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
     feasible = bounds >= _target(objective) - _SLACK
     if feasible.any():
@@ -467,7 +467,7 @@ def _fixed_sequence(
     curve: OperatingCurve,
     objective: Objective,
     grid: FloatArray,
-) -> OperatingPoint:
+) -> ChosenThreshold:
     """Fixed-sequence testing: the family-wise error is at most 1 - confidence without any correction.
 
     The tests are `true measure < target`, one for each threshold of a grid; grid, order and start use no label of these
@@ -485,7 +485,7 @@ def _test_in_order(
     admitted: NDArray[np.int64],
     curve: OperatingCurve,
     objective: Objective,
-) -> OperatingPoint:
+) -> ChosenThreshold:
     """Test thresholds in their order until one fails; return the best of those that passed."""
     target = _target(objective)
     if objective.kind == "precision":
@@ -503,7 +503,7 @@ def _test_in_order(
     # every threshold that passed is certified at once: take the one with the best F1
     counts = [_counts(curve, int(hits[position]), int(admitted[position])) for position in range(passed)]
     chosen = max(range(passed), key=lambda position: counts[position].f1)
-    return OperatingPoint(float(thresholds[chosen]), counts[chosen], "met", "")
+    return ChosenThreshold(float(thresholds[chosen]), counts[chosen], "met", "")
 
 
 def _counts(curve: OperatingCurve, hits: int, admitted: int) -> ConfusionCounts:
@@ -544,7 +544,7 @@ def _target(objective: Objective) -> float:
     return objective.target
 
 
-def _uncertified(curve: OperatingCurve, position: int, objective: Objective, bound: float) -> OperatingPoint:
+def _uncertified(curve: OperatingCurve, position: int, objective: Objective, bound: float) -> ChosenThreshold:
     """The point with the best lower bound, with the truth about it."""
     confidence = objective.confidence or DEFAULT_CONFIDENCE
     reached = curve.precision if objective.kind == "precision" else curve.recall
@@ -553,7 +553,7 @@ def _uncertified(curve: OperatingCurve, position: int, objective: Objective, bou
         f"The calibration rows support {objective.kind} {bound:.3f} at confidence {confidence:g}, "
         f"where {_target(objective):g} was asked."
     )
-    return OperatingPoint(
+    return ChosenThreshold(
         float(curve.thresholds[position]),
         curve.counts(position),
         "cannot_certify" if attainable else "preference_unmet",

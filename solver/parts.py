@@ -1,8 +1,8 @@
 """Work of one training that falls into parts, each of which any worker may compute: cells of a grid, folds.
 
-The solver says which parts there are and how one is computed; a `Parts` decides who does it. Whoever computes a part
-gets the same bits, if library versions, processor and memory for kernel rows are the same (`numerics`): a part has no
-state in common with the others. So the result of a training does not depend on how many took part in it.
+The solver says which parts there are and how one is computed; a `PartExecutor` decides who does it. Whoever computes a
+part gets the same bits, if library versions, processor and memory for kernel rows are the same (`numerics`): a part has
+no state in common with the others. So the result of a training does not depend on how many took part in it.
 
 Whoever helps is not sent a problem but repeats the training (`OnePart`) up to the stage in question: data, request and
 seed say everything. Results of earlier stages that were shared too are handed to it.
@@ -33,7 +33,7 @@ _BLAS: Final = ("internal_api", "version", "architecture")
 _PROCESSOR: Final = ("model name", "flags", "CPU part", "Features")
 
 
-class Parts(Protocol):
+class PartExecutor(Protocol):
     """Who computes the parts of a training."""
 
     @property
@@ -98,7 +98,7 @@ class Alone:
         return list(compute(range(count)))
 
 
-ALONE: Final[Parts] = Alone()
+ALONE: Final[PartExecutor] = Alone()
 
 
 class PartComputed(Exception):  # noqa: N818 (it is no error)
@@ -125,7 +125,7 @@ class OnePart:
     known : mapping of str to sequence of PartResult
         Earlier stages whose parts need not be computed again.
     cache_bytes : int
-        See `Parts`.
+        See `PartExecutor`.
     """
 
     def __init__(self, stage: str, number: int, known: Mapping[str, Sequence[PartResult]], cache_bytes: int) -> None:
@@ -162,13 +162,13 @@ class PartsOfRun:
 
     Parameters
     ----------
-    parts : Parts
+    parts : PartExecutor
         Of the whole training.
     run : str
         Name of the run. Its stages are `"<run>-<stage>"` to `parts`.
     """
 
-    def __init__(self, parts: Parts, run: str) -> None:
+    def __init__(self, parts: PartExecutor, run: str) -> None:
         self._parts, self._run = parts, run
 
     @property

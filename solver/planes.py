@@ -36,7 +36,7 @@ class Plane:
 
 
 @dataclass(frozen=True)
-class ColumnStatistics:
+class FeatureStatistics:
     """What the values of each column over some rows are like.
 
     Attributes
@@ -60,7 +60,7 @@ class ColumnStatistics:
     whole: BoolArray
 
 
-def column_statistics(X: Matrix, rows: IndexArray) -> ColumnStatistics:
+def feature_statistics(X: Matrix, rows: IndexArray) -> FeatureStatistics:
     """What the columns are like over these rows."""
     d = int(X.shape[1])
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
@@ -87,7 +87,7 @@ def column_statistics(X: Matrix, rows: IndexArray) -> ColumnStatistics:
             whole &= (block == np.floor(block)).all(axis=0)
     span = high - low
     varies = span > _LEAST_SPAN * np.maximum(np.abs(low), np.abs(high)) + np.finfo(np.float64).tiny
-    return ColumnStatistics(low, np.where(varies, span, 1.0), varies, sums, nonzero, whole)
+    return FeatureStatistics(low, np.where(varies, span, 1.0), varies, sums, nonzero, whole)
 
 
 def products(X: Matrix, weights: FloatArray, rows: IndexArray | None = None) -> FloatArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from solver.evaluation import OperatingCurve
-from solver.operating_point import Objective, OperatingPoint, certify_from_curve, choose_from_curve
+from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
 from solver.report import Report
 
 FEWEST_OF_A_CLASS: Final = 2
@@ -46,7 +46,7 @@ class Calibration:
         share = (report.rows.positive - curve.positives) / others if others > 0 else None
         return cls(curve, share, kept_apart and enough)
 
-    def operating_point(self, objective: Objective) -> OperatingPoint:
+    def operating_point(self, objective: Objective) -> ChosenThreshold:
         """Choose the threshold that serves an objective.
 
         With a confidence the fixed-sequence test is run where the rows can certify. Where they cannot, the cautious

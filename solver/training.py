@@ -33,7 +33,7 @@ from solver.features import (
 from solver.labels import counted, folded, folding, keep_labels, spelling_warning, unclear_labels
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
-from solver.parts import ALONE, Parts, PartsOfRun
+from solver.parts import ALONE, PartExecutor, PartsOfRun
 from solver.peak_memory import peak_memory_bytes
 from solver.report import (
     Classes,
@@ -221,7 +221,7 @@ def train(
     *,
     corrections: Corrections | None = None,
     progress: Callable[[Progress], bool | None] | None = None,
-    parts: Parts = ALONE,
+    parts: PartExecutor = ALONE,
 ) -> TrainedModel:
     """Train a model and measure it on rows that nothing was fitted on.
 
@@ -243,7 +243,7 @@ def train(
         tested or calibrated on.
     progress : callable, optional
         Called now and then; once it returns True, training stops soon and keeps the best model so far.
-    parts : Parts, optional
+    parts : PartExecutor, optional
         Who computes what falls into parts; this call alone by default. The model is the same.
 
     Returns
@@ -278,7 +278,7 @@ def train(
     return trained
 
 
-def _train_once(task: _Task, parts: Parts, watch: _Stopwatch) -> TrainedModel:
+def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedModel:
     """Train on the rows that are to be trained on, and measure on the test rows, if there are any."""
     request = task.request
     with watch.phase("features"):
@@ -335,7 +335,7 @@ def _train_once(task: _Task, parts: Parts, watch: _Stopwatch) -> TrainedModel:
     return TrainedModel(model, report)
 
 
-def _refit(task: _Task, parts: Parts, watch: _Stopwatch) -> TrainedModel:
+def _refit(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedModel:
     """Train on all rows, as if none had been held out to test on."""
     none = np.empty(0, dtype=task.test_rows.dtype)
     every = np.arange(len(task.target.codes), dtype=task.train_rows.dtype)
@@ -494,7 +494,7 @@ def _prepare(
 def _fit(
     task: _Task,
     X: FloatArray | sparse.csr_array,
-    parts: Parts,
+    parts: PartExecutor,
     callback: Callable[[float, Mapping[str, Any]], bool],
 ) -> Any:
     """The fitted estimator."""

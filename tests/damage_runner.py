@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import xlsxwriter
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.reader import read_upload
 from service.settings import Settings
 
@@ -168,7 +168,7 @@ def damaged(format: str, number: int) -> bytes:
     return packed
 
 
-def outcome(format: str, data: bytes, limits: Limits) -> str:
+def outcome(format: str, data: bytes, limits: ReadingLimits) -> str:
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
     try:
         (folder / "in").write_bytes(data)
@@ -187,7 +187,7 @@ def main() -> None:
     formats, first, count = sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3])
     settings = Settings()
     resource.setrlimit(resource.RLIMIT_AS, (settings.ingest_memory_bytes,) * 2)
-    limits = Limits.of(settings)
+    limits = ReadingLimits.of(settings)
     for format in formats:
         for number in range(first, first + count):
             print(number, outcome(format, damaged(format, number), limits), flush=True)

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from service.blobs.store import is_disk_full
-from worker.protocol import DEFAULT_RUNNER, RESULT_FILE, Job, JobError, Reporter, Result, storable
+from worker.protocol import DEFAULT_RUNNER, RESULT_FILE, JobSpec, Reporter, Result, UnrunnableJobError, storable
 
 
 def _listen(reporter: Reporter) -> None:
@@ -38,7 +38,7 @@ def _sha256(path: Path) -> tuple[int, str]:
         return file.tell(), digest
 
 
-def _run(runner: ModuleType, job: Job, reporter: Reporter) -> dict[str, Any]:
+def _run(runner: ModuleType, job: JobSpec, reporter: Reporter) -> dict[str, Any]:
     """Run a job and return the fields of the last line."""
     folder = Path(job.scratch)
     module, _, function = job.computes.partition(":")
@@ -97,12 +97,12 @@ def main(report: int, runner_name: str, make_ready: Callable[[], None]) -> NoRet
     line = sys.stdin.buffer.readline()
     if not line:
         os._exit(0)
-    job = Job.from_line(line)
+    job = JobSpec.from_line(line)
     _move_to(job.scratch)
     threading.Thread(target=_listen, args=(reporter,), daemon=True).start()
     try:
         last = _run(runner, job, reporter)
-    except JobError as error:
+    except UnrunnableJobError as error:
         reporter.send("failed", code=error.code, message=error.message, again=False)
     except Exception as error:  # whatever it was, the supervisor must hear of it
         if _is_out_of_memory(error):

@@ -20,7 +20,7 @@ from typing import Any
 
 from service.processes import BLOB_STORE_PREFIXES, HANDED_TO_JOBS, PREFIXES_HANDED_TO_JOBS, adopt_orphans, handed
 from worker.forkserver import THREAD_VARIABLES
-from worker.protocol import LONGEST_LINE, Job
+from worker.protocol import LONGEST_LINE, JobSpec
 
 log = logging.getLogger("prefsvm.worker")
 
@@ -127,7 +127,7 @@ class Child:
             self._pid = int(message["pid"])
         return message
 
-    def give(self, job: Job, memory_bytes: int) -> None:
+    def give(self, job: JobSpec, memory_bytes: int) -> None:
         """Limit the memory of the child from outside and hand it the job.
 
         Raises

@@ -13,18 +13,18 @@ from safetensors import SafetensorError
 
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.reader import read_upload
 from solver.reading import Reading
-from worker.protocol import Job, JobError
+from worker.protocol import JobSpec, UnrunnableJobError
 
 
-def dataset_file(job: Job) -> AbstractContextManager[Path]:
+def dataset_file(job: JobSpec) -> AbstractContextManager[Path]:
     """Give the path of the rows of a job; raises what `_checked` raises."""
     return _checked(job.blob_location, job.columnar_key, job.columnar_sha256, "the data set")
 
 
-def labels_file(job: Job) -> AbstractContextManager[Path]:
+def labels_file(job: JobSpec) -> AbstractContextManager[Path]:
     """Give the path of the data set that has the labels of a training, which is a table; raises as `_checked`."""
     return _checked(job.blob_location, str(job.labels_key), job.labels_sha256, "the data set of the labels")
 
@@ -37,7 +37,7 @@ def _checked(blob_location: str, key: str, sha256: str | None, what: str) -> Ite
 
     Raises
     ------
-    JobError
+    UnrunnableJobError
         ``damaged_dataset``, ``dataset_deleted``.
     """
     damaged = _damaged(what)
@@ -54,15 +54,15 @@ def _checked(blob_location: str, key: str, sha256: str | None, what: str) -> Ite
                     raise  # the disk, or a file of the job; Arrow gives no number
                 raise damaged from error
     except BlobNotFoundError as error:
-        raise JobError("dataset_deleted", f"{what} was deleted before the job could read it") from error
+        raise UnrunnableJobError("dataset_deleted", f"{what} was deleted before the job could read it") from error
 
 
-def read_again(job: Job, columns: Mapping[str, Reading], output: Path) -> None:
+def read_again(job: JobSpec, columns: Mapping[str, Reading], output: Path) -> None:
     """Read the upload of the data set once more, with the texts of some columns as they are written.
 
     Parameters
     ----------
-    job : Job
+    job : JobSpec
     columns : mapping of str to Reading
         Whose texts are wanted, and how they will be read. Values that are no texts in the file keep their meaning.
     output : Path
@@ -70,18 +70,18 @@ def read_again(job: Job, columns: Mapping[str, Reading], output: Path) -> None:
 
     Raises
     ------
-    JobError
+    UnrunnableJobError
         ``damaged_dataset``, ``dataset_deleted``, and the reasons of `IngestError`.
     """
     upload = cast("dict[str, Any]", job.upload)
     try:
         with BlobStore(job.blob_location).local_path(upload["key"]) as path:
             _check(path, upload["sha256"], "the data set")
-            read_upload(path, upload["format"], upload["options"], Limits(**upload["limits"]), output, columns)
+            read_upload(path, upload["format"], upload["options"], ReadingLimits(**upload["limits"]), output, columns)
     except BlobNotFoundError as error:
-        raise JobError("dataset_deleted", "the data set was deleted before the job could read it") from error
+        raise UnrunnableJobError("dataset_deleted", "the data set was deleted before the job could read it") from error
     except IngestError as error:
-        raise JobError(error.code, error.message) from error
+        raise UnrunnableJobError(error.code, error.message) from error
 
 
 def _check(path: Path, sha256: str, what: str) -> None:
@@ -90,5 +90,5 @@ def _check(path: Path, sha256: str, what: str) -> None:
             raise _damaged(what)
 
 
-def _damaged(what: str) -> JobError:
-    return JobError("damaged_dataset", f"the stored rows of {what} are damaged; upload the file again")
+def _damaged(what: str) -> UnrunnableJobError:
+    return UnrunnableJobError("damaged_dataset", f"the stored rows of {what} are damaged; upload the file again")

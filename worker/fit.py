@@ -20,13 +20,22 @@ from solver.features import Table
 from solver.joined_labels import JoinedLabels, JoinError, join_labels
 from solver.kernels import parallel
 from solver.model_file import write_model
-from solver.parts import OnePart, PartComputed, Parts, numerics
+from solver.parts import OnePart, PartComputed, PartExecutor, numerics
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
 from solver.warm_up import FIRST, LATER, give_back
 from worker.compiling import keep_nothing, load
 from worker.dataset_file import dataset_file, labels_file
-from worker.protocol import FEEDBACK_FILE, MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
+from worker.protocol import (
+    FEEDBACK_FILE,
+    MODEL_FILE,
+    PART_FILE,
+    JobSpec,
+    Reporter,
+    Result,
+    UnrunnableJobError,
+    part_file,
+)
 from worker.shared_parts import SharedParts
 
 __all__ = ["numerics", "run", "run_part", "start_threads", "training_request", "warm_up"]
@@ -66,12 +75,12 @@ def start_threads() -> None:
     parallel.start_threads()
 
 
-def run(job: Job, reporter: Reporter) -> Result:
+def run(job: JobSpec, reporter: Reporter) -> Result:
     """Train the model that the job asks for.
 
     Raises
     ------
-    JobError
+    UnrunnableJobError
         For what the user can mend.
     """
     parts = SharedParts(reporter, Path(job.scratch))
@@ -84,12 +93,12 @@ def run(job: Job, reporter: Reporter) -> Result:
     return Result(trained.model.algorithm, trained.model.manifest, report.to_dict())
 
 
-def run_part(job: Job, reporter: Reporter) -> None:
+def run_part(job: JobSpec, reporter: Reporter) -> None:
     """Compute one part of a job that another worker runs, and leave its result at ``PART_FILE``.
 
     Raises
     ------
-    JobError
+    UnrunnableJobError
         If it was told to stop; or for what the user can mend, which the other worker will hear of too.
     """
     wanted = job.details
@@ -103,13 +112,13 @@ def run_part(job: Job, reporter: Reporter) -> None:
         _train(job, reporter, part)
     except PartComputed as computed:
         if computed.result is None or reporter.should_stop:
-            raise JobError("stopped", "the part was not finished") from None
+            raise UnrunnableJobError("stopped", "the part was not finished") from None
         write_tensors(scratch / PART_FILE, computed.result, {})
         return
-    raise JobError("no_such_part", f"the training has no stage {wanted['stage']!r}")
+    raise UnrunnableJobError("no_such_part", f"the training has no stage {wanted['stage']!r}")
 
 
-def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, float]:
+def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[TrainedModel, float]:
     """Read the data and train; also return the seconds that reading took."""
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
@@ -129,11 +138,11 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
                 labels = joined.labels
         corrections = read_corrections(Path(job.scratch, FEEDBACK_FILE))
     except InexactKeyError as error:
-        raise JobError("inexact_key", str(error)) from error
+        raise UnrunnableJobError("inexact_key", str(error)) from error
     except IngestError as error:
-        raise JobError(error.code, error.message) from error
+        raise UnrunnableJobError(error.code, error.message) from error
     except JoinError as error:
-        raise JobError(error.code, str(error)) from error
+        raise UnrunnableJobError(error.code, str(error)) from error
     request = training_request(job.request, kinds, identifiers)
     reading = time.monotonic() - started
 
@@ -144,14 +153,14 @@ def _train(job: Job, reporter: Reporter, parts: Parts) -> tuple[TrainedModel, fl
     try:
         trained = train(data, labels, request, corrections=corrections, progress=progress, parts=parts)
     except TrainingError as error:
-        raise JobError(error.code, error.message) from error
+        raise UnrunnableJobError(error.code, error.message) from error
     if joined is not None:
         warnings = [*joined.warnings, *trained.report.warnings]
         trained = replace(trained, report=replace(trained.report, labels=joined.report, warnings=warnings))
     return trained, reading
 
 
-def _joined_labels(job: Job, keys: NDArray[np.object_]) -> JoinedLabels:
+def _joined_labels(job: JobSpec, keys: NDArray[np.object_]) -> JoinedLabels:
     """Return the labels that the data set of the labels has for the rows with these keys."""
     request = job.request
     asked = request["labels"]

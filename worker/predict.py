@@ -25,7 +25,7 @@ from solver.kernels.parallel import single_threaded_blas, thread_count
 from solver.model_file import Model, ModelFileError, Predictions, read_model
 from solver.typing import FloatArray
 from worker.dataset_file import dataset_file, read_again
-from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, Job, JobError, Reporter, Result
+from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, JobSpec, Reporter, Result, UnrunnableJobError
 
 log = logging.getLogger("prefsvm.worker")
 
@@ -40,18 +40,20 @@ FIELDS = [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), 
 Keys = NDArray[np.object_] | None
 
 
-def run(job: Job, reporter: Reporter) -> Result:
+def run(job: JobSpec, reporter: Reporter) -> Result:
     """Predict the data set of the job.
 
     Raises
     ------
-    JobError
+    UnrunnableJobError
         For what the user can mend.
     """
     try:
         model = read_model(Path(job.scratch, MODEL_FILE)).with_threshold(job.request["threshold"])
     except ModelFileError as error:
-        raise JobError("damaged_model", "the stored model is damaged and cannot be applied; train it again") from error
+        raise UnrunnableJobError(
+            "damaged_model", "the stored model is damaged and cannot be applied; train it again"
+        ) from error
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     labels: Counter[str] = Counter()
@@ -74,18 +76,18 @@ def run(job: Job, reporter: Reporter) -> Result:
                     if shadow is not None:
                         decided.append(made.scores > model.decision.threshold)
                     if reporter.progress("predicting", done / max(1, rows)) and done < rows:
-                        raise JobError("time_limit", "max_seconds was reached before all rows were predicted")
+                        raise UnrunnableJobError("time_limit", "max_seconds was reached before all rows were predicted")
             if shadow is not None:
                 compared = {"shadow": _compare(job, path, layout, model, np.concatenate(decided), reporter)}
     except FeatureError as error:
-        raise JobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
+        raise UnrunnableJobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
     except InexactKeyError as error:
-        raise JobError("inexact_key", str(error)) from error
+        raise UnrunnableJobError("inexact_key", str(error)) from error
     report = {"rows": done, "labels": dict(labels), "warnings": counts.warnings()}
     return Result(model.algorithm, {}, report | compared)
 
 
-def rows_for(job: Job, path: Path, layout: Layout, model: Model, file_name: str) -> Path:
+def rows_for(job: JobSpec, path: Path, layout: Layout, model: Model, file_name: str) -> Path:
     """Return where the rows are as the model reads them.
 
     What the upload made of a file is a guess where its options say nothing: 1.234 may have become one and a bit where
@@ -98,7 +100,9 @@ def rows_for(job: Job, path: Path, layout: Layout, model: Model, file_name: str)
     written = Path(job.scratch, file_name)
     read_again(job, columns, written)
     if count_rows(written, layout) != count_rows(path, layout):
-        raise JobError("damaged_dataset", "the data set is not what the file holds that was uploaded; upload it again")
+        raise UnrunnableJobError(
+            "damaged_dataset", "the data set is not what the file holds that was uploaded; upload it again"
+        )
     return written
 
 
@@ -117,7 +121,7 @@ def _decisions(
 
 
 def _compare(
-    job: Job, path: Path, layout: Layout, model: Model, positive: NDArray[np.bool_], reporter: Reporter
+    job: JobSpec, path: Path, layout: Layout, model: Model, positive: NDArray[np.bool_], reporter: Reporter
 ) -> dict[str, Any]:
     """Let the shadow of the alias decide on the same rows, now that all are predicted, and count what the two said.
 
@@ -168,7 +172,7 @@ def _map_ahead(apply: Callable[[Block], Made], blocks: Iterator[Block]) -> Itera
             executor.shutdown(wait=False, cancel_futures=True)
 
 
-class Writer(Protocol):
+class PredictionWriter(Protocol):
     """Writes predictions in one format."""
 
     def write(self, first_row: int, made: Predictions, keys: Keys) -> None:
@@ -176,7 +180,7 @@ class Writer(Protocol):
 
 
 @contextlib.contextmanager
-def open_writer(form: str, path: Path, key: str | None) -> Iterator[Writer]:
+def open_writer(form: str, path: Path, key: str | None) -> Iterator[PredictionWriter]:
     """Open a file for predictions in ``csv``, ``parquet`` or ``jsonl``, with the column `key` behind ``row`` if any."""
     schema = pa.schema([FIELDS[0], *([] if key is None else [(key, pa.string())]), *FIELDS[1:]])
     if form == "jsonl":

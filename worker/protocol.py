@@ -1,8 +1,8 @@
 """What the supervisor and the child of one job say to each other: JSON lines, never pickles.
 
-Supervisor to child, on its standard input: one line with the job (`Job`), then perhaps the line ``stop`` ("come to an
-end and keep the best so far") and answers to questions, which repeat the number of the question. The end of the input
-means that the supervisor is gone.
+Supervisor to child, on its standard input: one line with the job (`JobSpec`), then perhaps the line ``stop`` ("come to
+an end and keep the best so far") and answers to questions, which repeat the number of the question. The end of the
+input means that the supervisor is gone.
 
 Child to supervisor, on a file descriptor of its own: ``ready`` (warm), any number of ``progress``, questions about
 parts of the job that other workers might compute (`worker.part_answers`), and one of ``succeeded`` and ``failed``.
@@ -47,7 +47,7 @@ def part_file(stage: str, number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobSpec:
     """All that a child knows of its job. It has no address of the database and none of the broker."""
 
     job_id: str
@@ -77,7 +77,7 @@ class Job:
         return json.dumps(asdict(self), allow_nan=False).encode() + b"\n"
 
     @classmethod
-    def from_line(cls, line: bytes) -> Job:
+    def from_line(cls, line: bytes) -> JobSpec:
         """Read what `to_line` wrote."""
         return cls(**json.loads(line))
 
@@ -91,7 +91,7 @@ class Result:
     report: dict[str, Any]
 
 
-class JobError(Exception):
+class UnrunnableJobError(Exception):
     """Raised by a runner for what another attempt would not change, such as labels of one class only.
 
     Parameters

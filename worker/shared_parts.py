@@ -1,4 +1,4 @@
-"""The child's half of sharing: who computes the parts of its training (`solver.parts.Parts`)."""
+"""The child's half of sharing: who computes the parts of its training (`solver.parts.PartExecutor`)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SharedParts:
         return False
 
     def compute(self, stage: str, count: int, compute: Compute, *, at_once: int = 1) -> list[PartResult | None]:
-        """Have the parts of a stage computed, see `solver.parts.Parts`."""
+        """Have the parts of a stage computed, see `solver.parts.PartExecutor`."""
         try:
             if count <= at_once or not self.are_shared():
                 return list(compute(range(count)))

@@ -24,8 +24,8 @@ from service.db.session import AWAY, TROUBLE, Database
 from service.errors import Problem
 from service.faults import fault
 from service.identifiers import new_id
-from service.ingest.limits import Limits
-from service.jobs.claims import Claim, Dataset, JobClaims
+from service.ingest.limits import ReadingLimits
+from service.jobs.claims import Claim, ClaimedDataset, JobClaims
 from service.jobs.part_claims import PartClaim, PartClaims
 from service.jobs.workers import Worker
 from service.models.storing import CorruptModelFileError
@@ -38,7 +38,7 @@ from worker.kinds.registry import KINDS
 from worker.lease_keeper import LeaseKeeper
 from worker.liveness import Liveness
 from worker.part_answers import PartAnswers
-from worker.protocol import Job, JobError
+from worker.protocol import JobSpec, UnrunnableJobError
 from worker.scratch_folders import ScratchFolders
 from worker.transitions import Transitions
 
@@ -257,7 +257,7 @@ class _Watch:
             return attempt.failed("dataset_deleted", "the data set was deleted before the job ran")
         try:
             details = kind.lay_out(attempt)
-        except JobError as error:
+        except UnrunnableJobError as error:
             return attempt.failed(error.code, error.message)
         except Problem as error:
             return attempt.failed(error.type.replace("-", "_"), error.detail)
@@ -275,7 +275,7 @@ class _Watch:
         self._child_start_seconds = time.monotonic() - self._started
         return self._run_in(child, kind, job)
 
-    def _run_in(self, child: Child, kind: JobKind, job: Job) -> Ending:
+    def _run_in(self, child: Child, kind: JobKind, job: JobSpec) -> Ending:
         answers = PartAnswers(self._attempt, self._worker, child.answer, lambda data: self._keeper.note("parts", data))
         try:
             child.give(job, self._settings.job_memory_bytes)
@@ -371,10 +371,10 @@ class _Watch:
         return None
 
 
-def _job(attempt: Attempt, kind: JobKind, dataset: Dataset, details: dict[str, Any]) -> Job:
+def _job(attempt: Attempt, kind: JobKind, dataset: ClaimedDataset, details: dict[str, Any]) -> JobSpec:
     """Return what the child is told."""
     claim, settings = attempt.claim, attempt.settings
-    return Job(
+    return JobSpec(
         job_id=claim.job_id,
         attempt=claim.attempt,
         request=claim.request,
@@ -393,6 +393,6 @@ def _job(attempt: Attempt, kind: JobKind, dataset: Dataset, details: dict[str, A
             "sha256": dataset.upload_sha256,
             "format": dataset.format,
             "options": dataset.options,
-            "limits": asdict(Limits.of(settings)),
+            "limits": asdict(ReadingLimits.of(settings)),
         },
     )

@@ -52,7 +52,7 @@ class BlobStat:
     bytes: int
 
 
-class Writer(Protocol):
+class BlobSink(Protocol):
     """What `BlobStore.writer` yields."""
 
     def write(self, data: bytes | memoryview, /) -> object:
@@ -94,7 +94,7 @@ class BlobStore:
         else:
             self._backend = _Remote(location)
 
-    def writer(self, key: str) -> AbstractContextManager[Writer]:
+    def writer(self, key: str) -> AbstractContextManager[BlobSink]:
         """Open a new blob for writing.
 
         The blob appears, whole, when the block ends; when the block raises, nothing stays behind.
@@ -183,7 +183,7 @@ class _Folder:
         return self._unfinished
 
     @contextmanager
-    def writer(self, key: str) -> Iterator[Writer]:
+    def writer(self, key: str) -> Iterator[BlobSink]:
         if (self._root / key).exists():
             raise BlobExistsError(key)
         path = self._unfinished / uuid4().hex
@@ -280,7 +280,7 @@ class _Remote:
         return None
 
     @contextmanager
-    def writer(self, key: str) -> Iterator[Writer]:
+    def writer(self, key: str) -> Iterator[BlobSink]:
         path = self._path(key)
         if self._fs.exists(path):
             raise BlobExistsError(key)
@@ -288,7 +288,7 @@ class _Remote:
         # Without autocommit, closing the file does not publish it: only commit does.
         file = self._fs._open(path, mode="wb", autocommit=False)
         try:
-            yield cast(Writer, file)
+            yield cast(BlobSink, file)
             file.close()
             file.commit()
         except BaseException:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from service.blobs.store import BlobStore, Writer
+from service.blobs.store import BlobSink, BlobStore
 
 BUFFER_BYTES = 1 << 20
 THREADS = 8
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 class BlobWriter:
     """Takes bytes in pieces of any size."""
 
-    def __init__(self, out: Writer, run: Callable[..., Any]) -> None:
+    def __init__(self, out: BlobSink, run: Callable[..., Any]) -> None:
         self._out = out
         self._run = run
         # Filled again and again: the first touch of fresh memory takes longer than to copy into it.

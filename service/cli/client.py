@@ -85,7 +85,7 @@ ERRORS: dict[int, type[ClientError]] = {
 """By status; another one of the four hundreds is a `RefusedError`."""
 
 
-class Client:
+class Connection:
     """Connection to a running service.
 
     Parameters

@@ -16,7 +16,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from service.cli.client import BusyError, Client, ClientError, ConflictError, NotFoundError, UnreachableError, file_name
+from service.cli.client import (
+    BusyError,
+    ClientError,
+    ConflictError,
+    Connection,
+    NotFoundError,
+    UnreachableError,
+    file_name,
+)
 
 TUS = {"Tus-Resumable": "1.0.0"}
 RESUMABLE_BYTES = 32 << 20
@@ -29,18 +37,18 @@ FAILURES = 10
 LONGEST_PAUSE = 30.0
 LOOK_SECONDS = 0.3
 
-Progress = Callable[[str, int], None]
+UploadProgress = Callable[[str, int], None]
 """Is told what happens, and how many bytes the service has."""
 
 
 def upload_in_parts(
-    client: Client,
+    client: Connection,
     file: Path,
     *,
     name: str | None = None,
     format: str | None = None,
     options: Mapping[str, Any] | None = None,
-    progress: Progress,
+    progress: UploadProgress,
 ) -> Any:
     """Send a file as a new data set, or what is missing of it, wait until it has been read, and return the data set.
 
@@ -71,7 +79,7 @@ def upload_in_parts(
         return _complete(client, _begin(client, metadata, size), content, size, progress)
 
 
-def _complete(client: Client, upload: Any, content: IO[bytes], size: int, progress: Progress) -> Any:
+def _complete(client: Connection, upload: Any, content: IO[bytes], size: int, progress: UploadProgress) -> Any:
     """Send what is missing of an upload, and return what it becomes; None if that data set was deleted meanwhile."""
     path = f"/uploads/{upload['id']}"
     if upload["status"] == "receiving":
@@ -112,20 +120,20 @@ def _sha256(content: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _find(client: Client, metadata: Mapping[str, str], size: int) -> Any:
+def _find(client: Connection, metadata: Mapping[str, str], size: int) -> Any:
     """Return the upload of this file that is to go on, if there is one; the furthest, if there are several."""
     same = (each for each in client.items("/uploads") if each["bytes"] == size and each["metadata"] == metadata)
     alive = [each for each in same if each["status"] != "failed"]
     return max(alive, key=lambda each: (each["status"] != "receiving", each["received"]), default=None)
 
 
-def _begin(client: Client, metadata: Mapping[str, str], size: int) -> Any:
+def _begin(client: Connection, metadata: Mapping[str, str], size: int) -> Any:
     pairs = [f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in metadata.items()]
     headers = TUS | {"Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
     return client.send("POST", "/uploads", headers=headers).json()
 
 
-def _send(client: Client, path: str, content: IO[bytes], offset: int, size: int, progress: Progress) -> None:
+def _send(client: Connection, path: str, content: IO[bytes], offset: int, size: int, progress: UploadProgress) -> None:
     """Send the bytes from `offset` on; where the line breaks, ask what has arrived and go on there."""
     failures = 0
     while offset < size:
@@ -150,7 +158,7 @@ def _send(client: Client, path: str, content: IO[bytes], offset: int, size: int,
         offset = arrived
 
 
-def _patch(client: Client, path: str, content: IO[bytes], offset: int, size: int, progress: Progress) -> None:
+def _patch(client: Connection, path: str, content: IO[bytes], offset: int, size: int, progress: UploadProgress) -> None:
     content.seek(offset)
 
     def pieces() -> Iterator[bytes]:

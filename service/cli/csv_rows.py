@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from service.cli.client import Client, ClientError
+from service.cli.client import ClientError, Connection
 from service.ingest.delimiter import START_LENGTH, find_delimiter
 from service.ingest.errors import IngestError
 from service.ingest.escaping import Escapes
@@ -204,7 +204,7 @@ class CsvRows:
             raise ClientError(str(error)) from None
 
 
-def predict_csv(client: Client, model: str, rows: CsvRows, sink: IO[str]) -> list[str]:
+def predict_csv(client: Connection, model: str, rows: CsvRows, sink: IO[str]) -> list[str]:
     """Predict the rows of a CSV file and write them with the columns ``prefsvm_label`` and ``prefsvm_score``.
 
     Where the model gives probabilities there is a third one, ``prefsvm_probability``. Nothing is written before the
@@ -212,7 +212,7 @@ def predict_csv(client: Client, model: str, rows: CsvRows, sink: IO[str]) -> lis
 
     Parameters
     ----------
-    client : Client
+    client : Connection
     model : str
         Id or alias.
     rows : CsvRows

@@ -12,12 +12,12 @@ import typer
 from service.cli.advice import print_notes
 from service.cli.models import print_outcome
 from service.cli.names import full_id, path_of
-from service.cli.reading import OF_ROWS, UNSAID, Reading, open_csv, says_how_to_read
+from service.cli.reading import OF_ROWS, UNSAID, ReadingOptions, open_csv, says_how_to_read
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
 from service.ingest.labels import composed, contradiction, number_label, shortened
 
 if TYPE_CHECKING:
-    from service.cli.client import Client
+    from service.cli.client import Connection
     from service.cli.csv_rows import Piece
 
 feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
@@ -34,7 +34,7 @@ def feedback_add(
         str | None, typer.Option(help="Data set that has the rows, which FILE then names by their keys (--key).")
     ] = None,
     key: Annotated[str, typer.Option(help="With --dataset: column of FILE that holds the keys.")] = "key",
-    reading: Reading = UNSAID,
+    reading: ReadingOptions = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send the rows of a CSV file with their right labels, and print the id of each thousand."""
@@ -69,7 +69,7 @@ def feedback_add(
         _send(client, ((piece, {"alias": alias, **labelled(piece.rows)}) for piece in rows.pieces()))
 
 
-def _send(client: Client, requests: Iterable[tuple[Piece, dict[str, Any]]]) -> None:
+def _send(client: Connection, requests: Iterable[tuple[Piece, dict[str, Any]]]) -> None:
     """Send piece after piece of a file; what was sent before one is refused is kept, and that is said."""
     from service.cli.client import ClientError
 

@@ -19,7 +19,7 @@ from service.cli.groups import Commands, Listing, WithShow
 from service.cli.improving import feedback_app, retrain
 from service.cli.models import jobs, models, print_outcome
 from service.cli.names import LAST, full_id
-from service.cli.reading import OF_ROWS, UNSAID, Format, Kind, Reading, open_csv, says_how_to_read
+from service.cli.reading import OF_ROWS, UNSAID, Format, Kind, ReadingOptions, open_csv, says_how_to_read
 from service.cli.resources import (
     aliases_app,
     curve,
@@ -47,7 +47,7 @@ from service.cli.watching import batches_app, metrics, status
 from solver.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
-    from service.cli.client import Client
+    from service.cli.client import Connection
 
 FIRST, LOOK, RUN = "Training and predicting", "What is there", "Running the service"
 """Parts of the list of commands."""
@@ -149,7 +149,7 @@ def upload(
     name: Annotated[str | None, typer.Option(help="Name of the data set.", show_default="of the file")] = None,
     kind: Kind = [],  # noqa: B006
     format: Format = None,
-    reading: Reading = UNSAID,
+    reading: ReadingOptions = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""
@@ -245,7 +245,7 @@ def train(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
     format: Format = None,
-    reading: Reading = UNSAID,
+    reading: ReadingOptions = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Train a model on a file or data set and print the id of the job, and with --wait what came out."""
@@ -318,7 +318,7 @@ def _columns(kind: list[str]) -> dict[str, Any]:
         raise typer.BadParameter(str(error)) from None
 
 
-def _dataset_of(client: Client, named: str, format: str | None, options: Reading, kind: list[str]) -> str:
+def _dataset_of(client: Connection, named: str, format: str | None, options: ReadingOptions, kind: list[str]) -> str:
     """Return the id of a data set; a file is uploaded, unless the service has the same one, read by these options."""
     from service.cli.client_uploads import sha256_of
 
@@ -344,7 +344,7 @@ def _dataset_of(client: Client, named: str, format: str | None, options: Reading
 
 
 def _same_file(
-    client: Client, digest: str, format: str | None, options: Reading, kinds: dict[str, str]
+    client: Connection, digest: str, format: str | None, options: ReadingOptions, kinds: dict[str, str]
 ) -> dict[str, Any] | None:
     """Return the data set of a file that was read by these options; where no kinds are asked for, a corrected one."""
     others: list[dict[str, Any]] = []
@@ -367,7 +367,7 @@ def predict(
     ] = None,
     text: Annotated[list[str], typer.Option(help="A text to decide on, instead of a file; may be repeated.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
-    reading: Reading = UNSAID,
+    reading: ReadingOptions = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Predict the rows of a CSV file, one mail (a file that is called .eml), or texts.

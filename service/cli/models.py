@@ -16,7 +16,7 @@ from service.cli.words import objective_words, outcome_words, status_words
 from solver.report import Estimate, Measures, Report, ReportedPoint
 
 if TYPE_CHECKING:
-    from service.cli.client import Client
+    from service.cli.client import Connection
 
 DELETED = "a data set that is deleted"
 
@@ -90,7 +90,7 @@ def models(
     print_table("", ("model", "algorithm", "created", "data set, aliases, promise"), rows, below=1)
 
 
-def _dataset_names(client: Client, ids: Iterable[str | None]) -> dict[str, str]:
+def _dataset_names(client: Connection, ids: Iterable[str | None]) -> dict[str, str]:
     """Return the names of data sets; those that are gone have none."""
     from service.cli.client import NotFoundError
 
@@ -122,7 +122,7 @@ def _aliases(names: str | None) -> str:
 # --- one outcome -----------------------------------------------------------------------------------------------------
 
 
-def print_outcome(client: Client, job: dict[str, Any]) -> None:
+def print_outcome(client: Connection, job: dict[str, Any]) -> None:
     """Print the id of the model that a job has made, and what was measured; end the command where it has made none."""
     if job["status"] != "succeeded":
         reason = f": {in_flags(job['error']['message'])}" if job["error"] else ""
@@ -130,7 +130,7 @@ def print_outcome(client: Client, job: dict[str, Any]) -> None:
     print_model(client, client.get(model_path(client, job["model_id"])))
 
 
-def print_model(client: Client, model: dict[str, Any]) -> None:
+def print_model(client: Connection, model: dict[str, Any]) -> None:
     """Print the id of a model, what it was trained on, what was asked of it, what came out, and how it was measured."""
     report, applied = Report.from_dict(model["report"]), model["operating_point"]
     print(model["id"])

@@ -10,7 +10,7 @@ from service.cli.advice import RUNNING
 from service.cli.support import fail
 
 if TYPE_CHECKING:
-    from service.cli.client import Client
+    from service.cli.client import Connection
 
 LAST = "@last"
 PREFIXES = {"/datasets": "ds", "/jobs": "job", "/models": "mdl", "/batches": "job", "/uploads": "up", "/feedback": "fb"}
@@ -21,7 +21,7 @@ _TOO_SHORT = re.compile(r"[0-9a-f]{0,3}")
 MOST_LISTED = 10
 
 
-def full_id(client: Client, collection: str, name: str) -> str:
+def full_id(client: Connection, collection: str, name: str) -> str:
     """Return the id that a name stands for: the newest of ``@last``, the only one that begins so, or the name itself.
 
     `collection` is the path of the list, such as ``/jobs``. Ends the command, with those that fit, where a beginning
@@ -51,11 +51,11 @@ def full_id(client: Client, collection: str, name: str) -> str:
     return str(found[0]["id"])
 
 
-def path_of(client: Client, collection: str, name: str) -> str:
+def path_of(client: Connection, collection: str, name: str) -> str:
     """Return the path of what a name stands for, such as ``/jobs/job_0192…``."""
     return f"{collection}/{quote(full_id(client, collection, name), safe='')}"
 
 
-def model_path(client: Client, name: str) -> str:
+def model_path(client: Connection, name: str) -> str:
     """Return the path of a model that is named by its id, the beginning of it, or by an alias."""
     return path_of(client, "/models", name)

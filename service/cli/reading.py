@@ -15,7 +15,7 @@ from service.cli.names import model_path
 from service.ingest.options import FORMATS
 
 if TYPE_CHECKING:
-    from service.cli.client import Client
+    from service.cli.client import Connection
     from service.cli.csv_rows import CsvRows
 
 _READING = "How the file is read"
@@ -31,8 +31,8 @@ Format = Annotated[
         rich_help_panel=_READING,
     ),
 ]
-Reading = Mapping[str, Any]
-UNSAID: Reading = {}
+ReadingOptions = Mapping[str, Any]
+UNSAID: ReadingOptions = {}
 
 
 def _option(kind: Any, unsaid: Any, help: str, shown: str | bool = True, spelt: str | None = None) -> tuple[Any, Any]:
@@ -112,7 +112,7 @@ def _said(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def open_csv(client: Client, model: str, file: Path, options: Mapping[str, Any]) -> Iterator[CsvRows]:
+def open_csv(client: Connection, model: str, file: Path, options: Mapping[str, Any]) -> Iterator[CsvRows]:
     """Open a CSV file of rows for a model, named by its id or by an alias; see `says_how_to_read`."""
     from dataclasses import replace
 

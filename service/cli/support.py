@@ -17,7 +17,7 @@ import typer
 from service.cli.advice import error_words, in_flags
 
 if TYPE_CHECKING:
-    from service.cli.client import Client
+    from service.cli.client import Connection
     from service.settings import Settings
 
 Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
@@ -50,14 +50,14 @@ def read_settings(**given: Any) -> Settings:
 
 
 @contextmanager
-def open_client(url: str) -> Iterator[Client]:
+def open_client(url: str) -> Iterator[Connection]:
     """Open a client with the key in PREFSVM_API_KEY, if any, and turn what goes wrong into one line."""
     import os
 
-    from service.cli.client import Client, ClientError
+    from service.cli.client import ClientError, Connection
 
     try:
-        with Client(url, os.environ.get("PREFSVM_API_KEY")) as client:
+        with Connection(url, os.environ.get("PREFSVM_API_KEY")) as client:
             yield client
     except ClientError as error:
         fail(error_words(error))
@@ -98,7 +98,7 @@ def by_suffix(out: Path | None, forms: Mapping[str, str], default: str, besides:
     return form
 
 
-def download(client: Client, path: str, out: Path | None, form: str = "*/*") -> None:
+def download(client: Connection, path: str, out: Path | None, form: str = "*/*") -> None:
     """Download into a file that appears once it is whole, or to standard output."""
     if out is None:
         client.download(path, sys.stdout.buffer, form)
@@ -159,7 +159,7 @@ def interruptible(said: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def wait_for(client: Client, job: dict[str, Any], path: str = "/jobs") -> dict[str, Any]:
+def wait_for(client: Connection, job: dict[str, Any], path: str = "/jobs") -> dict[str, Any]:
     """Wait for the end of a job or batch behind a progress bar; it goes on when somebody has enough of waiting."""
     with interruptible(
         f"{job['id']} goes on; prefsvm jobs {job['id']} shows it, with --cancel it ends"
@@ -176,7 +176,7 @@ def phase_words(job: dict[str, Any]) -> str:
     return {"features": "encoding"}.get(job["phase"], str(job["phase"] or job["status"]))
 
 
-def _wait_for(client: Client, job: dict[str, Any], path: str) -> dict[str, Any]:
+def _wait_for(client: Connection, job: dict[str, Any], path: str) -> dict[str, Any]:
     import time
 
     from rich.console import Console

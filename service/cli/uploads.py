@@ -17,7 +17,7 @@ from service.cli.names import full_id, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, short_time
 
 if TYPE_CHECKING:
-    from service.cli.client import Client
+    from service.cli.client import Connection
 
 uploads_app = typer.Typer(help="Big files that arrive in parts, and are data sets once they are complete.")
 
@@ -78,7 +78,7 @@ def uploads_delete(upload: UploadId, url: Url = DEFAULT_URL) -> None:
     print(f"{upload} is deleted")
 
 
-def send_file(client: Client, file: Path, name: str | None, format: str | None, options: Mapping[str, Any]) -> Any:
+def send_file(client: Connection, file: Path, name: str | None, format: str | None, options: Mapping[str, Any]) -> Any:
     """Send a file and return the data set that it became; a big one in parts, behind a progress bar."""
     from service.cli.client_uploads import RESUMABLE_BYTES, upload_in_parts
 

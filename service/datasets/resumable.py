@@ -287,7 +287,9 @@ class ResumableUploads:
         try:
             keys = await self._streams.run(self._parts, row)
             # The key of the upload makes at most one data set, also if a process dies right after it has made it.
-            dataset = await self._datasets.create(row.project_id, _Parts(self._streams, keys, row), row.id, _never)
+            dataset = await self._datasets.create(
+                row.project_id, _UploadedParts(self._streams, keys, row), row.id, _never
+            )
         except Problem as problem:
             # What is full or away now may be there later.
             return {"status": "failed", "error": _as_error(problem)} if problem.status < 500 else None
@@ -322,7 +324,7 @@ class ResumableUploads:
             return UploadRepository(session, row.project_id).renew(row.id, LEASE)
 
 
-class _Parts:
+class _UploadedParts:
     """A complete upload, as the data sets want it."""
 
     counts_as_stored = True

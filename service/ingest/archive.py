@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, Limits
+from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, ReadingLimits
 from service.ingest.stream import unpacked
 
 BLOCK_BYTES = 512
@@ -54,7 +54,7 @@ class Member:
     is_cut: bool
 
 
-def zip_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
+def zip_members(path: Path, limits: ReadingLimits, most: int) -> Iterator[Member]:
     """Yield the files of a zip archive with at most so many bytes of each.
 
     Raises
@@ -65,7 +65,7 @@ def zip_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
     try:
         check_directory(path)
         with zipfile.ZipFile(path) as archive:
-            budget = Budget(path.stat().st_size, limits)
+            budget = UnpackingBudget(path.stat().st_size, limits)
             for info in archive.infolist():
                 folders, name = _parts(info.filename)
                 if not name or info.filename.endswith("/"):
@@ -102,7 +102,7 @@ def check_directory(path: Path) -> None:
         raise IngestError("unsupported", "a zip archive of too many files; send a tar archive instead")
 
 
-def tar_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
+def tar_members(path: Path, limits: ReadingLimits, most: int) -> Iterator[Member]:
     """Yield the files of a tar archive, maybe packed by gzip or bzip2, with at most so many bytes of each.
 
     Raises
@@ -146,7 +146,7 @@ def tar_members(path: Path, limits: Limits, most: int) -> Iterator[Member]:
             long_name = None
 
 
-def is_tar(path: Path, limits: Limits) -> bool:
+def is_tar(path: Path, limits: ReadingLimits) -> bool:
     """Tell whether a file begins as a tar archive does, maybe packed."""
     block = _Source(unpacked(path, limits)).read(BLOCK_BYTES)
     try:
@@ -211,10 +211,10 @@ class _Source:
         return bool(self._rest)
 
 
-class Budget:
+class UnpackingBudget:
     """What may come out of an archive of some size."""
 
-    def __init__(self, packed: int, limits: Limits) -> None:
+    def __init__(self, packed: int, limits: ReadingLimits) -> None:
         self._most = min(limits.max_bytes, max(EXPANSION_FREE_BYTES, MAX_EXPANSION * packed))
 
     def spend(self, size: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
@@ -35,7 +35,7 @@ _INDEX = re.compile(r"[0-9]{1,9}")
 Value = float | str | None
 
 
-def read_arff(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_arff(path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     """Write the ``table`` layout of an ARFF file, maybe gzipped.
 
     Numeric attributes are numbers, nominal ones categories, strings and dates what they look like. ``?`` is
@@ -66,7 +66,7 @@ class _Attribute:
 
 
 class _Reader(TableReader):
-    def __init__(self, path: Path, options: TableOptions, limits: Limits, warnings: list[str]) -> None:
+    def __init__(self, path: Path, options: TableOptions, limits: ReadingLimits, warnings: list[str]) -> None:
         super().__init__(path, options, limits, warnings)
         self._attributes: list[_Attribute] = []
         next(self._rows(), None)  # reads the header

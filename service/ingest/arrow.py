@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_EXPANSION, Limits
+from service.ingest.limits import MAX_EXPANSION, ReadingLimits
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar
 from service.ingest.table import check_columns, check_size
@@ -24,7 +24,7 @@ FREE_BYTES = 64 << 20
 """What all batches may unpack to, however small the file is."""
 
 
-def read_arrow(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_arrow(path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     """Write the ``table`` layout of an Arrow IPC file or stream; see `TypedColumns` for what its types mean.
 
     Before anything is unpacked, all messages are looked through for the rows and bytes that they promise.
@@ -73,7 +73,7 @@ def _with_dictionaries(batch: pa.RecordBatch, text_names: list[str]) -> pa.Recor
     return batch
 
 
-def _check_messages(file: pa.MemoryMappedFile, limits: Limits, file_bytes: int) -> None:
+def _check_messages(file: pa.MemoryMappedFile, limits: ReadingLimits, file_bytes: int) -> None:
     """Refuse messages that promise too many rows, or too many bytes after unpacking."""
     rows = unpacked = 0
     columns = 1

@@ -73,14 +73,14 @@ def _bounds(kind: int, soft: int, hard: int) -> tuple[int, int]:
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     started = time.monotonic()
     try:
-        from service.ingest.limits import Limits
+        from service.ingest.limits import ReadingLimits
         from service.ingest.reader import read_upload
 
         result = read_upload(
             Path(request["path"]),
             request["format"],
             request["options"],
-            Limits(**request["limits"]),
+            ReadingLimits(**request["limits"]),
             Path(request["output"]),
         )
     except IngestError as error:

@@ -23,7 +23,7 @@ from service.ingest.escaping import MISSING as ESCAPED_MISSING
 from service.ingest.escaping import Escapes
 from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.missing_words import MissingWords, begins_with_another_word
 from service.ingest.numbers import (
     PLAIN_NUMBER,
@@ -55,7 +55,7 @@ MIXED_SHARE = 0.5
 
 
 def read_delimited(
-    path: Path, options: DelimitedOptions, limits: Limits, output: Path, warnings: list[str]
+    path: Path, options: DelimitedOptions, limits: ReadingLimits, output: Path, warnings: list[str]
 ) -> Columnar:
     """Write the ``table`` layout of a CSV or TSV file, maybe gzipped.
 
@@ -89,7 +89,7 @@ def read_delimited(
 
 
 class _Reader:
-    def __init__(self, path: Path, options: DelimitedOptions, limits: Limits, warnings: list[str]) -> None:
+    def __init__(self, path: Path, options: DelimitedOptions, limits: ReadingLimits, warnings: list[str]) -> None:
         self._path = path
         self._options = options
         self._limits = limits

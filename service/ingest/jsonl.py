@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_EXACT_INTEGER, Limits
+from service.ingest.limits import MAX_EXACT_INTEGER, ReadingLimits
 from service.ingest.mixed import mixed_array
 from service.ingest.options import TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
@@ -29,7 +29,7 @@ MAX_DOUBLE_INTEGER = 2**63
 Row = dict[str, Any]
 
 
-def read_jsonl(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_jsonl(path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     """Write the ``table`` layout of a JSON Lines file, maybe gzipped.
 
     Each line is an object whose values are texts, numbers, booleans or null. Columns that hold a list or an object
@@ -46,7 +46,7 @@ def read_jsonl(path: Path, options: TableOptions, limits: Limits, output: Path, 
 
 
 class _Reader(TableReader):
-    def __init__(self, path: Path, options: TableOptions, limits: Limits, warnings: list[str]) -> None:
+    def __init__(self, path: Path, options: TableOptions, limits: ReadingLimits, warnings: list[str]) -> None:
         super().__init__(path, options, limits, warnings)
         found, self._nested, mixed = self._survey()
         names = checked_names(list(found), warnings)

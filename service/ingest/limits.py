@@ -24,7 +24,7 @@ MAX_EXACT_INTEGER = 2**53
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReadingLimits:
     """The part of the settings that readers obey, see `service.settings.Settings` for each."""
 
     max_bytes: int
@@ -36,7 +36,7 @@ class Limits:
     max_line_bytes: int
 
     @classmethod
-    def of(cls, settings: Settings) -> Limits:
+    def of(cls, settings: Settings) -> ReadingLimits:
         """Take the limits from the settings."""
         return cls(
             max_bytes=settings.max_upload_bytes,

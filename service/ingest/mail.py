@@ -100,7 +100,7 @@ def read_mail(message: bytes | str) -> Mail:
     if raw.startswith(b"From "):
         raw = raw.partition(b"\n")[2]
     is_long = len(raw) > MAX_MESSAGE_BYTES
-    parts = _Parts(raw[:MAX_MESSAGE_BYTES], is_text=isinstance(message, str))
+    parts = _MimeParts(raw[:MAX_MESSAGE_BYTES], is_text=isinstance(message, str))
     parts.is_cut = parts.is_cut or is_long
     plain: list[str] = []
     marked_up: list[str] = []
@@ -133,7 +133,7 @@ class _Part:
     content: bytes
 
 
-class _Parts:
+class _MimeParts:
     """The text parts of a message, in order."""
 
     def __init__(self, raw: bytes, *, is_text: bool) -> None:

@@ -15,7 +15,7 @@ from service.ingest.archive import is_tar, tar_members, zip_members
 from service.ingest.charsets import said_of_charsets
 from service.ingest.errors import IngestError
 from service.ingest.labels import composed, fault
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.mail import FIELDS, MAX_MESSAGE_BYTES, read_mail
 from service.ingest.mbox import messages_of
 from service.ingest.options import Kind, TableOptions
@@ -50,7 +50,9 @@ class _Message:
     is_cut: bool
 
 
-def read_mailbox(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_mailbox(
+    path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]
+) -> Columnar:
     """Write the ``table`` layout of mails: ``subject``, ``from``, ``to``, ``date``, ``body``, ``label``, ``file``.
 
     In an archive the label of a mail is the folder that it lies in; mails outside of any folder have none, nor have
@@ -108,7 +110,7 @@ def read_mailbox(path: Path, options: TableOptions, limits: Limits, output: Path
 
 
 class _Reader:
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: ReadingLimits) -> None:
         self._path = path
         self._limits = limits
         self._start()

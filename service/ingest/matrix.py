@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.matrix_identifiers import Entries, MatrixIdentifiers
 from service.ingest.profile import Columnar, ColumnProfile
 from service.ingest.statistics import ColumnStatistics
@@ -38,7 +38,7 @@ class MatrixWriter:
     Parameters
     ----------
     output : Path
-    limits : Limits
+    limits : ReadingLimits
     dtype : {"float32", "float64"}
         Of the stored values.
     label : str
@@ -48,7 +48,13 @@ class MatrixWriter:
     """
 
     def __init__(
-        self, output: Path, limits: Limits, *, dtype: Literal["float32", "float64"], label: str, text_labels: bool
+        self,
+        output: Path,
+        limits: ReadingLimits,
+        *,
+        dtype: Literal["float32", "float64"],
+        label: str,
+        text_labels: bool,
     ) -> None:
         self._output = output
         self._limits = limits

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from service.ingest.batches import batch_rows
 from service.ingest.errors import IngestError
-from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, MAX_NAME_CHARACTERS, Limits
+from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, MAX_NAME_CHARACTERS, ReadingLimits
 from service.ingest.matrix import MatrixWriter
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar, has_control_characters
@@ -38,7 +38,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Unico
 _FLOAT32_HOLDS = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
 
 
-def read_npz(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_npz(path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     """Write the columnar form of an NPZ file, made by ``numpy.savez`` or ``numpy.savez_compressed``.
 
     Either a dense ``X`` (rows × columns; NaN is missing) and ``y``, which gives a ``table`` of ``f0``, ``f1``, … and
@@ -125,7 +125,7 @@ class _Array:
 
     @classmethod
     def unpack(
-        cls, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, folder: Path, limits: Limits, room: int
+        cls, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, folder: Path, limits: ReadingLimits, room: int
     ) -> _Array:
         """Check what the header says, then unpack no more than that; `room` is what the file may still unpack to."""
         if info.flag_bits & 1:
@@ -203,7 +203,7 @@ def _read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, n
 
 
 def _store_dense(
-    X: _Array, y: _Array | None, options: TableOptions, limits: Limits, output: Path, warnings: list[str]
+    X: _Array, y: _Array | None, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]
 ) -> Columnar:
     _check_numeric(X)
     if len(X.shape) != 2:
@@ -239,7 +239,7 @@ def _store_dense(
     return store_arrays(output, names, storage, batches, limits, warnings, kinds, reading=options.reading)
 
 
-def _store_sparse(arrays: dict[str, _Array], limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def _store_sparse(arrays: dict[str, _Array], limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     data, indices, indptr, y = arrays["data"], arrays["indices"], arrays["indptr"], arrays.get(LABEL)
     _check_numeric(data)
     for array in (indices, indptr, arrays["shape"]):

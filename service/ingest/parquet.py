@@ -9,14 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar
 from service.ingest.table import check_columns, check_size
 from service.ingest.typed import TypedColumns
 
 
-def read_parquet(path: Path, options: TableOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_parquet(
+    path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]
+) -> Columnar:
     """Write the ``table`` layout of a Parquet file; see `TypedColumns` for what its types mean.
 
     Rows × columns are checked against what the footer says before anything is unpacked, because a file of a megabyte

@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.options import FORMATS, TableOptions, parse_options
 from service.ingest.profile import Columnar
 from solver.reading import Reading
 
-Reader = Callable[[Path, Any, Limits, Path, list[str]], Columnar]
+FormatReader = Callable[[Path, Any, ReadingLimits, Path, list[str]], Columnar]
 """From the upload, its options, limits, where the columnar form goes, and warnings to add to."""
 MAX_THREADS = 4
 MAX_WARNINGS = 100
@@ -26,7 +26,7 @@ def read_upload(
     path: Path,
     format: str,
     options: Mapping[str, Any],
-    limits: Limits,
+    limits: ReadingLimits,
     output: Path,
     verbatim: Mapping[str, Reading] | None = None,
 ) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def read_upload(
         One of `service.ingest.options.FORMATS`.
     options : mapping
         See `service.ingest.options.parse_options`.
-    limits : Limits
+    limits : ReadingLimits
     output : Path
         Where the columnar form goes; working files go beside it.
     verbatim : mapping of str to Reading, optional
@@ -86,7 +86,7 @@ def _read(
     path: Path,
     format: str,
     given: Mapping[str, Any],
-    limits: Limits,
+    limits: ReadingLimits,
     output: Path,
     warnings: list[str],
     verbatim: Mapping[str, Reading],
@@ -96,5 +96,5 @@ def _read(
     if verbatim and isinstance(options, TableOptions):
         options = replace(options, verbatim=verbatim)
     module, _, name = FORMATS[format].reader.partition(":")
-    read: Reader = getattr(importlib.import_module(module), name)
+    read: FormatReader = getattr(importlib.import_module(module), name)
     return read(path, options, limits, output, warnings)

@@ -17,7 +17,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.ingest.errors import Code, IngestError
-from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS, Limits
+from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS, ReadingLimits
 from service.ingest.options import FORMATS, parse_options
 from service.processes import HANDED_TO_READERS, handed
 from service.settings import Settings
@@ -160,7 +160,7 @@ async def ingest(
             "output": str(Path(work) / "columnar"),
             "format": format,
             "options": dict(options),
-            "limits": asdict(Limits.of(settings)),
+            "limits": asdict(ReadingLimits.of(settings)),
             "memory_bytes": settings.ingest_memory_bytes,
             "seconds": settings.ingest_seconds,
             "parent": os.getpid(),

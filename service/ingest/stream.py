@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, Limits
+from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, ReadingLimits
 
 CHUNK_BYTES = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
@@ -65,7 +65,7 @@ class _Gzip:
         return self._z.decompress(self._z.unconsumed_tail + data, max_length)
 
 
-def unpacked(path: Path, limits: Limits) -> Iterator[bytes]:
+def unpacked(path: Path, limits: ReadingLimits) -> Iterator[bytes]:
     """Yield the bytes of a file in chunks of at most 1 MiB, unpacked if it is a gzip or bzip2 file.
 
     Whether it is packed is told by its first bytes, whatever it is called.
@@ -73,7 +73,7 @@ def unpacked(path: Path, limits: Limits) -> Iterator[bytes]:
     Parameters
     ----------
     path : Path
-    limits : Limits
+    limits : ReadingLimits
         `max_bytes` bounds what comes out.
     bzip2 : bool, default False
         Whether bzip2 files are unpacked too.
@@ -95,7 +95,7 @@ def unpacked(path: Path, limits: Limits) -> Iterator[bytes]:
                 yield chunk
 
 
-def _members(file: BinaryIO, decompressor: type[_Decompressor], name: str, limits: Limits) -> Iterator[bytes]:
+def _members(file: BinaryIO, decompressor: type[_Decompressor], name: str, limits: ReadingLimits) -> Iterator[bytes]:
     """Yield what one compressed stream, or several in a row, hold."""
     packed = unpacked_bytes = 0
     data = b""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.matrix import MatrixWriter
 from service.ingest.options import SvmlightOptions
 from service.ingest.profile import Columnar
@@ -45,7 +45,9 @@ class _Rows:
 _NO_ROWS = _Rows(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
-def read_svmlight(path: Path, options: SvmlightOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_svmlight(
+    path: Path, options: SvmlightOptions, limits: ReadingLimits, output: Path, warnings: list[str]
+) -> Columnar:
     """Write the ``matrix`` layout of a svmlight file, maybe packed by gzip or bzip2.
 
     Labels are numbers. Query ids (``qid:3``) and comments are ignored. Indices must ascend within a line.
@@ -79,7 +81,7 @@ def read_svmlight(path: Path, options: SvmlightOptions, limits: Limits, output: 
         return writer.close(largest + 1 - first_index, warnings, first_index=first_index, index_shift=first_index)
 
 
-def _blocks(path: Path, limits: Limits) -> Iterator[tuple[int, bytes]]:
+def _blocks(path: Path, limits: ReadingLimits) -> Iterator[tuple[int, bytes]]:
     """Yield whole lines, some megabytes at a time, and the number of the first."""
     chunks = with_bounded_lines(recoded(unpacked(path, limits), None), limits.max_line_bytes)
     line = 1
@@ -102,7 +104,7 @@ def _blocks(path: Path, limits: Limits) -> Iterator[tuple[int, bytes]]:
         yield line, b"".join(waiting)
 
 
-def _parse_quickly(block: bytes, limits: Limits) -> _Rows | None:
+def _parse_quickly(block: bytes, limits: ReadingLimits) -> _Rows | None:
     """Parse lines without a loop; None if something about them is out of the ordinary, which includes every error."""
     text = np.frombuffer(block, dtype=np.uint8)
     in_token = _IN_TOKENS[text]
@@ -156,7 +158,7 @@ def _numbers(pieces: pa.StringArray, which: NDArray[np.intp], type_: pa.DataType
     return numbers
 
 
-def _parse_line_by_line(block: bytes, first_line: int, limits: Limits) -> _Rows:
+def _parse_line_by_line(block: bytes, first_line: int, limits: ReadingLimits) -> _Rows:
     """Parse lines with a loop, slowly, to say what is wrong and where."""
     labels: list[float] = []
     counts: list[int] = []

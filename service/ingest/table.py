@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from service.ingest.batches import joined
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.missing_words import MissingWords, NamedMissing
 from service.ingest.mixed import is_mixed, spelt, spelt_numbers, texts_of
 from service.ingest.mixed import numbers_of as typed_numbers_of
@@ -54,7 +54,7 @@ Batches = Callable[[], Iterator[list[pa.Array]]]
 Convert = Callable[[int, pa.Array, int], pa.Array | None]
 
 
-def check_columns(count: int, limits: Limits, *, line: int | None = None) -> None:
+def check_columns(count: int, limits: ReadingLimits, *, line: int | None = None) -> None:
     """Refuse more columns than allowed."""
     if count > limits.max_columns:
         raise IngestError(
@@ -64,7 +64,7 @@ def check_columns(count: int, limits: Limits, *, line: int | None = None) -> Non
         )
 
 
-def check_size(rows: int, columns: int, limits: Limits) -> None:
+def check_size(rows: int, columns: int, limits: ReadingLimits) -> None:
     """Refuse more rows, or more rows × columns, than allowed."""
     if rows > limits.max_rows:
         raise IngestError("too_many_rows", f"more than {limits.max_rows} rows")
@@ -110,7 +110,7 @@ def store_table(
     batches: Batches,
     to_number: Convert,
     to_text: Convert,
-    limits: Limits,
+    limits: ReadingLimits,
     warnings: list[str],
     kinds: Mapping[int, Kind],
     indexes: Mapping[int, IndexKind] | None = None,
@@ -142,7 +142,7 @@ def store_table(
     to_number, to_text : callable
         Get position, array and number of its first row; return float64 or string with null for missing.
         `to_number` may return None: not a number column.
-    limits : Limits
+    limits : ReadingLimits
     warnings : list of str
         Gets what the person who sent the file should know.
     kinds : mapping of int to str
@@ -304,7 +304,7 @@ def store_arrays(
     names: list[str],
     storage: list[Storage],
     batches: Batches,
-    limits: Limits,
+    limits: ReadingLimits,
     warnings: list[str],
     kinds: Mapping[int, Kind],
     words: MissingWords | None = None,
@@ -367,12 +367,12 @@ class TableReader:
     ----------
     path : Path
     options : TableOptions
-    limits : Limits
+    limits : ReadingLimits
     warnings : list of str
         Gets what the person who sent the file should know.
     """
 
-    def __init__(self, path: Path, options: TableOptions, limits: Limits, warnings: list[str]) -> None:
+    def __init__(self, path: Path, options: TableOptions, limits: ReadingLimits, warnings: list[str]) -> None:
         self._path, self._options, self._limits, self._warnings = path, options, limits, warnings
         self._missing = frozenset(options.missing)
         self._words = MissingWords()

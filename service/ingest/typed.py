@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from service.ingest.batches import batch_bytes, batch_rows
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
-from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, MAX_NAME_CHARACTERS, Limits
+from service.ingest.limits import MAX_EXACT_INTEGER, MAX_EXPANSION, MAX_NAME_CHARACTERS, ReadingLimits
 from service.ingest.missing_words import NamedMissing
 from service.ingest.numbers import array_values
 from service.ingest.options import Kind, TableOptions
@@ -46,7 +46,7 @@ class TypedColumns:
     ----------
     schema : pyarrow.Schema
     options : TableOptions
-    limits : Limits
+    limits : ReadingLimits
     warnings : list of str
         Gets what the person who sent the file should know.
     file_bytes : int
@@ -61,7 +61,7 @@ class TypedColumns:
     """
 
     def __init__(
-        self, schema: pa.Schema, options: TableOptions, limits: Limits, warnings: list[str], file_bytes: int
+        self, schema: pa.Schema, options: TableOptions, limits: ReadingLimits, warnings: list[str], file_bytes: int
     ) -> None:
         if not schema.names:
             raise IngestError("empty", "the file has no columns")

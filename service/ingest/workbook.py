@@ -14,9 +14,9 @@ import numpy as np
 import python_calamine as calamine
 from numpy.typing import NDArray
 
-from service.ingest.archive import DAMAGED_ZIP, Budget, check_directory, is_of_the_disk
+from service.ingest.archive import DAMAGED_ZIP, UnpackingBudget, check_directory, is_of_the_disk
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.stream import CHUNK_BYTES
 from service.ingest.table import check_columns
 
@@ -86,7 +86,7 @@ class Sheet:
     unplaced_percents: int
 
 
-def open_first_sheet(path: Path, limits: Limits, warnings: list[str]) -> Sheet:
+def open_first_sheet(path: Path, limits: ReadingLimits, warnings: list[str]) -> Sheet:
     """Return the first sheet that is shown.
 
     All parts that the library will read are unpacked here once before, against the limits; cells are laid out as a
@@ -134,10 +134,10 @@ def open_first_sheet(path: Path, limits: Limits, warnings: list[str]) -> Sheet:
 class _Package:
     """The parts of a workbook."""
 
-    def __init__(self, archive: zipfile.ZipFile, packed: int, limits: Limits) -> None:
+    def __init__(self, archive: zipfile.ZipFile, packed: int, limits: ReadingLimits) -> None:
         self._archive = archive
         self._limits = limits
-        self._budget = Budget(packed, limits)
+        self._budget = UnpackingBudget(packed, limits)
         self._parts: dict[str, zipfile.ZipInfo] = {}
         for info in archive.infolist():
             name = info.filename.replace("\\", "/").lower()
@@ -250,7 +250,7 @@ class _Package:
 class _Outline:
     """Where the cells of a sheet are, told from its XML without laying it out."""
 
-    limits: Limits
+    limits: ReadingLimits
     text_lengths: NDArray[np.int64]
     percent_styles: frozenset[bytes]
     percents: dict[int, bytearray] = field(default_factory=dict)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from service.ingest.errors import IngestError
 from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
-from service.ingest.limits import MAX_EXACT_INTEGER, Limits
+from service.ingest.limits import MAX_EXACT_INTEGER, ReadingLimits
 from service.ingest.mixed import mixed_array
 from service.ingest.numbers import PLAIN_NUMBER
 from service.ingest.options import Kind, SheetOptions
@@ -52,7 +52,7 @@ _DATES = frozenset((datetime.date, datetime.datetime))
 Row = list[Any]
 
 
-def read_xlsx(path: Path, options: SheetOptions, limits: Limits, output: Path, warnings: list[str]) -> Columnar:
+def read_xlsx(path: Path, options: SheetOptions, limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     """Write the ``table`` layout of the first sheet that is shown.
 
     Formulas are what was calculated when the workbook was saved; cells with an error are missing. A column whose cells
@@ -124,7 +124,7 @@ class _Survey:
 
 
 class _Reader(TableReader):
-    def __init__(self, path: Path, options: SheetOptions, limits: Limits, warnings: list[str]) -> None:
+    def __init__(self, path: Path, options: SheetOptions, limits: ReadingLimits, warnings: list[str]) -> None:
         super().__init__(path, options, limits, warnings)
         self._sheet = open_first_sheet(path, limits, warnings)
         self._first_row, given = self._names_of(options)

@@ -57,7 +57,7 @@ BELL_GIVEN_AWAY = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Dataset:
+class ClaimedDataset:
     """Where the rows of a job are: what the blob store and the columnar reader need."""
 
     id: str
@@ -72,7 +72,7 @@ class Dataset:
 
 
 def dataset_columns(row: type[DatasetRow]) -> tuple[Any, ...]:
-    """Return what a `Dataset` is made of, in its order; `row` may be an alias."""
+    """Return what a `ClaimedDataset` is made of, in its order; `row` may be an alias."""
     return (
         *(row.id, row.layout, row.columnar_key, row.columnar_sha256),
         *(row.blob_key, row.sha256, row.format, row.options),
@@ -89,7 +89,7 @@ class Claim:
     max_seconds: float
     queue_seconds: float
     """Seconds between acceptance of the job and this claim, by the clock of the database."""
-    dataset: Dataset | None
+    dataset: ClaimedDataset | None
     """None if the data set was deleted meanwhile."""
     kind: str
     """``train`` or ``batch``."""
@@ -98,7 +98,7 @@ class Claim:
     """`JobRow.feedback_until`."""
     alias_request: int
     """`JobRow.alias_request`; 0 for one that is older than such numbers."""
-    labels: Dataset | None
+    labels: ClaimedDataset | None
     """Where the labels of a training are, if not in `dataset`; None, too, if that was deleted meanwhile."""
 
 
@@ -305,8 +305,8 @@ class JobClaims:
             request=row.request,
             max_seconds=row.max_seconds,
             queue_seconds=float(row.queue_seconds),
-            dataset=None if dataset[0] is None else Dataset(*dataset),
-            labels=None if labels[0] is None else Dataset(*labels),
+            dataset=None if dataset[0] is None else ClaimedDataset(*dataset),
+            labels=None if labels[0] is None else ClaimedDataset(*labels),
             kind=row.kind,
             project_id=project_id,
             feedback_until=row.feedback_until,

@@ -24,7 +24,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.elements import ColumnElement
 
 from service.db.tables import DatasetRow, JobPartRow, JobRow
-from service.jobs.claims import Claim, Dataset, Event, Signals, dataset_columns
+from service.jobs.claims import Claim, ClaimedDataset, Event, Signals, dataset_columns
 from service.jobs.doorbell import CHANNEL
 from service.jobs.workers import Worker
 
@@ -132,7 +132,7 @@ class PartClaims:
         ).one()
         wanted = DatasetRow.id.in_((job.dataset_id, job.labels_dataset_id))
         datasets = {
-            row[0]: Dataset(*row) for row in session.execute(select(*dataset_columns(DatasetRow)).where(wanted))
+            row[0]: ClaimedDataset(*row) for row in session.execute(select(*dataset_columns(DatasetRow)).where(wanted))
         }
         return PartClaim(
             job_id=part.job_id,

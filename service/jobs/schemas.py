@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StringConstraints, field_validator
 from pydantic.config import JsonDict
 
-from service.models.objectives import Objective
+from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body, Label
 
 
@@ -136,7 +136,7 @@ class TrainRequest(Body):
         "batches. Texts as they are; numbers must be whole, and are spelt without a point.",
     )
     features: Features = Features()
-    objective: Objective
+    objective: ObjectiveBody
     algorithm: str = Field(default="auto", max_length=100, description="`auto`, or the name of an algorithm.")
     params: dict[str, Any] = Field(default={}, max_length=100, description="Parameters of the algorithm.")
     test_fraction: Annotated[float, Field(ge=0, le=0.9)] = Field(

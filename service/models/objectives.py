@@ -10,7 +10,7 @@ from service.schemas import Body
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
-Cost = Annotated[float, Field(gt=0, le=1e12)]
+ErrorCost = Annotated[float, Field(gt=0, le=1e12)]
 
 
 class PrecisionObjective(Body):
@@ -58,11 +58,11 @@ class CostObjective(Body):
     """The lowest cost of wrong decisions."""
 
     kind: Literal["cost"]
-    false_negative: Cost
-    false_positive: Cost
+    false_negative: ErrorCost
+    false_positive: ErrorCost
 
 
-Objective = Annotated[
+ObjectiveBody = Annotated[
     PrecisionObjective | RecallObjective | PrecisionRecallObjective | F1Objective | FBetaObjective | CostObjective,
     Field(discriminator="kind"),
 ]

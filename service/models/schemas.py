@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from service.models.objectives import Objective
+from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body
 from solver.report import Measures, ModelColumn, Report
 
@@ -91,7 +91,7 @@ class ChooseOperatingPoint(Body):
         }
     )
 
-    objective: Objective | None = Field(default=None, description="Null: what the model was trained for.")
+    objective: ObjectiveBody | None = Field(default=None, description="Null: what the model was trained for.")
     apply: bool = Field(default=False, description="Let the model decide by it from now on, and keep a record of that.")
 
 

@@ -26,7 +26,7 @@ from service.models.errors import (
     NoShadow,
     NothingToRollBack,
 )
-from service.models.objectives import Objective
+from service.models.objectives import ObjectiveBody
 from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
 from service.models.schemas import (
     Alias,
@@ -46,8 +46,8 @@ from service.models.schemas import (
 from service.models.shadows import BETWEEN, ShadowRepository
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
-from solver import operating_point
 from solver.evaluation import measures
+from solver.operating_point import Objective
 from solver.report import Report
 from solver.retuning import Calibration
 
@@ -347,11 +347,11 @@ def _trained(report: Report) -> OperatingPoint:
     return OperatingPoint(**{name: getattr(report, name) for name in names}, created_at=None)
 
 
-def _chosen(report: Report, wanted: Objective) -> OperatingPoint:
+def _chosen(report: Report, wanted: ObjectiveBody) -> OperatingPoint:
     calibration = Calibration.from_report(report)
     if calibration is None:
         raise NoCurve("this model was stored without the curve that a threshold is chosen from")
-    objective = operating_point.Objective.parse(wanted.model_dump())
+    objective = Objective.parse(wanted.model_dump())
     point = calibration.operating_point(objective)
     return OperatingPoint(
         objective=objective.to_dict(),

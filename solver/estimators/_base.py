@@ -38,7 +38,7 @@ from solver.estimators.parameters import SharedParameters
 from solver.evaluation.probability import fit_sigmoid
 from solver.evaluation.splits import stratified_halves
 from solver.operating_point import Objective, check_rule
-from solver.parts import ALONE, Parts
+from solver.parts import ALONE, PartExecutor
 from solver.report import Report
 from solver.typing import FloatArray, IndexArray, Matrix
 
@@ -60,7 +60,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     """Base of the classifiers: a kernel expansion from a subclass, a threshold from an objective."""
 
     # see `share`; no parameter, as the result does not depend on it
-    _parts: Parts = ALONE
+    _parts: PartExecutor = ALONE
     # see `within`
     _seconds: float | None = None
 
@@ -157,12 +157,12 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         run = run.rebuilt(before=SHARE_OF_FIT, **run.tuned(self._tuning.C, self._tuning.gamma))
         return run, replace(plan, tuned=self._tuning.folds if plan.folds else ())
 
-    def share(self, parts: Parts) -> Any:
+    def share(self, parts: PartExecutor) -> Any:
         """Say who computes the parts of the next `fit`; the result is the same.
 
         Parameters
         ----------
-        parts : Parts
+        parts : PartExecutor
 
         Returns
         -------

@@ -15,7 +15,7 @@ from solver.estimators._guard import Comparison, compare, difference_between, wi
 from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores, remember_scores, scores_in_time
 from solver.evaluation.counts import ConfusionCounts, confusion
-from solver.operating_point import Objective, OperatingPoint, choose_threshold
+from solver.operating_point import ChosenThreshold, Objective, choose_threshold
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 FEWEST_OF_A_CLASS: Final = 2
@@ -65,7 +65,7 @@ class Fitted:
         The one that is returned: the method's or the control's.
     scores : float64 array
         The model's scores of these rows (NaN where not scored).
-    point : OperatingPoint
+    point : ChosenThreshold
     controls : dict of ControlModel
     comparison : Comparison or None
     """
@@ -74,7 +74,7 @@ class Fitted:
     learned: Learned
     model: Expansion
     scores: FloatArray
-    point: OperatingPoint
+    point: ChosenThreshold
     controls: dict[str, ControlModel]
     comparison: Comparison | None
 
@@ -153,13 +153,13 @@ def fit_certified(fit: Fit, inner: CalibrationPlan, plan: CalibrationPlan) -> Fi
             model = learned.supervised
     positive_share = float(np.mean(run.y[np.setdiff1d(plan.training_rows, plan.unmeasured)] > 0))
 
-    def certify(candidate: Expansion) -> tuple[FloatArray, OperatingPoint]:
+    def certify(candidate: Expansion) -> tuple[FloatArray, ChosenThreshold]:
         scores = scores_in_time(run, candidate, plan.rows)
         scored = np.isfinite(scores)
         truth = run.y[plan.rows][scored]
         if not (truth > 0).any():
             reason = "Training was stopped before a positive row was scored."
-            return scores, OperatingPoint(0.0, confusion(truth, scores[scored] > 0), "cannot_certify", reason)
+            return scores, ChosenThreshold(0.0, confusion(truth, scores[scored] > 0), "cannot_certify", reason)
         use_reference = len(run.unlabelled) > 0 and run.ended != "stopped"
         point = choose_threshold(
             scores[scored],
@@ -202,7 +202,7 @@ def _compare(
     fit: Fit,
     plan: CalibrationPlan,
     learned: Learned,
-    points: tuple[OperatingPoint, OperatingPoint],
+    points: tuple[ChosenThreshold, ChosenThreshold],
     objective: Objective,
 ) -> Comparison | None:
     """The method against the control without unlabelled rows; None for a method that uses none."""
@@ -225,12 +225,12 @@ def choose(
     scores: FloatArray,
     objective: Objective,
     rule: ThresholdRule,
-) -> OperatingPoint:
+) -> ChosenThreshold:
     """The operating point on the calibration rows that were scored; at 0 when no positive one was."""
     scored = np.isfinite(scores)
     truth = run.y[plan.rows][scored]
     if not (truth > 0).any():
-        return OperatingPoint(0.0, confusion(truth, scores[scored] > 0), "preference_unmet", "")
+        return ChosenThreshold(0.0, confusion(truth, scores[scored] > 0), "preference_unmet", "")
     return choose_threshold(scores[scored], truth, objective, rule, resolution=run.limits.tol)
 
 

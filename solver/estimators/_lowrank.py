@@ -13,7 +13,7 @@ from solver.kernels.kernel import FeatureKernel
 from solver.lowrank import Factor, Interrupted, LowRankSolution
 from solver.lowrank import solve_lowrank as solve_on_factor
 from solver.report import LowRankDifference, LowRankReport, PolishReport
-from solver.smo import Limits, Program, Solution, solve
+from solver.smo import Program, Solution, StoppingLimits, solve
 from solver.smo.stopping import Budget
 from solver.typing import FloatArray
 
@@ -80,7 +80,7 @@ class LowRank:
         some = np.sort(np.random.default_rng(0).permutation(n)[:_STAND_IN_ROWS])
         given = (program.idx, program.y, program.p, program.lo, program.hi)
         idx, y, p, lo, hi = (np.broadcast_to(part, n)[some] for part in given)
-        limits = Limits(max_seconds=1.0)
+        limits = StoppingLimits(max_seconds=1.0)
         solution = solve(Program(program.kernel, idx, y, p, lo, hi, program.delta, tol=program.tol, limits=limits))
         alpha, gradient = np.zeros(n), np.full(n, np.nan)
         alpha[some], gradient[some] = solution.alpha, solution.gradient
@@ -125,7 +125,7 @@ class LowRank:
             return None
         factor, kernel = solution.factor, solution.factor.kernel
         program = Program(
-            kernel, training, y[training], -1.0, 0.0, cost[training], tol=tol, limits=Limits(max_seconds=30.0),
+            kernel, training, y[training], -1.0, 0.0, cost[training], tol=tol, limits=StoppingLimits(max_seconds=30.0),
             cache_bytes=self.cache_bytes,
         )  # fmt: skip
         exact = solve(program)

@@ -18,8 +18,8 @@ from solver.estimators._expansion import Expansion
 from solver.estimators._lowrank import LowRank
 from solver.kernels.kernel import FEW, FeatureKernel, Kernel
 from solver.kernels.row_cache import default_cache_bytes
-from solver.parts import ALONE, Parts
-from solver.smo import Callback, Limits, Program, Solution, Start, kernel_of_its_own, solve, solve_many
+from solver.parts import ALONE, PartExecutor
+from solver.smo import Callback, Program, Solution, Start, StoppingLimits, kernel_of_its_own, solve, solve_many
 from solver.smo.engines import DIRECT_LIMIT
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -78,7 +78,7 @@ class TrainingRun:
         What a method has to tell of its training, JSON-ready; that of its final model goes into the report.
     seed : int
         Of the fit, for what a method draws: where each training begins anew with it, parts have the same bits anywhere.
-    parts : Parts
+    parts : PartExecutor
         Who computes what falls into parts.
     tuned_C : float, optional
         C of the labelled rows where it was tuned.
@@ -99,7 +99,7 @@ class TrainingRun:
     memo: dict[str, Any] = field(default_factory=dict)
     trace: list[dict[str, Any]] = field(default_factory=list)
     seed: int = 0
-    parts: Parts = ALONE
+    parts: PartExecutor = ALONE
     tuned_C: float | None = None  # noqa: N815 (as C itself)
     before: float = 0.0
     started: float = field(default_factory=time.monotonic)
@@ -222,7 +222,8 @@ class TrainingRun:
         if callback is None and self.callback is not None:
             callback = self._on_iteration
         return Program(
-            self.kernel, rows, y, -1.0, 0.0, hi, tol=limits.tol, limits=Limits(limits.max_iter, max_seconds, callback),
+            self.kernel, rows, y, -1.0, 0.0, hi, tol=limits.tol,
+            limits=StoppingLimits(limits.max_iter, max_seconds, callback),
             cache_bytes=self._cache_limit, backend=limits.backend,
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores, exact_scores, remember_scores
 from solver.estimators.parameters import CostParameters, EngineParameter, ModeParameter
 from solver.evaluation.counts import ConfusionCounts, confusion
-from solver.operating_point import Objective, OperatingPoint
+from solver.operating_point import ChosenThreshold, Objective
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 # rows below θ₋ must be negative with this share, by the calibration rows (negative_rule="npv")
@@ -249,7 +249,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         plan: CalibrationPlan,
         trajectory: _Trajectory,
         scores: FloatArray,
-        point: OperatingPoint,
+        point: ChosenThreshold,
         rule: ThresholdRule,
     ) -> tuple[_SoftLabels, float]:
         """The soft labels of the trajectory's next round, and θ₋."""
@@ -279,7 +279,7 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
         self,
         run: TrainingRun,
         plan: CalibrationPlan,
-        point: OperatingPoint,
+        point: ChosenThreshold,
         scores: FloatArray,
         unlabelled_scores: FloatArray,
         rule: ThresholdRule,
@@ -354,7 +354,9 @@ def _npv_threshold(scores: FloatArray, truth: FloatArray) -> float:
     return float(np.nextafter(ordered[last], np.inf))
 
 
-def _round_measures(truth: FloatArray, scores: FloatArray, point: OperatingPoint, theta_minus: float) -> dict[str, Any]:
+def _round_measures(
+    truth: FloatArray, scores: FloatArray, point: ChosenThreshold, theta_minus: float
+) -> dict[str, Any]:
     """What the calibration rows say about a round."""
     counts: ConfusionCounts = point.counts
     below = scores < theta_minus

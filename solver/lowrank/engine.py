@@ -11,10 +11,10 @@ from solver.kernels.kernel import FeatureKernel
 from solver.kernels.parallel import single_threaded_blas
 from solver.lowrank.ascent import Ascent
 from solver.lowrank.factor import Factor
-from solver.smo.problem import Problem, Solution, Task
+from solver.smo.problem import DualProblem, Solution, Task
 from solver.smo.program import Program, Start
 from solver.smo.solve import solve
-from solver.smo.stopping import Limits
+from solver.smo.stopping import StoppingLimits
 from solver.smo.verification import Outcome, make_solution
 from solver.typing import FloatArray, IndexArray
 
@@ -121,7 +121,7 @@ def solve_lowrank(factor: Factor, program: Program, *, seed: int = 0, polish_up_
     return _polished(task, solution, candidates)
 
 
-def _candidates(problem: Problem, solution: Solution) -> IndexArray:
+def _candidates(problem: DualProblem, solution: Solution) -> IndexArray:
     """Variables that are not 0, or that may not stay there once the kernel is exact."""
     gradient = solution.gradient + problem.y * solution.b
     grows = (problem.hi > 0) & (gradient < _MARGIN)
@@ -136,7 +136,7 @@ def _polished(task: Task, solution: LowRankSolution, candidates: IndexArray) -> 
         replace(
             task.program, idx=problem.idx[c], y=problem.y[c], p=problem.p[c], lo=problem.lo[c], hi=problem.hi[c],
             start=Start(solution.alpha[c]),
-            limits=Limits(max_seconds=budget.seconds_left, callback=budget.limits.callback),
+            limits=StoppingLimits(max_seconds=budget.seconds_left, callback=budget.limits.callback),
         )
     )  # fmt: skip
     if exact.status != "optimal":
@@ -156,7 +156,9 @@ def _polished(task: Task, solution: LowRankSolution, candidates: IndexArray) -> 
     return replace(solution, **fields)
 
 
-def _missed(problem: Problem, factor: Factor, alpha: FloatArray, b: float, candidates: IndexArray, tol: float) -> float:
+def _missed(
+    problem: DualProblem, factor: Factor, alpha: FloatArray, b: float, candidates: IndexArray, tol: float
+) -> float:
     outside = np.ones(alpha.size, np.bool_)
     outside[candidates] = False
     others = np.flatnonzero(outside)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from solver.choices import NoiseOf
-from solver.planes import Plane, column_statistics, indicator, weighted_sums
+from solver.planes import Plane, feature_statistics, indicator, weighted_sums
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _MOST_ROUNDS: Final = 30
@@ -37,7 +37,7 @@ class NaiveBayes:
 
     def __init__(self, X: Matrix, rows: IndexArray) -> None:
         self.X = X
-        columns = column_statistics(X, rows)
+        columns = feature_statistics(X, rows)
         self._scaled = columns.varies & (columns.low < 0)
         self._counts = columns.low >= 0
         self._low = np.where(self._scaled, columns.low, 0.0)

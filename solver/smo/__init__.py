@@ -7,15 +7,15 @@ from solver.smo.many import kernel_of_its_own, solve_many
 from solver.smo.problem import InfeasibleError, Solution, UnboundedError, repair
 from solver.smo.program import Program, Start
 from solver.smo.solve import solve
-from solver.smo.stopping import Callback, Limits
+from solver.smo.stopping import Callback, StoppingLimits
 
 __all__ = [
     "Callback",
     "InfeasibleError",
-    "Limits",
     "Program",
     "Solution",
     "Start",
+    "StoppingLimits",
     "UnboundedError",
     "kernel_of_its_own",
     "repair",

@@ -19,16 +19,16 @@ from solver.kernels.kernel import Kernel
 from solver.smo.engines import DIRECT_LIMIT, STEPS_A_LOOK, STEPS_A_VARIABLE, TAU, engine_name, set_size
 from solver.smo.gpu_device import LARGEST_SET, SELECT_THREADS, THREADS, Device, DeviceMemoryError
 from solver.smo.gpu_pools import (
-    Batch,
     Change,
     DeviceExactPool,
     DevicePool,
     PoolRegistry,
+    ProblemBatch,
     blocks_a_problem,
     exact_matrix,
     exact_products,
 )
-from solver.smo.problem import Problem, Solution, Task
+from solver.smo.problem import DualProblem, Solution, Task
 from solver.smo.stopping import Stall
 from solver.smo.verification import Outcome, check_bounded, make_solution, true_gap, verify, width
 from solver.typing import FloatArray, IndexArray
@@ -217,7 +217,7 @@ def _solve_large(device: Device, kernel: Kernel, tasks: Sequence[Task], scale: f
     return outcomes
 
 
-def _continued(problem: Problem, outcome: Outcome) -> Problem:
+def _continued(problem: DualProblem, outcome: Outcome) -> DualProblem:
     """The problem, started where an engine left off; its gradient is to be computed afresh."""
     return replace(problem, alpha=outcome.alpha, gradient=None, gradient_at=outcome.alpha)
 
@@ -249,7 +249,7 @@ class _WorkingSets:
         self._y, self._p = put([problem.y for problem in problems]), put([problem.p for problem in problems])
         self._lo, self._hi = put([problem.lo for problem in problems]), put([problem.hi for problem in problems])
         self._a = put([problem.alpha for problem in problems])
-        self._batch = Batch(
+        self._batch = ProblemBatch(
             start=device.put(self._starts, np.int32),
             column=put([pool.columns(problem.idx) for problem in problems], np.int32),
             problem_of=device.put(np.repeat(np.arange(len(tasks)), sizes), np.int32),

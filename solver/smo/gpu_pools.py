@@ -32,7 +32,7 @@ _COPY_BYTES: Final = 64 << 20
 
 
 @dataclass
-class Batch:
+class ProblemBatch:
     """The variables of several problems on the device, one problem after the other.
 
     Attributes
@@ -85,7 +85,7 @@ class DevicePool(Columns):
         """Memory that `blocks` takes for one set of q columns."""
         return 16 * q * q
 
-    def update(self, batch: Batch, change: Change, v: Any) -> IndexArray:
+    def update(self, batch: ProblemBatch, change: Change, v: Any) -> IndexArray:
         """`v -= Σ_j coefficients_j K(columns_j, ·)` for each problem; returns the kernel rows computed for each."""
         raise NotImplementedError
 
@@ -305,7 +305,7 @@ class _RowPool(DevicePool):
     def block_bytes(self, q: int) -> int:
         return 4 * q * q if self._features is None else int(self._features.block_bytes(q))
 
-    def update(self, batch: Batch, change: Change, v: Any) -> IndexArray:
+    def update(self, batch: ProblemBatch, change: Change, v: Any) -> IndexArray:
         cache = self._rows()
         computed = np.zeros(change.problems.size, np.int64)
         unique, first, line = np.unique(change.columns, return_index=True, return_inverse=True)
@@ -358,7 +358,13 @@ class _RowPool(DevicePool):
         )  # fmt: skip
 
     def _fold(
-        self, batch: Batch, change: Change, owner: IndexArray, slots: IndexArray, coefficients: FloatArray, v: Any
+        self,
+        batch: ProblemBatch,
+        change: Change,
+        owner: IndexArray,
+        slots: IndexArray,
+        coefficients: FloatArray,
+        v: Any,
     ) -> None:
         counts = np.bincount(owner, minlength=change.problems.size)
         # as many threads as there are variables: it is memory that bounds this launch
@@ -387,7 +393,7 @@ class _LinearPool(DevicePool):
     def block_bytes(self, q: int) -> int:
         return int(self._features.block_bytes(q))
 
-    def update(self, batch: Batch, change: Change, v: Any) -> IndexArray:
+    def update(self, batch: ProblemBatch, change: Change, v: Any) -> IndexArray:
         put = self.device.put
         columns, line = np.unique(change.columns, return_inverse=True)
         weights = np.zeros((columns.size, batch.sizes.size))
@@ -413,7 +419,7 @@ class DeviceExactPool(DevicePool):
             out[s] = exact_matrix(self.device, kernel, samples[s], samples[s])
         return out
 
-    def update(self, batch: Batch, change: Change, v: Any) -> IndexArray:
+    def update(self, batch: ProblemBatch, change: Change, v: Any) -> IndexArray:
         """`v -= Σ_j coefficients_j K(columns_j, ·)` for each problem; returns the kernel rows computed for each."""
         ends = np.cumsum(change.counts)
         starts = np.concatenate([[0], np.cumsum(batch.sizes)])

@@ -23,7 +23,7 @@ class UnboundedError(ArithmeticError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class DualProblem:
     """A checked quadratic program in the variables' order; bounds are finite (`±BIG` for none).
 
     Attributes
@@ -122,7 +122,7 @@ def _vector(name: str, value: ArrayLike, n: int, *, infinite: bool = False, miss
     return array
 
 
-def make_problem(program: Program) -> Problem:
+def make_problem(program: Program) -> DualProblem:
     """Check the parts of a program and give it a feasible start.
 
     Raises
@@ -149,7 +149,7 @@ def make_problem(program: Program) -> Problem:
     lower = np.clip(_vector("lo", program.lo, n, infinite=True), -BIG, BIG)
     upper = np.clip(_vector("hi", program.hi, n, infinite=True), -BIG, BIG)
     given = np.zeros(n) if start is None else _vector("start.alpha (alpha0)", start.alpha, n)
-    return Problem(
+    return DualProblem(
         idx=index.astype(np.int64),
         y=signs,
         p=_vector("p", program.p, n),
@@ -169,7 +169,7 @@ class Task:
     """A program that is being solved: with its checked form, and with what is used up of its limits."""
 
     program: Program
-    problem: Problem
+    problem: DualProblem
     budget: Budget
 
     @classmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from solver.kernels.kernel import Kernel
-from solver.smo.stopping import NO_LIMITS, Limits
+from solver.smo.stopping import NO_LIMITS, StoppingLimits
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Program:
         Default 0.
     tol : float, default 1e-3
         Largest gap of a solution that counts as optimal, in units of the decision function.
-    limits : Limits
+    limits : StoppingLimits
         By default `max(10_000_000, 100 n)` two-variable steps. The low-rank engine counts visits of a variable, by
         default 10,000 for each.
     cache_bytes : int, optional
@@ -72,6 +72,6 @@ class Program:
     delta: float = 0.0
     start: Start | None = None
     tol: float = 1e-3
-    limits: Limits = NO_LIMITS
+    limits: StoppingLimits = NO_LIMITS
     cache_bytes: int | None = None
     backend: str = "auto"

@@ -12,7 +12,7 @@ from solver.smo.backend import device_for, use_cpu_instead
 from solver.smo.gpu_device import DeviceMemoryError
 from solver.smo.problem import Solution, Task
 from solver.smo.program import Program, Start
-from solver.smo.stopping import Callback, Limits
+from solver.smo.stopping import Callback, StoppingLimits
 
 
 @overload
@@ -48,7 +48,7 @@ def solve(program: Program | Kernel, /, *terms: Any, **options: Any) -> Solution
     ----------
     program : Program
         Or its parts one by one: `kernel, idx, y, p, lo, hi, delta` and by keyword `tol`, `cache_bytes`, `backend`, as
-        in `Program`; `alpha0`, `grad0`, as in `Start`; `max_iter`, `max_seconds`, `callback`, as in `Limits`.
+        in `Program`; `alpha0`, `grad0`, as in `Start`; `max_iter`, `max_seconds`, `callback`, as in `StoppingLimits`.
 
     Returns
     -------
@@ -106,5 +106,5 @@ def _stated(
 ) -> Program:
     # a gradient belongs to a point: without one it says nothing
     start = None if alpha0 is None else Start(alpha0, grad0)
-    limits = Limits(max_iter, max_seconds, callback)
+    limits = StoppingLimits(max_iter, max_seconds, callback)
     return Program(kernel, idx, y, p, lo, hi, delta, start, limits=limits, **options)

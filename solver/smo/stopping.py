@@ -20,7 +20,7 @@ REFINEMENTS: Final = 3
 
 
 @dataclass(frozen=True)
-class Limits:
+class StoppingLimits:
     """Limits of one solve.
 
     Attributes
@@ -38,7 +38,7 @@ class Limits:
     callback: Callback | None = None
 
 
-NO_LIMITS: Final = Limits()
+NO_LIMITS: Final = StoppingLimits()
 
 
 @dataclass
@@ -47,14 +47,14 @@ class Budget:
 
     Attributes
     ----------
-    limits : Limits
+    limits : StoppingLimits
     default_steps : int
         Steps where the limits name none.
     iterations : int
         Steps so far.
     """
 
-    limits: Limits
+    limits: StoppingLimits
     default_steps: int = int(np.iinfo(np.int64).max)
     iterations: int = 0
     started: float = field(default_factory=time.perf_counter)

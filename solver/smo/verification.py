@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from solver.smo.inner import BIG, extremes
-from solver.smo.problem import Problem, Solution, Task, UnboundedError
+from solver.smo.problem import DualProblem, Solution, Task, UnboundedError
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 # a variable without a bound beyond this has no minimum to go to
@@ -41,7 +41,7 @@ def intercept(v: FloatArray, free: BoolArray, highest: float, lowest: float) -> 
     return highest if highest > -BIG else lowest if lowest < BIG else 0.0
 
 
-def true_gap(problem: Problem, alpha: FloatArray, v: FloatArray) -> float:
+def true_gap(problem: DualProblem, alpha: FloatArray, v: FloatArray) -> float:
     """The gap of `alpha` with its `v`."""
     highest, lowest, _, _ = extremes(v, problem.y, alpha, problem.lo, problem.hi)
     return width(highest, lowest)
@@ -64,7 +64,7 @@ def strongest(candidates: IndexArray, keys: FloatArray, count: int) -> IndexArra
 
 
 def verify(
-    problem: Problem, alpha: FloatArray, v: FloatArray, products: Callable[[IndexArray, IndexArray], FloatArray]
+    problem: DualProblem, alpha: FloatArray, v: FloatArray, products: Callable[[IndexArray, IndexArray], FloatArray]
 ) -> tuple[FloatArray, float]:
     """Recompute in float64 what decides the gap.
 
@@ -73,7 +73,7 @@ def verify(
 
     Parameters
     ----------
-    problem : Problem
+    problem : DualProblem
     alpha : (n,) float64
     v : (n,) float64
         As the engine kept it; not changed.

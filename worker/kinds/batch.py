@@ -27,7 +27,7 @@ from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, RESULT_FILE, SHADOW_FI
 log = logging.getLogger("prefsvm.worker")
 
 
-class Batch:
+class BatchKind:
     """A model and a data set → predictions (`service.batches`)."""
 
     name = "batch"

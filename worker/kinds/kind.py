@@ -29,7 +29,7 @@ class JobKind(Protocol):
     name: str
     """As the row of a job says it (`service.db.tables.JobRow.kind`)."""
     computes: str
-    """``module:function``, which the child calls with a `worker.protocol.Job` and a `worker.protocol.Reporter`. It
+    """``module:function``, which the child calls with a `worker.protocol.JobSpec` and a `worker.protocol.Reporter`. It
     returns a `worker.protocol.Result`, which the child writes to ``RESULT_FILE``, or None."""
     makes: str
     """The file in the job's folder that this function writes."""
@@ -39,7 +39,7 @@ class JobKind(Protocol):
 
         Raises
         ------
-        worker.protocol.JobError, service.errors.Problem
+        worker.protocol.UnrunnableJobError, service.errors.Problem
             The job cannot be run: it fails.
         """
 

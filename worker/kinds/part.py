@@ -12,7 +12,7 @@ from worker.kinds.training import lay_out_training
 from worker.protocol import PART_FILE, part_file
 
 
-class Part:
+class PartKind:
     """What parts are: `solver.parts`."""
 
     name = "part"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from worker.kinds.batch import Batch
+from worker.kinds.batch import BatchKind
 from worker.kinds.kind import JobKind
-from worker.kinds.part import Part
-from worker.kinds.training import Training
+from worker.kinds.part import PartKind
+from worker.kinds.training import TrainingKind
 
 _ALL: Final[tuple[JobKind, ...]] = (
-    Training(),
-    Batch(),
-    Part(),
+    TrainingKind(),
+    BatchKind(),
+    PartKind(),
 )
 KINDS: Final[dict[str, JobKind]] = {kind.name: kind for kind in _ALL}

@@ -24,10 +24,10 @@ from service.models.storing import FinishedModel, store_model, store_report
 from solver.report import Report
 from worker.attempt import Attempt, Ending
 from worker.kinds.kind import Made
-from worker.protocol import FEEDBACK_FILE, MODEL_FILE, RESULT_FILE, JobError
+from worker.protocol import FEEDBACK_FILE, MODEL_FILE, RESULT_FILE, UnrunnableJobError
 
 
-class Training:
+class TrainingKind:
     """Rows → a model (`service.api.jobs`)."""
 
     name = "train"
@@ -70,12 +70,12 @@ def lay_out_training(attempt: Attempt) -> None:
 
     Raises
     ------
-    JobError
+    UnrunnableJobError
         ``dataset_deleted``: that of the labels.
     """
     claim = attempt.claim
     if claim.labels is None and (claim.request.get("labels") or {}).get("dataset") is not None:
-        raise JobError("dataset_deleted", "the data set of the labels was deleted before the job ran")
+        raise UnrunnableJobError("dataset_deleted", "the data set of the labels was deleted before the job ran")
     fetch_feedback(attempt.database, claim, attempt.folder / FEEDBACK_FILE)
 
 

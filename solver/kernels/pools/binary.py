@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from solver.kernels import tiles
 from solver.kernels.parallel import for_ranges, scratch
-from solver.kernels.pools.pool import LOG2_E, CachedPool, Destination, Growing, tile_width
+from solver.kernels.pools.pool import LOG2_E, CachedPool, Growing, RowDestination, tile_width
 from solver.typing import FloatArray, IndexArray, Matrix
 
 
@@ -45,7 +45,7 @@ class BinaryPool(CachedPool):
             q, 16, work=self.seconds_an_element * q * q,
         )  # fmt: skip
 
-    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: RowDestination) -> None:
         W, ones = self._words.view[columns], self._column_ones[columns]
         k, m = len(columns), self.samples.size
         width = tile_width(k)

@@ -8,7 +8,7 @@ import numpy as np
 
 from solver.kernels import tiles
 from solver.kernels.parallel import for_ranges, single_threaded_blas
-from solver.kernels.pools.pool import CachedPool, Destination, Pool, gather
+from solver.kernels.pools.pool import CachedPool, Pool, RowDestination, gather
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 
@@ -33,7 +33,7 @@ class ExactPool(CachedPool):
         for s in range(0, samples.size, 512):
             out[s : s + 512] = self._matrix(samples[s : s + 512], samples)
 
-    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: RowDestination) -> None:
         samples = self.samples[columns]
         to.before(to.begin, self.samples.size)
         for s in range(to.begin, self.samples.size, 1024):

@@ -94,7 +94,7 @@ class Pool(Columns):
         raise NotImplementedError
 
 
-class Destination(NamedTuple):
+class RowDestination(NamedTuple):
     """Where computed rows go.
 
     Attributes
@@ -141,7 +141,7 @@ class CachedPool(Pool):
         self._cache.grow(self.samples.size, self.n_samples)
         self._solves += 1
 
-    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: RowDestination) -> None:
         """Compute the kernel rows of some columns."""
         raise NotImplementedError
 
@@ -204,7 +204,7 @@ class CachedPool(Pool):
             wanted = np.zeros_like(keep) if begin else keep | keep_all
             missing = missing[np.argsort(~wanted[missing], kind="stable")]
             new = cache.assign(columns[missing[: np.count_nonzero(wanted[missing])]], m)
-            to = Destination(F, begin, len(new), cache.starts(new), cache.buffer)
+            to = RowDestination(F, begin, len(new), cache.starts(new), cache.buffer)
             if len(c):
                 # in one go, as waking threads takes time: what is released above is read, column by column, before
                 # a new row may take its place
@@ -221,7 +221,7 @@ class CachedPool(Pool):
         for length in np.unique(filled[filled < m]):
             part = filled == length
             count = int(np.count_nonzero(part))
-            to = Destination(np.zeros(m), int(length), count, cache.starts(slots[part]), cache.buffer)
+            to = RowDestination(np.zeros(m), int(length), count, cache.starts(slots[part]), cache.buffer)
             self._rows(columns[part], np.zeros(count, np.float32), to)
             cache.filled[slots[part]] = m
 

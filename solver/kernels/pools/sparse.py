@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solver.kernels import tiles
 from solver.kernels.parallel import for_ranges, scratch
-from solver.kernels.pools.pool import FORMS, LOG2_E, CachedPool, Destination, tile_width
+from solver.kernels.pools.pool import FORMS, LOG2_E, CachedPool, RowDestination, tile_width
 from solver.typing import FloatArray, IndexArray
 
 
@@ -78,7 +78,7 @@ class SparsePool(CachedPool):
         if self._rbf:
             np.fill_diagonal(out, 1.0)
 
-    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: RowDestination) -> None:
         m = self.samples.size
         column_terms = self._column_terms()
         for r in range(0, len(columns), self._batch):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solver.kernels import tiles
 from solver.kernels.aligned import aligned_zeros
 from solver.kernels.parallel import for_ranges, scratch
-from solver.kernels.pools.pool import FORMS, LOG2_E, TILE_ELEMENTS, CachedPool, Destination, Growing
+from solver.kernels.pools.pool import FORMS, LOG2_E, TILE_ELEMENTS, CachedPool, Growing, RowDestination
 from solver.kernels.simd import LANES, ROWS_AT_ONCE
 from solver.typing import FloatArray, IndexArray
 
@@ -99,7 +99,7 @@ class _TilePool(CachedPool):
         """Columns to be worked on at a time for k rows, whole tiles of them, so that what is in use stays in cache."""
         return max(LANES, min(1024, TILE_ELEMENTS // k) // LANES * LANES)
 
-    def _rows(self, columns: IndexArray, coef: FloatArray, to: Destination) -> None:
+    def _rows(self, columns: IndexArray, coef: FloatArray, to: RowDestination) -> None:
         k, m = len(columns), self.samples.size
         width = self._width(k)
         compute = self._tile_loop(columns)

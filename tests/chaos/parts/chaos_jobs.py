@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solver.report import Classes, Report, RowCounts
-from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result
+from worker.protocol import MODEL_FILE, PART_FILE, JobSpec, Reporter, Result, UnrunnableJobError
 
 if TYPE_CHECKING:  # most children have no use for it, and are to be there soon
-    from solver.parts import PartResult, Parts
+    from solver.parts import PartExecutor, PartResult
 
 SHORT_SECONDS = 0.05
 LONG_SECONDS = float(os.environ.get("PREFSVM_JOB_RUNNER_LONG_SECONDS", "3"))
@@ -40,7 +40,7 @@ def numerics() -> str:
     return "chaos"
 
 
-def run_part(job: Job, reporter: Reporter) -> None:
+def run_part(job: JobSpec, reporter: Reporter) -> None:
     """Compute a part of a long job that another worker runs."""
     from solver.parts import OnePart, PartComputed
     from solver.tensor_file import write_tensors
@@ -51,7 +51,7 @@ def run_part(job: Job, reporter: Reporter) -> None:
         write_tensors(Path(job.scratch, PART_FILE), computed.result or {}, {})
 
 
-def wait_in_parts(parts: Parts, reporter: Reporter) -> None:
+def wait_in_parts(parts: PartExecutor, reporter: Reporter) -> None:
     """Wait as long as a long job does, in parts that anybody may wait for, and see that each is what it should be."""
     import numpy as np
 
@@ -63,7 +63,7 @@ def wait_in_parts(parts: Parts, reporter: Reporter) -> None:
     results = parts.compute("waiting", PARTS, compute)
     found = [None if result is None else float(result["square"][0]) for result in results]
     if found != [float(number**2) for number in range(PARTS)]:
-        raise JobError("wrong_parts", f"the parts of the job are {found}")
+        raise UnrunnableJobError("wrong_parts", f"the parts of the job are {found}")
 
 
 def wait(seconds: float, reporter: Reporter) -> None:
@@ -71,14 +71,14 @@ def wait(seconds: float, reporter: Reporter) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if reporter.progress("training", 0.5):
-            raise JobError("stopped", "nobody asked for that")
+            raise UnrunnableJobError("stopped", "nobody asked for that")
         time.sleep(0.02)
 
 
-def run(job: Job, reporter: Reporter) -> Result:
+def run(job: JobSpec, reporter: Reporter) -> Result:
     """Wait as long as the seed says, or misbehave."""
     if not Path(job.blob_location, job.columnar_key).is_file():
-        raise JobError("dataset_lost", "the columnar file of an accepted data set is not there")
+        raise UnrunnableJobError("dataset_lost", "the columnar file of an accepted data set is not there")
     seed = job.request["seed"]
     if seed == TRAINS_A_MODEL:
         from worker import fit

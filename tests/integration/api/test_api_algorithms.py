@@ -17,7 +17,7 @@ from service.db.tables import DEFAULT_PROJECT, DatasetRow, JobRow, ModelChunkRow
 from service.identifiers import new_id
 from solver.algorithms import ALGORITHMS
 from worker import fit
-from worker.protocol import MODEL_FILE, Job, Reporter
+from worker.protocol import MODEL_FILE, JobSpec, Reporter
 
 WRONG = {"number": ["1", True, None, [], 1e300], "integer": [0.5, "1", True, [], 1e300], "choice": ["nope", 1, []]}
 COST = {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0}
@@ -109,7 +109,7 @@ def trained_by_worker(client, database, settings, tmp_path):
         with database.transaction() as session:
             row = session.get_one(JobRow, response.json()["id"])
             dataset = session.scalars(select(DatasetRow).where(DatasetRow.id == row.dataset_id)).one()
-            job = Job(
+            job = JobSpec(
                 job_id=row.id, attempt=1, request=row.request, layout=dataset.layout,
                 columnar_key=dataset.columnar_key, blob_location=settings.blob_location, scratch=str(tmp_path),
             )  # fmt: skip

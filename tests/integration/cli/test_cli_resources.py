@@ -15,7 +15,7 @@ from sqlalchemy import select
 from typer.testing import CliRunner
 
 from service.cli import client_uploads
-from service.cli.client import Client
+from service.cli.client import Connection
 from service.cli.main import app
 from service.db.tables import FeedbackRow, JobEventRow, JobRow
 from solver.model_file import read_model
@@ -151,7 +151,7 @@ def big_file(tmp_path, monkeypatch):
 
 def test_a_big_file_goes_on_where_it_was_cut_off(prefsvm, client, big_file, monkeypatch):
     sent: list[int] = []
-    send = Client.send
+    send = Connection.send
 
     def counted(self, method, path, **content):
         if method == "PATCH":
@@ -164,7 +164,7 @@ def test_a_big_file_goes_on_where_it_was_cut_off(prefsvm, client, big_file, monk
         time.sleep(0.3)  # as much as has been sent arrives
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Client, "send", counted)
+    monkeypatch.setattr(Connection, "send", counted)
     assert "the same command again sends the rest" in prefsvm("upload", big_file, "--missing", "?", code=130)
     listed = prefsvm("uploads", "list", "--status", "receiving")
     for _ in range(800):  # the service notices that the line is cut
@@ -187,28 +187,28 @@ def test_a_big_file_goes_on_where_it_was_cut_off(prefsvm, client, big_file, monk
 def patches(monkeypatch):
     """The offsets from which parts of files were sent."""
     sent: list[int] = []
-    send = Client.send
+    send = Connection.send
 
     def noted(self, method, path, **content):
         if method == "PATCH":
             sent.append(int(content["headers"]["Upload-Offset"]))
         return send(self, method, path, **content)
 
-    monkeypatch.setattr(Client, "send", noted)
+    monkeypatch.setattr(Connection, "send", noted)
     return sent
 
 
 def end_before_the_answer(prefsvm, big_file, monkeypatch):
     """Send all of a file, and end before it is known what it became."""
     with monkeypatch.context() as patch:
-        get = Client.get
+        get = Connection.get
 
         def interrupted(self, path):
             if path.startswith("/uploads/up_"):
                 raise KeyboardInterrupt
             return get(self, path)
 
-        patch.setattr(Client, "get", interrupted)
+        patch.setattr(Connection, "get", interrupted)
         prefsvm("upload", big_file, code=130)
 
 
@@ -249,7 +249,7 @@ def test_a_file_whose_data_set_was_deleted_is_sent_anew(prefsvm, client, big_fil
 
 def test_a_line_that_breaks_is_mended(prefsvm, big_file, monkeypatch):
     monkeypatch.setattr(client_uploads, "LONGEST_PAUSE", 0.01)
-    send, sent, asked = Client.send, [], []
+    send, sent, asked = Connection.send, [], []
 
     def broken(pieces):
         yield from itertools.islice(pieces, 2)
@@ -267,7 +267,7 @@ def test_a_line_that_breaks_is_mended(prefsvm, big_file, monkeypatch):
                 answer.headers["Upload-Offset"] = "0"  # what was on its way arrives after the question
         return answer
 
-    monkeypatch.setattr(Client, "send", breaking)
+    monkeypatch.setattr(Connection, "send", breaking)
     assert "60 rows" in prefsvm("upload", big_file)
     assert len(sent) >= 4
 
@@ -284,12 +284,12 @@ def test_a_big_file_that_cannot_be_read(prefsvm, big_file):
 
 def test_who_has_waited_enough_is_told_that_the_job_goes_on(prefsvm, client, database, monkeypatch):
     dataset = store_dataset(database)["id"]
-    get = Client.get
+    get = Connection.get
 
     def interrupted(self, path):
         raise KeyboardInterrupt if path.startswith("/jobs/") else get(self, path)
 
-    monkeypatch.setattr(Client, "get", interrupted)
+    monkeypatch.setattr(Connection, "get", interrupted)
     said = prefsvm("train", dataset, "--target", "label", "--objective", "f1", "--positive", "spam", "--wait", code=130)
     assert re.search(r"(job_\w+) goes on; prefsvm jobs \1 shows it, with --cancel it ends", said)
     assert client.get("/jobs").json()["items"][0]["status"] == "queued"

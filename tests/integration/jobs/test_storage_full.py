@@ -18,7 +18,7 @@ from service.db.session import AWAY, Database, trouble_of
 from service.errors import StorageFull
 from service.ingest.child import _answer
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.settings import Settings
 
 FULL = text(
@@ -78,7 +78,7 @@ def test_a_reader_without_room_does_not_blame_the_file(tmp_path: Path):
     source = tmp_path / "a.csv"
     source.write_bytes(CSV)
     request = {"path": str(source), "format": "csv", "options": {}, "output": "/dev/full"}
-    error = _answer(request | {"limits": asdict(Limits.of(Settings()))})["error"]
+    error = _answer(request | {"limits": asdict(ReadingLimits.of(Settings()))})["error"]
     assert error["code"] == "storage_full"
     assert isinstance(_refused(IngestError(error["code"], error["message"]), "form"), StorageFull)
     assert isinstance(_refused(IngestError("crashed", "the reader died"), "form"), UnreadableDataset)

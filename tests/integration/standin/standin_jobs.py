@@ -17,7 +17,7 @@ from pathlib import Path
 from bare_report import bare_report
 
 from solver.report import SharedStage
-from worker.protocol import MODEL_FILE, PART_FILE, Job, JobError, Reporter, Result, part_file
+from worker.protocol import MODEL_FILE, PART_FILE, JobSpec, Reporter, Result, UnrunnableJobError, part_file
 
 
 def warm_up(tell: Callable[[float], None]) -> None:
@@ -37,7 +37,7 @@ def numerics() -> str:
     return os.environ.get("PREFSVM_JOB_RUNNER_NUMERICS", "standin")
 
 
-def run_part(job: Job, reporter: Reporter) -> None:
+def run_part(job: JobSpec, reporter: Reporter) -> None:
     from solver.parts import OnePart, PartComputed
     from solver.tensor_file import read_tensors, write_tensors
 
@@ -50,11 +50,11 @@ def run_part(job: Job, reporter: Reporter) -> None:
         _parts(job, reporter, OnePart(wanted["stage"], wanted["number"], known, wanted["cache_bytes"]), "part")
     except PartComputed as computed:
         if reporter.should_stop:
-            raise JobError("stopped", "the part was not finished") from None
+            raise UnrunnableJobError("stopped", "the part was not finished") from None
         write_tensors(Path(job.scratch, PART_FILE), computed.result, {})
 
 
-def _parts(job: Job, reporter: Reporter, parts, who: str) -> list[float | None]:
+def _parts(job: JobSpec, reporter: Reporter, parts, who: str) -> list[float | None]:
     """Two stages of parts that take their time; the second one's results depend on the first one's."""
     import numpy as np
 
@@ -79,20 +79,20 @@ def _parts(job: Job, reporter: Reporter, parts, who: str) -> list[float | None]:
     return stage("second", sum(value or 0.0 for value in first)) if job.request.get("stages", 1) == 2 else first
 
 
-def note(job: Job, line: str) -> None:
+def note(job: JobSpec, line: str) -> None:
     if job.request.get("parts_note"):
         with Path(job.request["parts_note"]).open("a") as file:
             file.write(line + "\n")
 
 
-def _finish(job: Job, status: str, parts: dict[str, SharedStage] | None = None, **told: object) -> Result:
+def _finish(job: JobSpec, status: str, parts: dict[str, SharedStage] | None = None, **told: object) -> Result:
     """What is told lies in the report's ``params``, which take anything."""
     Path(job.scratch, MODEL_FILE).write_bytes(b"model of " + job.job_id.encode())
     report = bare_report(params=told, status=status, parts=parts or {}, timings={"training": 0.0})
     return Result("svm", {"format": 1}, report.to_dict())
 
 
-def run(job: Job, reporter: Reporter) -> Result:
+def run(job: JobSpec, reporter: Reporter) -> Result:
     do = job.request.get("do", "nothing")
     note = job.request.get("note")
     if note:  # tell the test which process this is
@@ -131,7 +131,7 @@ def run(job: Job, reporter: Reporter) -> Result:
             eaten.append(bytearray(b"x") * (16 << 20))
             time.sleep(job.request.get("pause", 0))
     elif do == "user error":
-        raise JobError("too_few_labels", "3 labelled rows of class 'spam' are needed, 1 was found")
+        raise UnrunnableJobError("too_few_labels", "3 labelled rows of class 'spam' are needed, 1 was found")
     elif do == "start a thread":
         threading.stack_size(1 << 30)  # more than the job may use
         threading.Thread(target=time.sleep, args=(0,)).start()

@@ -9,7 +9,7 @@ from typing import Any
 from service.jobs.claims import JobClaims
 from worker.attempt import Attempt, Ending
 from worker.kinds.kind import Made
-from worker.protocol import Job, JobError, Reporter, Result
+from worker.protocol import JobSpec, Reporter, Result, UnrunnableJobError
 
 
 class Sum:
@@ -19,7 +19,7 @@ class Sum:
 
     def lay_out(self, attempt: Attempt) -> dict[str, Any]:
         if "column" not in attempt.claim.request:
-            raise JobError("no_column", "a sum is of a column")
+            raise UnrunnableJobError("no_column", "a sum is of a column")
         (attempt.folder / "start").write_text("100")
         return {"column": attempt.claim.request["column"]}
 
@@ -31,7 +31,7 @@ class Sum:
         return Ending("succeeded", lambda session: jobs.finish_succeeded(session, attempt.claim, result=result))
 
 
-def add_up(job: Job, reporter: Reporter) -> Result:
+def add_up(job: JobSpec, reporter: Reporter) -> Result:
     from service.ingest.columnar import read_column
     from worker.dataset_file import dataset_file
 

@@ -21,8 +21,8 @@ from service.db.session import Database
 from service.db.tables import JobRow, ModelChunkRow
 from service.jobs.dispatching import JobDispatching
 from service.settings import Settings
-from worker.kinds.batch import Batch
-from worker.kinds.training import Training
+from worker.kinds.batch import BatchKind
+from worker.kinds.training import TrainingKind
 from worker.scratch_folders import ScratchFolders
 
 
@@ -455,7 +455,7 @@ def test_a_batch_waits_for_room_among_the_blobs(bench: Bench, monkeypatch: pytes
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     # The child does what a training does; what comes after is that of a batch.
-    monkeypatch.setattr(Training, "conclude", Batch.conclude)
+    monkeypatch.setattr(TrainingKind, "conclude", BatchKind.conclude)
     monkeypatch.setattr("worker.kinds.batch.publish", no_room)
     job_id = bench.enqueue("nothing", max_attempts=1)
     assert bench.supervisor.run(job_id) == "postponed"

@@ -19,7 +19,7 @@ from service.identifiers import new_id
 from service.settings import Settings
 from solver.model_file import read_model
 from worker import fit
-from worker.protocol import Job, JobError, Reporter
+from worker.protocol import JobSpec, Reporter, UnrunnableJobError
 
 REQUEST = {
     "target": "diagnosis", "positive": "malignant", "unlabeled": ["?"],
@@ -86,15 +86,15 @@ def test_what_the_user_can_mend(
     settings: Settings, dataset: str, tmp_path: Path, change: dict[str, Any], code: str
 ) -> None:
     reading, writing = os.pipe()
-    job = Job(
+    job = JobSpec(
         job_id=new_id("job"), attempt=1, request={**REQUEST, **change}, layout="table",
         columnar_key="columnar/tumours", blob_location=settings.blob_location, scratch=str(tmp_path),
     )  # fmt: skip
     try:
-        with pytest.raises(JobError) as caught:
+        with pytest.raises(UnrunnableJobError) as caught:
             fit.run(job, Reporter(writing))
         assert caught.value.code == code
-        with pytest.raises(JobError) as caught:
+        with pytest.raises(UnrunnableJobError) as caught:
             fit.run(replace(job, columnar_key="columnar/gone"), Reporter(writing))
         assert caught.value.code == "dataset_deleted"
     finally:

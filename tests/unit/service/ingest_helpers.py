@@ -17,11 +17,11 @@ import xlsxwriter
 
 from service.ingest.columnar import read_columnar, read_labels
 from service.ingest.errors import IngestError
-from service.ingest.limits import Limits
+from service.ingest.limits import ReadingLimits
 from service.ingest.reader import read_upload
 from service.settings import Settings
 
-LIMITS = Limits.of(Settings())
+LIMITS = ReadingLimits.of(Settings())
 
 
 class Read:

@@ -412,7 +412,7 @@ def test_a_file_name_that_is_no_utf_8_is_sent_as_well_as_it_goes(prefsvm, stand_
     odd = Path(os.fsdecode(os.fsencode(table.parent) + b"/b\xff.csv"))
     odd.write_text(table.read_text())
     stand_in.answers["POST /datasets"] = {"id": "ds_1", "columns": [], "rows": 2, "warnings": []}
-    client.Client(f"http://127.0.0.1:{stand_in.server_port}").upload(odd)
+    client.Connection(f"http://127.0.0.1:{stand_in.server_port}").upload(odd)
     assert 'filename="b\ufffd.csv"'.encode() in stand_in.bodies[-1]
 
 

@@ -32,7 +32,7 @@ from solver.onnx_export import OnnxExportError, onnx_model
 from solver.reading import AS_IS
 from solver.training import TrainingRequest, train
 from worker.predict import rows_for
-from worker.protocol import Job
+from worker.protocol import JobSpec
 
 MISSING = ("NA", "n/a")
 NAMES = ("x", "Größe", "Größe in m")
@@ -121,7 +121,7 @@ def batch(model: Model, made: Read) -> list[list[float]]:
         "options": made.options,
         "limits": asdict(LIMITS),
     }
-    job = Job("job_1", 1, {}, "table", "out", str(folder), str(scratch), upload=upload)
+    job = JobSpec("job_1", 1, {}, "table", "out", str(folder), str(scratch), upload=upload)
     path = rows_for(job, made.path, "table", model, "rows")
     blocks = read_blocks(path, "table", [column["name"] for column in model.columns], 1000)
     return [row for block in blocks for row in features_of(model.feature_matrix(block)[0])]

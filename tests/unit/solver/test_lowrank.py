@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.lowrank import Factor, Interrupted, solve_lowrank
 from solver.lowrank.loops import ascend
-from solver.smo import InfeasibleError, Limits, Program, Start, solve
+from solver.smo import InfeasibleError, Program, Start, StoppingLimits, solve
 from solver.smo.stopping import Budget
 
 
@@ -333,12 +333,12 @@ def test_cancelled_within_a_fifth_of_a_second():
 
     for seconds in (0.0, 0.3):
         with pytest.raises(Interrupted, match="cancelled"):
-            Factor.build(kernel, 512, budget=Budget(Limits(callback=cancel_after(seconds))))
+            Factor.build(kernel, 512, budget=Budget(StoppingLimits(callback=cancel_after(seconds))))
         assert time.process_time() - asked[-1] < 0.2
         assert max(np.diff(asked), default=0.0) < 0.4  # two threads at most
     factor = Factor.build(kernel, 128)
     callback = cancel_after(0.1)
-    found = solve_on(factor, every(40_000), y, -1.0, 0.0, 1e4, tol=1e-6, limits=Limits(callback=callback))
+    found = solve_on(factor, every(40_000), y, -1.0, 0.0, 1e4, tol=1e-6, limits=StoppingLimits(callback=callback))
     assert found.status == "cancelled"
     assert time.process_time() - asked[-1] < 0.2
     assert abs(y @ found.alpha) < 1e-6
@@ -348,21 +348,21 @@ def test_cancelled_within_a_fifth_of_a_second():
 def test_limits_of_time_and_steps():
     X, y = overlapping(4000)
     factor = Factor.build(FeatureKernel(X, gamma=0.1), 100)
-    few = solve_on(factor, every(4000), y, -1.0, 0.0, 100.0, limits=Limits(max_iter=4000))
+    few = solve_on(factor, every(4000), y, -1.0, 0.0, 100.0, limits=StoppingLimits(max_iter=4000))
     assert few.status == "max_iter"
     assert few.iterations <= 8000
     assert few.gap > 1e-3
-    late = solve_on(factor, every(4000), y, -1.0, 0.0, 100.0, limits=Limits(max_seconds=0.0))
+    late = solve_on(factor, every(4000), y, -1.0, 0.0, 100.0, limits=StoppingLimits(max_seconds=0.0))
     assert late.status == "time"
     with pytest.raises(Interrupted, match="time"):
-        Factor.build(FeatureKernel(X, gamma=0.1), 100, budget=Budget(Limits(max_seconds=0.0)))
+        Factor.build(FeatureKernel(X, gamma=0.1), 100, budget=Budget(StoppingLimits(max_seconds=0.0)))
 
 
 def test_little_time_means_few_landmarks():
     kernel = FeatureKernel(overlapping(40_000)[0], gamma=0.1)
 
     def rank(seconds):
-        return Factor._rank_in_time(kernel, every(1024), Budget(Limits(max_seconds=seconds)))
+        return Factor._rank_in_time(kernel, every(1024), Budget(StoppingLimits(max_seconds=seconds)))
 
     assert rank(None) == rank(1e6) == 1024
     assert 32 <= rank(0.5) < 1024

@@ -19,7 +19,17 @@ from solver.kernels import parallel
 from solver.kernels.kernel import AugmentedKernel, FeatureKernel, PrecomputedKernel
 from solver.kernels.pools.tile import DensePool, MostlyZeroPool
 from solver.kernels.values import KernelColumns
-from solver.smo import InfeasibleError, Limits, Program, Start, UnboundedError, engines, repair, solve, solve_many
+from solver.smo import (
+    InfeasibleError,
+    Program,
+    Start,
+    StoppingLimits,
+    UnboundedError,
+    engines,
+    repair,
+    solve,
+    solve_many,
+)
 
 KINDS = {
     "rbf": {"gamma": 0.4},
@@ -722,7 +732,7 @@ def test_many_problems_are_cancelled_together():
         times.append(time.process_time())
         return len(times) > 20
 
-    rows, limits = np.arange(3000), Limits(callback=callback)
+    rows, limits = np.arange(3000), StoppingLimits(callback=callback)
     chains = solve_many(
         [
             [Program(kernel, rows, y, -1.0, 0.0, np.where(rows % 4 == fold, 0.0, 1e6), tol=1e-9, limits=limits)]
@@ -904,7 +914,7 @@ def test_a_program_and_its_parts_are_the_same_call():
     by_parts, whole = FeatureKernel(X, gamma=0.4), FeatureKernel(X, gamma=0.4)
     parts = (np.arange(700), y, np.full(700, -0.9), -0.1, np.full(700, 1.1), 0.5)
     first = solve(by_parts, *parts, tol=1e-4, max_iter=300)
-    same = solve(Program(whole, *parts, tol=1e-4, limits=Limits(max_iter=300)))
+    same = solve(Program(whole, *parts, tol=1e-4, limits=StoppingLimits(max_iter=300)))
     assert (first.status, first.iterations) == (same.status, same.iterations) == ("max_iter", 300)
     np.testing.assert_array_equal(first.alpha, same.alpha)
     first = solve(by_parts, *parts, alpha0=first.alpha, grad0=first.gradient)

@@ -17,7 +17,7 @@ from service.faults import parse
 from service.identifiers import new_id
 from service.settings import Settings
 from worker.children import child_environment
-from worker.protocol import Job, Reporter, storable
+from worker.protocol import JobSpec, Reporter, storable
 from worker.supervise import describe_exit
 from worker.transport import frame_for, id_in
 
@@ -57,10 +57,10 @@ def test_numbers_of_numpy_become_plain_ones() -> None:
 
 
 def test_a_job_comes_through_the_line_as_it_was() -> None:
-    job = Job("job_1", 2, {"target": "a\nb", "x": [1.5, None]}, "table", "key", "/blobs", "/scratch")
+    job = JobSpec("job_1", 2, {"target": "a\nb", "x": [1.5, None]}, "table", "key", "/blobs", "/scratch")
     line = job.to_line()
     assert line.count(b"\n") == 1
-    assert Job.from_line(line) == job
+    assert JobSpec.from_line(line) == job
 
 
 def test_the_reporter_writes_phases_and_rounds_and_seldom_more() -> None:

@@ -212,9 +212,10 @@ def test_the_limit_of_processor_time_does_not_look_like_a_kill_from_outside() ->
 def test_start_of_the_child_is_quick(tmp_path: Path) -> None:
     """Most of what a small upload costs is loading; nothing of the web or the database is loaded."""
     code = (
-        "import sys; from pathlib import Path; from service.ingest.limits import Limits; import service.ingest.child;"
+        "import sys; from pathlib import Path; import service.ingest.child;"
+        "from service.ingest.limits import ReadingLimits;"
         "from service.ingest.reader import read_upload;"
-        "read_upload(Path(sys.argv[1]), 'csv', {}, Limits(10**9, 10, 10, 10, 10**3, 10**5), Path(sys.argv[2]));"
+        "read_upload(Path(sys.argv[1]), 'csv', {}, ReadingLimits(10**9, 10, 10, 10, 10**3, 10**5), Path(sys.argv[2]));"
         "print(*sys.modules)"
     )
     (tmp_path / "in").write_bytes(b"a\n1\n")
