@@ -70,7 +70,7 @@ def test_a_job_says_that_its_process_is_made_ready(
     """The first one on a machine compiles the solver, for which nobody should wait without a word."""
     ready = tmp_path / "ready"
     monkeypatch.setenv("PREFSVM_JOB_RUNNER_READY_WHEN", str(ready))
-    monkeypatch.setattr("worker.supervise.PREPARING_SECONDS", 0.1)
+    monkeypatch.setattr("worker.watch.PREPARING_SECONDS", 0.1)
     bench = open_bench()
     job_id = bench.enqueue("nothing")
     thread, endings = bench.in_thread(job_id)

@@ -18,8 +18,8 @@ from service.identifiers import new_id
 from service.settings import Settings
 from worker.children import child_environment
 from worker.protocol import JobSpec, Reporter, storable
-from worker.supervise import describe_exit
 from worker.transport import frame_for, id_in
+from worker.watch import describe_exit
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats() | st.text(st.characters()),
