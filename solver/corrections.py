@@ -20,7 +20,7 @@ from solver.features import BadValue, Column, FeatureError, MatrixData, MissingP
 from solver.features.categories import Spellings
 from solver.features.dates import example_of, guess_format
 from solver.features.rows import RowReader, clean_name
-from solver.features.table import MAX_LEVELS
+from solver.kinds import MAX_LEVELS
 from solver.report import FeedbackReport, RefusedFeedback
 from solver.typing import BoolArray, IndexArray
 

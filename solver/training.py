@@ -162,6 +162,8 @@ class TrainingRequest:
         The columns that may become features (default: all), and those that must not.
     kinds : mapping of str to str
         What columns of a table are, where the guess is not wanted, see `TableFeatures`.
+    guessed : mapping of str to str
+        What an upload took columns of text for, likewise.
     missing : MissingPolicy, default "indicate"
         What becomes of missing values.
     text : mapping of str to int
@@ -195,6 +197,7 @@ class TrainingRequest:
     include: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
+    guessed: Mapping[str, str] = field(default_factory=dict)
     missing: MissingPolicy = "indicate"
     text: Mapping[str, int] = field(default_factory=dict)
     identifiers: Mapping[str, str] = field(default_factory=dict)
@@ -832,6 +835,7 @@ def _fit_features(
                 include=request.include,
                 exclude=exclude,
                 kinds={name: kind for name, kind in request.kinds.items() if name not in excluded},
+                guessed=request.guessed,
                 missing=request.missing,
                 text=TextOptions(**request.text),
             ).fit(data, lambda share: progress(_FITTED * share))

@@ -12,7 +12,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from service.ingest.columnar import Layout, read_column, read_columnar, read_identifiers, read_kinds, read_labels
+from service.ingest.columnar import (
+    Layout,
+    read_column,
+    read_columnar,
+    read_guesses,
+    read_identifiers,
+    read_kinds,
+    read_labels,
+)
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
@@ -128,7 +136,7 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
         with dataset_file(job) as path:
             data = read_columnar(path, layout)
             labels = NO_LABELS if job.labels_key is not None else read_labels(path, layout, job.request["target"])
-            kinds = read_kinds(path, layout)
+            kinds, guesses = read_kinds(path, layout), read_guesses(path, layout)
             identifiers = read_identifiers(path, layout)
         key = job.request.get("key")
         if key is not None and isinstance(data, Table):
@@ -143,7 +151,7 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
         raise UnrunnableJobError(error.code, error.message) from error
     except JoinError as error:
         raise UnrunnableJobError(error.code, str(error)) from error
-    request = training_request(job.request, kinds, identifiers)
+    request = training_request(job.request, kinds, guesses, identifiers)
     reading = time.monotonic() - started
 
     def progress(news: Progress) -> bool:
@@ -194,7 +202,7 @@ def read_corrections(path: Path) -> Corrections | None:
 
 
 def training_request(
-    body: dict[str, Any], known_kinds: Mapping[str, str], identifiers: Mapping[str, str]
+    body: dict[str, Any], known_kinds: Mapping[str, str], guessed: Mapping[str, str], identifiers: Mapping[str, str]
 ) -> TrainingRequest:
     """Return the solver's request for the body of a ``POST /train``, as it is kept with the job.
 
@@ -203,6 +211,8 @@ def training_request(
     body : dict
     known_kinds : mapping of str to str
         What columns are by the data set; the body may say otherwise.
+    guessed : mapping of str to str
+        What the upload took other columns for.
     identifiers : mapping of str to str
         What of them number or name the rows, see `service.ingest.columnar.read_identifiers`.
     """
@@ -223,6 +233,7 @@ def training_request(
         include=features.get("include"),
         exclude=features.get("exclude") or (),
         kinds={**known_kinds, **(features.get("kinds") or {})},
+        guessed=guessed,
         missing=features.get("missing", "indicate"),
         text=features.get("text") or {},
         identifiers=identifiers,

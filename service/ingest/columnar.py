@@ -24,7 +24,7 @@ from service.ingest.matrix import FORMAT
 from service.ingest.matrix_identifiers import MatrixIdentifiers
 from service.ingest.options import Kind
 from service.ingest.statistics import number_text
-from service.ingest.table import IDENTIFIERS_KEY, KINDS_KEY, READINGS_KEY, WRITTEN_KEY
+from service.ingest.table import GUESSES_KEY, IDENTIFIERS_KEY, KINDS_KEY, READINGS_KEY, WRITTEN_KEY
 from solver.features import Column, MatrixData, Table
 from solver.reading import Reading
 
@@ -209,10 +209,19 @@ def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:
 
 def read_kinds(path: Path, layout: Layout) -> dict[str, Kind]:
     """Return the kinds of columns that the caller or the format has said; of the others there are only guesses."""
+    return _stored_kinds(path, layout, KINDS_KEY)
+
+
+def read_guesses(path: Path, layout: Layout) -> dict[str, Kind]:
+    """Return what the other columns of text were taken for; nothing for what was stored before that was kept."""
+    return _stored_kinds(path, layout, GUESSES_KEY)
+
+
+def _stored_kinds(path: Path, layout: Layout, key: str) -> dict[str, Kind]:
     if layout == "matrix":
         return {}
     with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
-        stored = (file.metadata.metadata or {}).get(KINDS_KEY.encode(), b"{}")
+        stored = (file.metadata.metadata or {}).get(key.encode(), b"{}")
     kinds: dict[str, Kind] = json.loads(stored)
     return kinds
 

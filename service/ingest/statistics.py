@@ -19,24 +19,15 @@ from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
 from service.ingest.numbers import array_values, has_leading_zeros, has_outer_blanks, plain_numbers
 from service.ingest.options import Kind
 from service.ingest.profile import ColumnProfile
+from solver.kinds import LIKE_A_DATE, consists_of_words, is_free_text, looks_like_an_identifier
 from solver.labels import is_missing_word
 
 TIMES = (946_684_800, 2_208_988_800)
 """2000 to 2040, in seconds since 1970."""
 EPOCHS = {"seconds": 1, "milliseconds": 1000}
-PROSE_WORDS = 3
-"""Texts of so many words on average are free text, if there are many of them, as `solver.features` sees it."""
-PROSE_VALUES = 20
 MOST_CLASSES = 2
 """Texts that are so many different numbers are labels."""
-SAMPLED_CHARACTERS = 1000
-"""Of a text, that are looked at for words."""
-_WORD = re.compile(r"[^\W\d_]{2,}")
 _LIKE_ISO = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
-_LIKE_A_DATE = re.compile(
-    r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}"
-    r"|[0-9]{1,2}[ -][A-Za-z]{3,9}[ -][0-9]{4}|[A-Za-z]{3,9} [0-9]{1,2},? [0-9]{4}"
-)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 # Made like this because `pyarrow.scalar`, as `Array.to_numpy`, loads pandas where there is one, which takes a while.
@@ -219,7 +210,7 @@ class ColumnStatistics:
         Of more than a thousand different texts a thousand are looked at.
         """
         sample: list[str] = self._sample
-        if self._is_number or not sample or not _LIKE_A_DATE.match(sample[0]):
+        if self._is_number or not sample or not LIKE_A_DATE.match(sample[0]):
             return None
         from solver.features.dates import SHORT_YEARS, may_have_short_years  # as in `_guessed_kind`
 
@@ -231,7 +222,7 @@ class ColumnStatistics:
         Of more than a thousand different texts a thousand are looked at.
         """
         sample: list[str] = self._sample
-        if self._is_number or not sample or not _LIKE_A_DATE.match(sample[0]):
+        if self._is_number or not sample or not LIKE_A_DATE.match(sample[0]):
             return False
         from solver.features.dates import may_be_day_or_month  # as in `_guessed_kind`
 
@@ -240,13 +231,9 @@ class ColumnStatistics:
     def looks_left_out(self) -> bool:
         """Whether these are texts that a training leaves out as an identifier, although most have words in them.
 
-        Known after `profile`, for a column of categories. The numbers are those of `solver.features.table`.
+        Known after `profile`, for a column of categories.
         """
-        sample: list[str] = self._sample
-        if not self._nearly_all_differ():
-            return False
-        words = [len(_WORD.findall(text[:SAMPLED_CHARACTERS])) for text in sample]
-        return sum(words) < PROSE_WORDS * len(sample) and 2 * sum(count >= 2 for count in words) > len(sample)
+        return self._nearly_all_differ() and consists_of_words(self._sample)
 
     def units_not_read(self) -> list[str]:
         """Return the units of texts that are numbers with such, where a training leaves the column out for it.
@@ -256,20 +243,18 @@ class ColumnStatistics:
         return units_of(pa.array(self._sample, pa.string())) if self._nearly_all_differ() else []
 
     def _nearly_all_differ(self) -> bool:
-        return not self._is_number and (self._distinct == MAX_DISTINCT or self._distinct > max(10, self._rows / 2))
+        return not self._is_number and looks_like_an_identifier(self._distinct, self._rows)
 
     def _guessed_kind(self) -> Kind:
         sample: list[str] = self._sample
         if not sample:
             return "category"
-        if _LIKE_A_DATE.match(sample[0]):
+        if LIKE_A_DATE.match(sample[0]):
             from solver.features.dates import guess_format  # only where it is likely: it takes a while to load
 
             if guess_format(sample) is not None:
                 return "date"
-        words = sum(len(_WORD.findall(text[:SAMPLED_CHARACTERS])) for text in sample)
-        many = self._distinct == MAX_DISTINCT or self._distinct > max(PROSE_VALUES, self._rows / 5)
-        return "text" if many and words >= PROSE_WORDS * len(sample) else "category"
+        return "text" if is_free_text(sample, self._distinct, self._rows) else "category"
 
     def _listed_values(self) -> dict[str, int] | None:
         if self._counts is None:

@@ -41,6 +41,8 @@ Storage = Literal["number", "text"]
 ARROW_TYPES: dict[Storage, pa.DataType] = {"number": pa.float64(), "text": pa.string()}
 KINDS_KEY = "prefsvm.kinds"
 """Metadata of the Parquet file: kinds that are known, not guessed, as a JSON object."""
+GUESSES_KEY = "prefsvm.guesses"
+"""Likewise, what the other columns of text were taken for."""
 IDENTIFIERS_KEY = "prefsvm.identifiers"
 """The same: columns that number or name the rows, each with what shows it, as a JSON object."""
 WRITTEN_KEY = "prefsvm.written"
@@ -628,10 +630,16 @@ class _TableWriter:
             if profiles[position].kind == "number":
                 profiles[position].written = labels.found()
         written = {profile.name: profile.written for profile in profiles if profile.written is not None}
+        guesses = {
+            profile.name: profile.kind
+            for profile, kept in zip(profiles, self._storage, strict=True)
+            if kept == "text" and profile.name not in known
+        }
         identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}
         self._file.add_key_value_metadata(
             {
                 KINDS_KEY: json.dumps(known),
+                GUESSES_KEY: json.dumps(guesses),
                 IDENTIFIERS_KEY: json.dumps(identifiers),
                 READINGS_KEY: json.dumps(readings),
                 WRITTEN_KEY: json.dumps(written),

@@ -15,6 +15,7 @@ from solver.features.columns import LARGEST_SCORE, FeatureCounts
 from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.progress import Passes
 from solver.features.strings import pack_strings, unpack_strings
+from solver.kinds import LIKE_A_DATE
 from solver.reading import MAX_CHARACTERS
 from solver.typing import FloatArray
 
@@ -65,10 +66,6 @@ SHORT_YEARS: Final = "the last two digits are then the year, 1969 to 1999 or 200
 
 MOST_UNREADABLE: Final = 100
 
-LIKE_A_DATE: Final = re.compile(
-    r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}"
-    r"|[0-9]{1,2}[ -][A-Za-z]{3,9}[ -][0-9]{4}|[A-Za-z]{3,9} [0-9]{1,2},? [0-9]{4}"
-)
 _LIKE_ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86400.0

@@ -19,12 +19,10 @@ from solver.features.missing import MISSING_POLICIES, MissingPolicy
 from solver.features.numbers import NumberColumns
 from solver.features.progress import Passes
 from solver.features.rows import RowReader
-from solver.features.texts import TextColumns, TextOptions, consists_of_words, looks_like_prose
+from solver.features.texts import TextColumns, TextOptions
+from solver.kinds import consists_of_words, is_free_text, looks_like_an_identifier
 from solver.reading import Reading, ReadingError, number_text
 from solver.typing import FloatArray
-
-# a text column with more different values than this is no category unless the caller says so
-MAX_LEVELS: Final = 1000
 
 # share of the fitting that is done when all columns have been looked at
 _SEEN: Final = 0.1
@@ -84,9 +82,9 @@ class TableFeatures:
     """Fits how columns become features, and applies it.
 
     Numbers are standardised, see `NumberColumns`. Columns of text are dates where each value is one (`DateColumns`);
-    free text where most values differ and are made of words (`TextColumns`); else categories (`CategoryColumns`).
-    Columns that cannot help are left out, each with a warning: those with one value only, and texts that look like
-    identifiers (more than 1000 different ones, or more than 10 in more than half of the rows).
+    free text where many values differ and are made of words (`TextColumns`, `solver.kinds`); else categories
+    (`CategoryColumns`). Columns that cannot help are left out, each with a warning: those with one value only, and
+    texts that look like identifiers (more than 1000 different ones, or more than 10 in more than half of the rows).
 
     Features are ordered: numbers, dates, categories, texts.
 
@@ -98,6 +96,9 @@ class TableFeatures:
         Columns that never become features, whatever `include` says.
     kinds : mapping of str to {"number", "category", "date", "text"}, optional
         What columns are, where the guess is not wanted.
+    guessed : mapping of str to {"category", "date", "text"}, optional
+        What an upload took columns of text for, having seen all rows. It stands where `kinds` says nothing; where the
+        rows of `fit` tell no date of it, `warnings` say so.
     missing : MissingPolicy, default "indicate"
         `drop` is the caller's to carry out, with `missing_values`: rows that `fit` gets are all used.
     text : TextOptions, optional
@@ -125,12 +126,14 @@ class TableFeatures:
         include: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
         kinds: Mapping[str, str] | None = None,
+        guessed: Mapping[str, str] | None = None,
         missing: MissingPolicy = "indicate",
         text: TextOptions | None = None,
     ) -> None:
         self.include = None if include is None else tuple(include)
         self.exclude = tuple(exclude)
         self.kinds = dict(kinds or {})
+        self.guessed = dict(guessed or {})
         self.missing = missing
         self.text = text or TextOptions()
         self.readings: dict[str, Reading] = {}
@@ -219,12 +222,18 @@ class TableFeatures:
             return given, checked_format(name, levels) if given == "date" and levels else ""
         if len(levels) < 2:
             return "category", ""
-        date_format = guess_format(levels)
+        guessed = self.guessed.get(name)
+        date_format = guess_format(levels) if guessed in (None, "date") else None
         if date_format is not None:
             return "date", date_format
-        if (len(levels) > MAX_LEVELS or 2 * len(levels) > n_rows) and looks_like_prose(levels):
+        if guessed == "date":
+            self.warnings.append(
+                f"column {name!r} was taken for dates by the upload, but not all of its training rows are, or their "
+                "days may as well be months; it is taken for texts here"
+            )
+        if guessed == "text" or (guessed != "category" and is_free_text(levels, len(levels), n_rows)):
             return "text", ""
-        if len(levels) <= MAX_LEVELS and len(levels) <= max(10, n_rows / 2):
+        if not looks_like_an_identifier(len(levels), n_rows):
             return "category", ""
         hint = ""
         if consists_of_words(levels):

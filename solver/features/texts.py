@@ -8,7 +8,6 @@ the words takes most of the time, so the texts that were fitted are not read aga
 from __future__ import annotations
 
 import re
-import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from solver.features.columns import FeatureCounts
 from solver.features.errors import FeatureError, StateError
 from solver.features.progress import Passes
 from solver.features.strings import pack_strings, unpack_strings
+from solver.kinds import IDEOGRAPHS, normalized
 
 # longer texts are cut here
 MAX_TEXT_CHARACTERS: Final = 1 << 18
@@ -34,25 +34,13 @@ MOST_TERMS: Final = 500_000
 # about what a term takes in the look-up table, as measured
 _BYTES_OF_A_TERM: Final = 200
 
-# Chinese, Japanese and Korean characters are a word each: nothing separates the words of those languages.
-_IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]{{2,}}")
-_LETTERS: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W\d_{_IDEOGRAPHS}]{{2,}}")
+_WORD: Final = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]{{2,}}")
 _BLANKS: Final = re.compile(r"\s\s+")
 
 # how texts are normalised that are fitted now; 0, not at all, is that of older models, which decide as they did
 NORMALIZATION: Final = 1
 # counts the places where invisible characters stand between letters or digits. No word has parentheses.
 HIDDEN_TERM: Final = "(invisible characters)"
-# Those of Unicode's property Default_Ignorable_Code_Point: nothing is seen of them, wherever they stand.
-_INVISIBLE: Final = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-_HIDDEN: Final = re.compile(f"[{_INVISIBLE}]+")
-_HIDDEN_IN_A_WORD: Final = re.compile(rf"(?<=[^\W{_INVISIBLE}])[{_INVISIBLE}]+(?=[^\W{_INVISIBLE}])")
-# Normalising sorts the accents of a letter in quadratic time, so it is done a thousand characters at a time.
-_BEYOND_ASCII: Final = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]{1,1000}")
 
 TermKind = Literal["words", "characters"]
 # by number as in a model file
@@ -95,20 +83,6 @@ class TextOptions:
             raise FeatureError(f"max_terms must be 1 to {MOST_TERMS}")
         if self.min_rows < 1:
             raise FeatureError("min_rows must be at least 1")
-
-
-def looks_like_prose(values: Sequence[str]) -> bool:
-    """Whether texts are made of words, three or more on average, rather than names or codes."""
-    sample = values[:: max(1, len(values) // 1000)]
-    return bool(sample) and sum(len(_LETTERS.findall(_normalized(text[:1000])[0])) for text in sample) >= 3 * len(
-        sample
-    )
-
-
-def consists_of_words(values: Sequence[str]) -> bool:
-    """Whether most texts have two words or more: they may be free text, if short, where names and codes have one."""
-    sample = values[:: max(1, len(values) // 1000)]
-    return 2 * sum(len(_LETTERS.findall(_normalized(text[:1000])[0])) >= 2 for text in sample) > len(sample)
 
 
 class TextColumns:
@@ -333,22 +307,8 @@ def _prepared(text: str, normalization: int) -> tuple[str, int]:
     """A text in lower case as terms are cut from it, and what it hid within words."""
     if not normalization or text.isascii():
         return text[:MAX_TEXT_CHARACTERS].lower(), 0
-    seen, hidden = _normalized(text[:MAX_TEXT_CHARACTERS])
+    seen, hidden = normalized(text[:MAX_TEXT_CHARACTERS])
     return seen[:MAX_TEXT_CHARACTERS].lower(), hidden
-
-
-def _normalized(text: str) -> tuple[str, int]:
-    """A text as it looks, and how often invisible characters part letters or digits in it.
-
-    Invisible characters go; other spellings of a letter, such as full-width ones, become the letter (NFKC).
-    """
-    if text.isascii():
-        return text, 0
-    hidden = 0
-    if _HIDDEN.search(text):
-        hidden = len(_HIDDEN_IN_A_WORD.findall(text))
-        text = _HIDDEN.sub("", text)
-    return _BEYOND_ASCII.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text), hidden
 
 
 def _word_runs(text: str, hidden: int, longest: int) -> list[str]:

@@ -105,7 +105,7 @@ def trained(read: Read, **features: Any) -> tuple[float, dict[str, Any], set[str
         "algorithm": "svm", "params": {}, "test_fraction": 0.0, "seed": 0,
     }  # fmt: skip
     layout = read.result["layout"]
-    request = training_request(body, read_kinds(read.path, layout), read_identifiers(read.path, layout))
+    request = training_request(body, read_kinds(read.path, layout), {}, read_identifiers(read.path, layout))
     data = read_columnar(read.path, layout)
     made = train(data, read_labels(read.path, layout, "y"), request)
     scores = made.model.decision.decision_function(made.model.feature_matrix(data)[0])

@@ -18,6 +18,6 @@ def test_labels_of_older_requests_are_composed() -> None:
         "test_fraction": 0.2,
         "seed": 0,
     }
-    request = training_request(body, {}, {})
+    request = training_request(body, {}, {}, {})
     assert (request.positive, request.unlabeled) == ("café", ["café", "?"])
-    assert training_request(body | {"positive": None, "unlabeled": []}, {}, {}).positive is None
+    assert training_request(body | {"positive": None, "unlabeled": []}, {}, {}, {}).positive is None

@@ -233,9 +233,9 @@ def test_start_of_the_child_is_quick(tmp_path: Path) -> None:
         "sklearn",
         "numba",
     }
-    # of the solver, only how values are written, and how memory is measured
+    # of the solver, only how values are written, what texts are, and how memory is measured
     assert {name for name in done.stdout.split() if name.startswith("solver.")} == {
-        "solver.labels", "solver.peak_memory", "solver.reading",
+        "solver.kinds", "solver.labels", "solver.peak_memory", "solver.reading",
     }  # fmt: skip
     assert read(tmp_path, b"a\n1\n", "csv").cpu_seconds < 1.5
 
