@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from solver.evaluation import OperatingCurve
+from solver.evaluation import OperatingCurve, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
-from solver.report import Report
+from solver.report import Report, ReportedPoint
 
 FEWEST_OF_A_CLASS: Final = 2
 """Calibration rows of each class that a certificate needs."""
@@ -64,3 +64,18 @@ class Calibration:
             "By its lower bound this threshold reaches it on the calibration rows."
         )
         return replace(cautious, status="cannot_certify", reason=reason)
+
+
+def chosen_point(report: Report, objective: Objective) -> ReportedPoint | None:
+    """The operating point of a trained model for an objective; None if its report has no curve to choose from."""
+    calibration = Calibration.from_report(report)
+    if calibration is None:
+        return None
+    point = calibration.operating_point(objective)
+    return ReportedPoint(
+        objective=objective.to_dict(),
+        threshold=point.threshold,
+        status=point.status,
+        status_reason=point.reason,
+        calibration=measures(point.counts, costs=objective.costs),
+    )

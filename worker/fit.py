@@ -28,7 +28,10 @@ from solver.features import Table
 from solver.joined_labels import JoinedLabels, JoinError, join_labels
 from solver.kernels import parallel
 from solver.model_file import write_model
+from solver.operating_point import Objective
 from solver.parts import OnePart, PartComputed, PartExecutor, numerics
+from solver.report import Report
+from solver.retuning import chosen_point
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
 from solver.warm_up import FIRST, LATER, give_back
@@ -98,7 +101,23 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     write_model(Path(job.scratch, MODEL_FILE), trained.model)
     report = replace(trained.report, parts=parts.report)
     report = report.with_seconds(reading=reading, storing=time.monotonic() - started)
-    return Result(trained.model.algorithm, trained.model.manifest, report.to_dict())
+    point, warnings = _operating_point(job, report)
+    report = replace(report, warnings=[*report.warnings, *warnings])
+    return Result(trained.model.algorithm, trained.model.manifest, report.to_dict(), point)
+
+
+def _operating_point(job: JobSpec, report: Report) -> tuple[dict[str, Any] | None, list[str]]:
+    """Choose the threshold by the objective that the job wants applied, if any; say so where that cannot be."""
+    wanted = job.request.get("operating_point")
+    if wanted is None:
+        return None, []
+    point = chosen_point(report, Objective.parse(wanted))
+    if point is None:
+        said = (
+            "the operating point that was asked for was not applied: this model has no curve to choose a threshold from"
+        )
+        return None, [said]
+    return point.to_dict(), []
 
 
 def run_part(job: JobSpec, reporter: Reporter) -> None:

@@ -84,11 +84,15 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Result:
-    """What is said of what a job has made, beside the file; a batch has a report only."""
+    """What is said of what a job has made, beside the file; a batch has a report only.
+
+    `operating_point` is one that the model shall decide by instead of that of its training.
+    """
 
     algorithm: str
     manifest: dict[str, Any]
     report: dict[str, Any]
+    operating_point: dict[str, Any] | None = None
 
 
 class UnrunnableJobError(Exception):

@@ -134,7 +134,8 @@ def jobs_router(jobs: JobService) -> APIRouter:
     def retrain(caller: Writer, response: Response, name: str, key: IdempotencyKey = None) -> Job:
         """Train once more what an alias points at, with the feedback that was sent for it since.
 
-        The request is that of the model's own training. The alias moves to the new model when the job has succeeded.
+        The request is that of the model's own training, with the `operating_point` that was applied to the model since.
+        The alias moves to the new model when the job has succeeded.
         """
         job = jobs.retrain(caller.project_id, name, key)
         response.headers["Location"] = f"/jobs/{job.id}"

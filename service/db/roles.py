@@ -51,7 +51,7 @@ RIGHTS: dict[str, dict[str, str]] = {
     "models": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT, INSERT, UPDATE"},
     "model_chunks": {API: "SELECT", WORKER: "SELECT, INSERT"},
     "model_statistics": {API: ALL},
-    "operating_points": {API: ALL, WORKER: "SELECT"},
+    "operating_points": {API: ALL, WORKER: "SELECT, INSERT"},
     "aliases": {API: ALL, SYSTEM: f"SELECT, {LOCK_ALIAS}", WORKER: "SELECT, INSERT, UPDATE"},
     "alias_changes": {API: ALL, WORKER: "SELECT, INSERT"},
     "feedback": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT"},

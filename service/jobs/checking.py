@@ -511,6 +511,11 @@ def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[Field
     except ParamError as error:
         return [FieldError(f"body.params.{error.name}", str(error))]
     try:
+        if request["operating_point"] is not None:
+            Objective.parse(request["operating_point"])
+    except ObjectiveError as error:
+        return [FieldError("body.operating_point", str(error))]
+    try:
         check_rule(request["params"]["threshold_rule"], Objective.parse(request["objective"]))
     except ObjectiveError as error:
         return [FieldError("body.objective", str(error))]

@@ -137,6 +137,11 @@ class TrainRequest(Body):
     )
     features: Features = Features()
     objective: ObjectiveBody
+    operating_point: ObjectiveBody | None = Field(
+        default=None,
+        description="What the threshold of the new model is chosen for, as `POST /models/{id}/operating-points` with "
+        "`apply` does; null: for `objective`. A retraining says here what was applied to the model before.",
+    )
     algorithm: str = Field(default="auto", max_length=100, description="`auto`, or the name of an algorithm.")
     params: dict[str, Any] = Field(default={}, max_length=100, description="Parameters of the algorithm.")
     test_fraction: Annotated[float, Field(ge=0, le=0.9)] = Field(

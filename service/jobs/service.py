@@ -22,6 +22,7 @@ from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, TrainingEstimate, TrainRequest
 from service.models.errors import AliasNotFound
+from service.models.repository import ModelRepository
 from service.paging import as_page
 from service.schemas import Page
 from service.settings import Settings
@@ -137,6 +138,8 @@ class JobService:
     def retrain(self, project_id: str, alias: str, idempotency_key: str | None) -> Job:
         """Make a new job of the request that made the model of an alias, with all feedback until now.
 
+        An operating point that was applied to that model is chosen anew for the next one.
+
         Raises
         ------
         AliasNotFound
@@ -154,10 +157,15 @@ class JobService:
             made = idempotency.claim(session, project_id, RETRAIN_OPERATION, idempotency_key, alias, new)
             if made is not None:
                 return _as_accepted(jobs.get(made))
-            _, made_by = found
+            model_id, made_by = found
             if made_by is None:
                 raise NothingToRepeat("the job that made the model of this alias was deleted; train with POST /train")
-            body = TrainRequest.model_validate(made_by.request | {"alias": alias, "feedback": True})
+            report, applied = ModelRepository(session, project_id).report(model_id)
+            # Of an objective that the training had, too, its own threshold is the one.
+            wanted = None if applied is None or applied["objective"] == report["objective"] else applied["objective"]
+            body = TrainRequest.model_validate(
+                made_by.request | {"alias": alias, "feedback": True, "operating_point": wanted}
+            )
             dataset, labels = _still_there(session, project_id, body)
             until, rows = _feedback(session, project_id, body)
             training = check_training(body, dataset, self._settings, rows, labels)

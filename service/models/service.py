@@ -46,10 +46,9 @@ from service.models.schemas import (
 from service.models.shadows import BETWEEN, ShadowRepository
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
-from solver.evaluation import measures
 from solver.operating_point import Objective
 from solver.report import Report
-from solver.retuning import Calibration
+from solver.retuning import chosen_point
 
 logger = logging.getLogger("prefsvm.models")
 Changed = Callable[[], None]
@@ -348,19 +347,10 @@ def _trained(report: Report) -> OperatingPoint:
 
 
 def _chosen(report: Report, wanted: ObjectiveBody) -> OperatingPoint:
-    calibration = Calibration.from_report(report)
-    if calibration is None:
+    point = chosen_point(report, Objective.parse(wanted.model_dump()))
+    if point is None:
         raise NoCurve("this model was stored without the curve that a threshold is chosen from")
-    objective = Objective.parse(wanted.model_dump())
-    point = calibration.operating_point(objective)
-    return OperatingPoint(
-        objective=objective.to_dict(),
-        threshold=point.threshold,
-        status=point.status,
-        status_reason=point.reason,
-        calibration=measures(point.counts, costs=objective.costs),
-        created_at=None,
-    )
+    return OperatingPoint(**vars(point), created_at=None)
 
 
 def _encode_name(name: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 from sqlalchemy import insert, update
 from sqlalchemy.orm import Session
 
-from service.db.tables import ModelChunkRow, ModelRow
+from service.db.tables import ModelChunkRow, ModelRow, OperatingPointRow
+from service.identifiers import new_id
 from solver.report import Report
 
 CHUNK_BYTES = 1 << 20
@@ -32,6 +33,8 @@ class FinishedModel:
     path: Path
     bytes: int
     sha256: str
+    operating_point: dict[str, Any] | None = None
+    """What it shall decide by instead of what its training chose, as `solver.report.ReportedPoint`."""
 
 
 def store_model(session: Session, project_id: str, job_id: str, dataset_id: str | None, model: FinishedModel) -> None:
@@ -70,6 +73,11 @@ def store_model(session: Session, project_id: str, job_id: str, dataset_id: str 
 def store_report(session: Session, model_id: str, report: Report) -> None:
     """Write the report of a model that `store_model` has written: it says how long that took, too."""
     session.execute(update(ModelRow).where(ModelRow.id == model_id).values(report=report.to_dict()))
+
+
+def store_operating_point(session: Session, model_id: str, point: dict[str, Any]) -> None:
+    """Let a model that `store_model` has written decide by another point than that of its training."""
+    session.add(OperatingPointRow(id=new_id("op"), model_id=model_id, **point))
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from service.identifiers import new_id
 from service.jobs.claims import Claim, JobClaims
 from service.jobs.events import add_event
 from service.models.repository import AliasRepository
-from service.models.storing import FinishedModel, store_model, store_report
+from service.models.storing import FinishedModel, store_model, store_operating_point, store_report
 from solver.report import Report
 from worker.attempt import Attempt, Ending
 from worker.kinds.kind import Made
@@ -60,6 +60,7 @@ class TrainingKind:
             path=attempt.folder / MODEL_FILE,
             bytes=made.bytes,
             sha256=made.sha256,
+            operating_point=result["operating_point"],
         )
         jobs = JobClaims(attempt.settings.lease_seconds)
         return Ending("succeeded", lambda session: finish_with_model(jobs, session, claim, model))
@@ -117,6 +118,8 @@ def finish_with_model(
         if refused is not None:
             report = replace(report, warnings=[*report.warnings, refused])
         store_report(session, model.id, report)
+        if model.operating_point is not None:
+            store_operating_point(session, model.id, model.operating_point)
         return {"model_id": model.id}
 
     return jobs.finish_succeeded(session, claim, store=store)

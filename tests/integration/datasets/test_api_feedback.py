@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from access_support import make_tenant
 from api_support import api_client, set_status, store_dataset, store_model, tiny_model, train_body, upload
-from database_roles import as_api
+from database_roles import as_api, as_role
 from sqlalchemy import event, text
 from worker_bench import Bench, wait_for
 
 from service.blobs.store import BlobStore
+from service.db import roles
 from service.db.session import Database
 from service.db.tables import JobRow
 from service.feedback.repository import FeedbackRepository
@@ -362,6 +363,51 @@ def test_a_row_that_was_decided_wrongly_is_decided_rightly(settings: Settings, d
             assert client.post("/aliases/spam-filter/rollback").json()["model_id"] == before
     finally:
         bench.close()
+
+
+def test_retraining_keeps_the_operating_point_that_was_applied(settings: Settings, database: Database) -> None:
+    """What is repeated without new feedback decides by the same threshold; a training of one's own does not."""
+    rng = np.random.default_rng(0)
+    y = np.arange(160) % 2
+    lines = [
+        f"{a:.4f},{b:.4f},{('ham', 'spam')[k]}"
+        for (a, b), k in zip(rng.normal(size=(160, 2)) + y[:, None], y, strict=True)
+    ]
+    with closing(Database(as_role(settings.database_url, roles.WORKER))) as as_worker, api_client(settings) as client:
+        bench = Bench(settings, as_worker, runner="worker.fit")
+        try:
+            dataset = upload(client, "\n".join(["a,b,label", *lines]).encode())
+            body = train_body(dataset, algorithm="svm", params={}, objective={"kind": "f1"}, alias="spam-filter")
+            wait_for(lambda: bench.spares.is_warm, 120)
+
+            def model_of(job: httpx.Response) -> dict[str, Any]:
+                assert job.status_code == 202, job.text
+                assert bench.supervisor.run(job.json()["id"]) == "succeeded"
+                found: dict[str, Any] = client.get("/models/spam-filter").json()
+                return found
+
+            def apply(objective: dict[str, Any] | None) -> dict[str, Any]:
+                wanted = {"objective": objective, "apply": True}
+                point: dict[str, Any] = client.post("/models/spam-filter/operating-points", json=wanted).json()
+                return point
+
+            assert model_of(client.post("/train", json=body))["operating_point"] is None
+            point = apply({"kind": "recall", "target": 0.95})
+            for _ in range(2):  # also that of a model which has it by a retraining
+                kept = model_of(client.post("/aliases/spam-filter/retrain"))
+                assert kept["report"]["objective"] == {"kind": "f1"}
+                assert kept["operating_point"] | {"created_at": point["created_at"]} == point
+                assert kept["threshold"] == point["threshold"] != kept["report"]["threshold"]
+            apply({"kind": "precision", "target": 0.9})
+            job = client.post("/aliases/spam-filter/retrain")
+            assert job.json()["request"]["operating_point"]["kind"] == "precision"
+            assert model_of(job)["objective"] == {"kind": "precision", "target": 0.9}
+            apply(None)  # back to what it was trained for
+            assert model_of(client.post("/aliases/spam-filter/retrain"))["operating_point"] is None
+            apply({"kind": "recall", "target": 0.95})
+            assert model_of(client.post("/train", json=body))["operating_point"] is None
+        finally:
+            bench.close()
 
 
 def job_path(job: dict[str, Any]) -> str:
