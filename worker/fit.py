@@ -113,10 +113,9 @@ def _operating_point(job: JobSpec, report: Report) -> tuple[dict[str, Any] | Non
         return None, []
     point = chosen_point(report, Objective.parse(wanted))
     if point is None:
-        said = (
-            "the operating point that was asked for was not applied: this model has no curve to choose a threshold from"
-        )
-        return None, [said]
+        return None, [
+            "the operating point asked for was not applied: this model has no curve to choose a threshold from"
+        ]
     return point.to_dict(), []
 
 
