@@ -9,7 +9,7 @@ import threading
 import warnings
 from typing import Any
 
-from celery.exceptions import CPendingDeprecationWarning
+from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from celery.signals import worker_shutting_down
 
 from service.blobs.store import is_folder
@@ -34,6 +34,14 @@ DEAF = 3
 """Exit status of a worker that heard no doorbell although it should have."""
 
 
+def ignore_noise() -> None:
+    """Keep out of the log what Celery warns of though it is settled here."""
+    # At each reconnect: Celery 6 will change a default that is set here.
+    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
+    # To root: of pickles, which are not read here (with them it would refuse), advising an option that is not ours.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
+
+
 def main() -> int:
     """Run the worker. Returns the exit status."""
     hide_secrets()
@@ -52,8 +60,7 @@ def main() -> int:
         stopping.set()
         wakeup.wake()  # Celery would look up to a second later.
 
-    # It says at each reconnect that Celery 6 will change a default that is set here.
-    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
+    ignore_noise()
     # Before Celery waits for its tasks: the supervisors hand their jobs back and return.
     worker_shutting_down.connect(shut_down, weak=False)
     database = Database(
