@@ -9,6 +9,7 @@ from typing import Literal
 
 ThresholdRule = Literal["f1max", "paper", "lcb", "fixed-sequence", "zero"]
 LabeledSplit = Literal["xfit", "part", "full"]
+Certificate = Literal["cross_fitted", "strict"]
 KernelName = Literal["rbf", "linear", "poly", "sigmoid"]
 GammaRule = Literal["scale", "auto"]
 ClassWeight = Literal["balanced"]

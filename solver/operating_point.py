@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solver.choices import ThresholdRule
+from solver.choices import Certificate, ThresholdRule
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import clopper_pearson_lower
@@ -24,6 +24,10 @@ PointStatus = Literal["met", "preference_unmet", "cannot_certify"]
 
 OBJECTIVE_KINDS: Final[tuple[ObjectiveKind, ...]] = get_args(ObjectiveKind)
 THRESHOLD_RULES: Final[tuple[ThresholdRule, ...]] = get_args(ThresholdRule)
+CERTIFICATES: Final[tuple[Certificate, ...]] = get_args(Certificate)
+
+# kinds that have a target, which a confidence can be asked for
+_WITH_TARGET: Final = ("precision", "recall", "precision_recall")
 
 # level of the lower bounds when a bounding rule is asked for and the objective names no confidence
 DEFAULT_CONFIDENCE: Final = 0.9
@@ -65,7 +69,10 @@ class Objective:
         `recall`, also where the two are equal; the PSVM paper's "specify both to be 1" is `f1` here), `f1`, `f_beta`
         (with `beta`), `cost` (lowest mean cost with `false_negative`, `false_positive`).
     confidence : float or None
-        With a precision or recall target: the target shall hold on new rows with this probability.
+        With a precision or recall target, or both: they shall hold on new rows with this probability.
+    certificate : str or None
+        With a confidence, by which rows: `cross_fitted` (what None means) tests on all labelled rows, each scored by a
+        model that left it out; `strict` on a half of them that nothing in training has looked at.
     """
 
     kind: ObjectiveKind = "f1"
@@ -76,6 +83,7 @@ class Objective:
     false_negative: float | None = None
     false_positive: float | None = None
     confidence: float | None = None
+    certificate: Certificate | None = None
 
     @classmethod
     def parse(cls, value: Objective | str | Mapping[str, Any]) -> Objective:
@@ -103,11 +111,12 @@ class Objective:
         fields = _FIELDS[kind]
         given = {name: part for name, part in value.items() if name != "kind" and part is not None}
         for name in given:
-            if name not in (*fields, "confidence"):
+            if name not in (*fields, "confidence", "certificate"):
                 raise ObjectiveError(str(name), f"objective {kind!r} takes no {name!r}")
         for name in fields:
             if name not in given:
                 raise ObjectiveError(name, f"objective {kind!r} needs {name!r}")
+        certificate = given.pop("certificate", None)
         numbers = {name: _number(name, part) for name, part in given.items()}
         for name in {"target", "precision", "recall"} & numbers.keys():
             if not 0 < numbers[name] <= 1:
@@ -116,11 +125,17 @@ class Objective:
             if not numbers[name] > 0:
                 raise ObjectiveError(name, f"{name} must be greater than 0, got {numbers[name]:g}")
         if "confidence" in numbers:
-            if kind not in ("precision", "recall"):
+            if kind not in _WITH_TARGET:
                 raise ObjectiveError("confidence", f"a confidence needs a precision or recall target, not {kind!r}")
             if not 0 < numbers["confidence"] < 1:
                 raise ObjectiveError("confidence", f"confidence must lie in (0, 1), got {numbers['confidence']:g}")
-        return cls(kind=kind, **numbers)
+        if certificate is not None:
+            if certificate not in CERTIFICATES:
+                expected = ", ".join(CERTIFICATES)
+                raise ObjectiveError("certificate", f"certificate must be one of {expected}, got {certificate!r}")
+            if "confidence" not in numbers:
+                raise ObjectiveError("certificate", "a certificate needs a confidence")
+        return cls(kind=kind, **numbers, certificate=certificate)
 
     def to_dict(self) -> dict[str, Any]:
         """The mapping form, without the parts that are not set."""
@@ -139,6 +154,12 @@ class Objective:
         if self.kind == "recall":
             return self.target or 0.0
         return self.recall or 0.0
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """Wanted measures by name: `precision`, `recall`, both or none."""
+        wanted = {"precision": self.precision_target, "recall": self.recall_target}
+        return {name: target for name, target in wanted.items() if target > 0}
 
     @property
     def costs(self) -> tuple[float, float] | None:
@@ -275,7 +296,7 @@ def choose_threshold(
             raise ValueError("fixed-sequence needs positive_share, the share of positives known from other rows")
         reference = values if reference_scores is None else np.asarray(reference_scores, dtype=np.float64)
         return _fixed_sequence(
-            values, np.asarray(y), curve, objective, _grid(reference, positive_share, objective.kind, resolution)
+            values, np.asarray(y), curve, objective, _grid(reference, positive_share, objective, resolution)
         )
     return choose_from_curve(curve, objective, rule)
 
@@ -305,7 +326,7 @@ def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_sha
         Share of positives, known from other rows.
     """
     check_rule("fixed-sequence", objective)
-    positions, admitted = _positions_to_test(curve, positive_share, objective.kind), curve.predicted_positives
+    positions, admitted = _positions_to_test(curve, positive_share, objective), curve.predicted_positives
     return _test_in_order(
         curve.thresholds[positions], curve.true_positives[positions], admitted[positions], curve, objective
     )
@@ -317,7 +338,8 @@ def check_rule(rule: str, objective: Objective) -> None:
         raise ValueError(f"threshold_rule must be one of {', '.join(THRESHOLD_RULES)}, got {rule!r}")
     if rule == "paper" and objective.kind in ("f_beta", "cost"):
         raise ValueError(f"threshold_rule 'paper' knows precision, recall and F1, not objective {objective.kind!r}")
-    if rule in ("lcb", "fixed-sequence") and objective.kind not in ("precision", "recall"):
+    allowed = {"lcb": ("precision", "recall"), "fixed-sequence": _WITH_TARGET}.get(rule)
+    if allowed is not None and objective.kind not in allowed:
         raise ValueError(f"threshold_rule {rule!r} needs a precision or recall target, not {objective.kind!r}")
 
 
@@ -446,19 +468,24 @@ def _lower_bounds(
     true_positives: NDArray[np.int64],
     predicted_positives: NDArray[np.int64],
     positives: int,
-) -> FloatArray:
-    """Clopper–Pearson lower bounds of the objective's measure."""
+) -> dict[str, FloatArray]:
+    """Clopper–Pearson lower bounds of each measure that the objective has a target for."""
     confidence = objective.confidence or DEFAULT_CONFIDENCE
-    trials = predicted_positives if objective.kind == "precision" else np.full_like(true_positives, positives)
-    return clopper_pearson_lower(true_positives, trials, confidence)
+    trials = {"precision": predicted_positives, "recall": np.full_like(true_positives, positives)}
+    return {name: clopper_pearson_lower(true_positives, trials[name], confidence) for name in objective.targets}
+
+
+def _reached(objective: Objective, measures: Mapping[str, FloatArray]) -> FloatArray:
+    """By how much each candidate is above its targets, or, below 0, misses the one that it misses most."""
+    return np.asarray(np.min([measures[name] - target for name, target in objective.targets.items()], axis=0))
 
 
 def _lower_bound(curve: OperatingCurve, objective: Objective) -> ChosenThreshold:
     bounds = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
-    feasible = bounds >= _target(objective) - _SLACK
+    feasible = _reached(objective, bounds) >= -_SLACK
     if feasible.any():
         return _from_position(curve, _argmax_where(curve.f_beta(), feasible), objective)
-    return _uncertified(curve, int(np.argmax(bounds)), objective, float(bounds.max()))
+    return _uncertified(curve, objective)
 
 
 def _fixed_sequence(
@@ -487,19 +514,19 @@ def _test_in_order(
     objective: Objective,
 ) -> ChosenThreshold:
     """Test thresholds in their order until one fails; return the best of those that passed."""
-    target = _target(objective)
-    if objective.kind == "precision":
+    target = objective.precision_target
+    if target > 0:
         confidence = objective.confidence or DEFAULT_CONFIDENCE
         # a threshold that admits fewer rows cannot pass even without an error; counting them needs no label
         needed = 1 if target == 1 else math.ceil(math.log(1 - confidence) / math.log(target))
         enough = admitted >= needed
         thresholds, hits, admitted = thresholds[enough], hits[enough], admitted[enough]
+    # with two targets both tests have to pass, each at the whole level: the two are missed at once or one of them is
     bounds = _lower_bounds(objective, hits, admitted, curve.positives)
-    failures = np.flatnonzero(bounds < target - _SLACK)
+    failures = np.flatnonzero(_reached(objective, bounds) < -_SLACK)
     passed = int(failures[0]) if len(failures) else len(thresholds)
     if passed == 0:
-        best = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
-        return _uncertified(curve, int(np.argmax(best)), objective, float(best.max()))
+        return _uncertified(curve, objective)
     # every threshold that passed is certified at once: take the one with the best F1
     counts = [_counts(curve, int(hits[position]), int(admitted[position])) for position in range(passed)]
     chosen = max(range(passed), key=lambda position: counts[position].f1)
@@ -511,22 +538,30 @@ def _counts(curve: OperatingCurve, hits: int, admitted: int) -> ConfusionCounts:
     return ConfusionCounts(hits, alarms, curve.negatives - alarms, curve.positives - hits)
 
 
-def _grid(reference: FloatArray, positive_share: float, kind: str, resolution: float) -> FloatArray:
+def _grid(reference: FloatArray, positive_share: float, objective: Objective, resolution: float) -> FloatArray:
     """Thresholds in the order of testing, from scores without labels."""
     curve = OperatingCurve.from_scores(reference, np.zeros(len(reference)), resolution)
-    return curve.thresholds[_positions_to_test(curve, positive_share, kind)]
+    return curve.thresholds[_positions_to_test(curve, positive_share, objective)]
 
 
-def _positions_to_test(curve: OperatingCurve, positive_share: float, kind: str) -> IndexArray:
+def _positions_to_test(curve: OperatingCurve, positive_share: float, objective: Objective) -> IndexArray:
     """Candidates in the order of testing.
 
     Precision: from a quarter of the positives' share predicted positive up to all rows. Recall: from all rows down.
+    Both: from where they are likeliest to hold together, to both sides in turn.
     """
     admitted = curve.predicted_positives
-    wanted = np.ceil(_shares(positive_share, int(admitted[-1])) * admitted[-1])
+    shares = _shares(positive_share, int(admitted[-1]))
+    if objective.kind == "precision_recall":
+        # a share of s called positive needs recall_target · positive_share <= s <= positive_share / precision_target
+        middle = positive_share * math.sqrt(objective.recall_target / objective.precision_target)
+        shares = shares[np.argsort(np.abs(np.log(shares / middle)), kind="stable")]
+    wanted = np.ceil(shares * admitted[-1])
     # the last candidate that admits no more rows than that: tied scores stay out
-    positions = np.unique(np.searchsorted(admitted, wanted, side="right") - 1)
-    return positions[::-1] if kind == "recall" else positions
+    positions = np.searchsorted(admitted, wanted, side="right") - 1
+    _, first = np.unique(positions, return_index=True)
+    positions = positions[np.sort(first)].astype(np.intp)
+    return positions[::-1] if objective.kind == "recall" else positions
 
 
 def _shares(positive_share: float, n: int) -> FloatArray:
@@ -538,24 +573,18 @@ def _shares(positive_share: float, n: int) -> FloatArray:
     return np.append(first * _GRID_RATIO ** np.arange(steps), 1.0)
 
 
-def _target(objective: Objective) -> float:
-    if objective.target is None:
-        raise ValueError(f"objective {objective.kind!r} has no target")
-    return objective.target
-
-
-def _uncertified(curve: OperatingCurve, position: int, objective: Objective, bound: float) -> ChosenThreshold:
-    """The point with the best lower bound, with the truth about it."""
+def _uncertified(curve: OperatingCurve, objective: Objective) -> ChosenThreshold:
+    """The point with the best lower bounds, with the truth about it."""
     confidence = objective.confidence or DEFAULT_CONFIDENCE
-    reached = curve.precision if objective.kind == "precision" else curve.recall
-    attainable = bool(np.any((curve.true_positives > 0) & (reached >= _target(objective) - _SLACK)))
-    reason = (
-        f"The calibration rows support {objective.kind} {bound:.3f} at confidence {confidence:g}, "
-        f"where {_target(objective):g} was asked."
-    )
+    bounds = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
+    position = int(np.argmax(_reached(objective, bounds)))
+    reached = _reached(objective, {"precision": curve.precision, "recall": curve.recall})
+    attainable = bool(np.any((curve.true_positives > 0) & (reached >= -_SLACK)))
+    supported = " and ".join(f"{name} {bounds[name][position]:.3f}" for name in objective.targets)
+    asked = " and ".join(f"{target:g}" for target in objective.targets.values())
     return ChosenThreshold(
         float(curve.thresholds[position]),
         curve.counts(position),
         "cannot_certify" if attainable else "preference_unmet",
-        reason,
+        f"The calibration rows support {supported} at confidence {confidence:g}, where {asked} was asked.",
     )

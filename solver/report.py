@@ -333,6 +333,13 @@ class Report(ReportedPoint):
         default=None, metadata=_about("Where the calibration rows came from: `xfit`, `part` or `full`.")
     )
     threshold_rule: str | None = None
+    certificate: str | None = field(
+        default=None,
+        metadata=_about(
+            "By which rows the target was tested: `cross_fitted`, all labelled rows, each scored by a model that left "
+            "it out; `strict`, a half of them that training has not looked at. Null where no confidence was asked for."
+        ),
+    )
     test: Measures | None = field(
         metadata=_about(
             "On rows that nothing was fitted to; null without a test fraction. With `refit`, of the model before."

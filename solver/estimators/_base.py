@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from solver.estimators._choosing import (
     add_controls,
     fit_calibrated,
     fit_certified,
+    fit_cross_certified,
 )
 from solver.estimators._expansion import Expansion
 from solver.estimators._labels import BinaryLabels, encode_labels
@@ -44,6 +45,9 @@ from solver.typing import FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 _WARN_BELOW: Final = 10
+_FEWEST_RULER_ROWS: Final = 100
+_MOST_RULER_ROWS: Final = 4096
+"""Unlabelled rows among which scores are ranked."""
 
 STOPPED: Final = "Training was stopped; this is the best model until then."
 
@@ -63,6 +67,9 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     _parts: PartExecutor = ALONE
     # see `within`
     _seconds: float | None = None
+
+    # whether nothing but the threshold is chosen by left-out scores, so that they may test it
+    _can_cross_certify: ClassVar[bool] = True
 
     # parameters that not every method has, and what holds without them
     C: float
@@ -115,14 +122,18 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         self._validate_params()
         objective = self._objective()
         rule = self._effective_rule(objective)
-        run, extra = self._start(X, y, sample_weight, unmeasured)
+        crossed = rule == "fixed-sequence" and objective.certificate != "strict" and self._can_cross_certify
+        run, extra = self._start(X, y, sample_weight, unmeasured, with_ruler=crossed)
         run.seed = int(check_random_state(self.random_state).randint(2**31))
         seed = np.random.default_rng(run.seed)
         labelled = np.setdiff1d(run.labelled, extra, assume_unique=True)
         truth = run.y[labelled]
         smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
         certificate = None
-        if rule == "fixed-sequence" and smaller >= 2 * FEWEST_OF_A_CLASS:
+        enough = rule == "fixed-sequence" and smaller >= 2 * FEWEST_OF_A_CLASS
+        if enough and run.ruler is not None:
+            plan = replace(make_plan(run.y, labelled, "xfit", seed), is_ranked=True)
+        elif enough:
             first, second = stratified_halves(truth, seed)
             certificate = CalibrationPlan("part", labelled[first], labelled[second])
             plan = certificate if self._supervised else make_plan(run.y, labelled[first], "xfit", seed)
@@ -134,12 +145,24 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         fit = Fit(run, objective, rule, mode, self._learn, self._train_svm)
         if smaller < _WARN_BELOW:
             fit.warnings.append(f"Only {smaller} labelled rows of the rarer class: the threshold is uncertain.")
-        if certificate is not None:
+        if plan.is_ranked:
+            fitted = fit_cross_certified(fit, plan)
+        elif certificate is not None:
+            if objective.certificate != "strict":
+                fit.warnings.append(self._why_strict)
             fitted = fit_certified(fit, plan, certificate.with_unmeasured(extra))
         else:
             fitted = fit_calibrated(fit, plan, self.labeled_split)
         self._finish(fit, fitted)
         return self
+
+    @property
+    def _why_strict(self) -> str:
+        """Why only the strict certificate was to be had."""
+        why = f"there are fewer than {_FEWEST_RULER_ROWS} unlabelled rows to compare the models of its folds by"
+        if not self._can_cross_certify:
+            why = f"{self.declaration.name} chooses a round by the left-out scores"
+        return f"The certificate is strict, of half of the labelled rows, not cross_fitted: {why}."
 
     def _tune(
         self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, seed: np.random.Generator
@@ -260,9 +283,18 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         return rule
 
     def _start(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, unmeasured: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        unmeasured: ArrayLike | None = None,
+        *,
+        with_ruler: bool = False,
     ) -> tuple[TrainingRun, IndexArray]:
-        """Check the input and set up the run on it; also return its labelled rows that are only learned from."""
+        """Check the input and set up the run on it; also return its labelled rows that are only learned from.
+
+        With a ruler, the run has one if there are unlabelled rows enough for it.
+        """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
@@ -277,6 +309,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             only_trained = column_or_1d(unmeasured).astype(bool)
             check_consistent_length(labels.y, only_trained)
         keep = weight > 0
+        ruler = _ruler(X, np.flatnonzero(keep & (labels.y == 0))) if with_ruler else None
         if self._supervised:
             keep &= labels.y != 0
         if not keep.all():
@@ -307,6 +340,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             ),
             callback=self.callback,
             parts=self._parts,
+            ruler=ruler,
         )
         return run, np.flatnonzero(only_trained & (encoded != 0))
 
@@ -370,6 +404,16 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         self._state = replace(decision_state(run, fitted.model, point.threshold), probability=sigmoid)
         self.control_states_ = {name: decision_state(run, c.model, c.threshold) for name, c in fitted.controls.items()}
         self.report_ = fitted_report(self, fit, fitted, self._state, self._labelled_cost(run) * run.cost)
+
+
+def _ruler(X: Matrix, unlabelled: IndexArray) -> Matrix | None:
+    """Unlabelled rows to rank scores among; None where there are too few."""
+    if len(unlabelled) < _FEWEST_RULER_ROWS:
+        return None
+    if len(unlabelled) > _MOST_RULER_ROWS:
+        unlabelled = np.sort(np.random.default_rng(0).choice(unlabelled, _MOST_RULER_ROWS, replace=False))
+    ruler: Matrix = X[unlabelled]
+    return ruler
 
 
 def _variance(X: NDArray[Any]) -> float:

@@ -11,7 +11,8 @@ import numpy as np
 from solver.choices import LabeledSplit
 from solver.estimators._expansion import Expansion
 from solver.estimators._run import TrainingRun
-from solver.estimators._scores import approximate_scores, scores_in_time
+from solver.estimators._scores import approximate_scores, ruler_scores, scores_in_time
+from solver.evaluation.matching import matched_scores
 from solver.evaluation.splits import stratified_folds, stratified_halves
 from solver.parts import PartResult
 from solver.typing import FloatArray, IndexArray
@@ -55,6 +56,8 @@ class CalibrationPlan:
         Those of the training rows that nothing is ever measured on.
     tuned : tuple of FoldSettings
         Of each fold, where C and gamma were tuned: they must not know the labels that the fold leaves out.
+    is_ranked : bool
+        Whether left-out scores are those that the final model gives at the same rank among the rows of the run's ruler.
     """
 
     split: LabeledSplit
@@ -63,6 +66,7 @@ class CalibrationPlan:
     folds: tuple[tuple[IndexArray, IndexArray], ...] = ()
     unmeasured: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     tuned: tuple[FoldSettings, ...] = ()
+    is_ranked: bool = False
 
     @property
     def fold(self) -> IndexArray | None:
@@ -123,6 +127,7 @@ def make_plan(
 def separate_fold_scores(
     run: TrainingRun,
     plan: CalibrationPlan,
+    model: Expansion | None,
     train_fold: Callable[[TrainingRun, IndexArray], Expansion],
 ) -> FloatArray:
     """Scores as `calibration_scores` gives, for folds that share nothing: each is a part of its own.
@@ -132,6 +137,8 @@ def separate_fold_scores(
     run : TrainingRun
     plan : CalibrationPlan
         With folds.
+    model : Expansion or None
+        Trained on the plan's training rows; None where a part is all that is wanted.
     train_fold : callable
         Gets the run to train on, and the fold's training rows.
     """
@@ -140,21 +147,20 @@ def separate_fold_scores(
     def compute(numbers: Sequence[int]) -> list[PartResult | None]:
         results: list[PartResult | None] = []
         for number in numbers:
-            training_rows, held_out = plan.folds[number]
+            training_rows, _ = plan.folds[number]
             if run.is_exhausted():
                 results.append(None)
                 continue
             own = plan.tuned[number] if plan.tuned else None
             apart = run.apart() if own is None else run.apart(**run.tuned(own.C, own.gamma))
-            model = train_fold(apart, training_rows)
+            fold_model = train_fold(apart, training_rows)
             if apart.is_exhausted():
                 run.ended = apart.ended or run.ended
                 results.append(None)
                 continue
             results.append(
                 {
-                    # the solver's tolerance leaves more open than the rounding of these scores does
-                    "scores": plan.on_common_scale(number, approximate_scores(apart, model, held_out)),
+                    **_fold_scores(apart, plan, number, fold_model),
                     "iterations": np.array([apart.iterations], dtype=np.int64),
                     "met_a_limit": np.array([bool(apart.ended)], dtype=np.uint8),
                 }
@@ -162,15 +168,38 @@ def separate_fold_scores(
             _report_fold(run, number, plan)
         return results
 
+    computed = run.parts.compute(FOLDS_STAGE, len(plan.folds), compute)
+    ruler = _ruler_of(run, plan, model)
     scores = np.full(len(run.y), np.nan)
-    for (_, held_out), result in zip(plan.folds, run.parts.compute(FOLDS_STAGE, len(plan.folds), compute), strict=True):
+    for (_, held_out), result in zip(plan.folds, computed, strict=True):
         if result is not None:
-            scores[held_out] = result["scores"]
+            scores[held_out] = _comparable(run, result, ruler)
             run.iterations += int(result["iterations"][0])
             if result["met_a_limit"][0]:
                 run.ended = run.ended or "solver_limit"
     in_order: FloatArray = scores[plan.rows]
     return in_order
+
+
+def _fold_scores(own: TrainingRun, plan: CalibrationPlan, number: int, fold_model: Expansion) -> PartResult:
+    """The left-out scores of a fold; where they are to be ranked, as they are, and those of the ruler."""
+    _, held_out = plan.folds[number]
+    # the solver's tolerance leaves more open than the rounding of these scores does
+    scores = approximate_scores(own, fold_model, held_out)
+    if plan.is_ranked:
+        return {"scores": scores, "ruler": ruler_scores(own, fold_model)}
+    return {"scores": plan.on_common_scale(number, scores)}
+
+
+def _ruler_of(run: TrainingRun, plan: CalibrationPlan, model: Expansion | None) -> FloatArray | None:
+    """The final model's scores of the ruler; None where left-out scores are not ranked."""
+    return ruler_scores(run, model) if plan.is_ranked and model is not None else None
+
+
+def _comparable(run: TrainingRun, fold: PartResult, ruler: FloatArray | None) -> FloatArray:
+    """A fold's left-out scores as one threshold parts them together with those of other folds."""
+    scores: FloatArray = fold["scores"]
+    return scores if ruler is None else matched_scores(scores, fold["ruler"], ruler, run.limits.tol)
 
 
 def _report_fold(run: TrainingRun, number: int, plan: CalibrationPlan) -> None:
@@ -201,6 +230,7 @@ def calibration_scores(
     """
     if not plan.folds:
         return scores_in_time(run, model, plan.rows)
+    ruler = _ruler_of(run, plan, model)
     scores = np.full(len(run.y), np.nan)
     for number, (training_rows, held_out) in enumerate(plan.folds):
         if run.is_exhausted():
@@ -213,8 +243,7 @@ def calibration_scores(
             run.ended = own.ended
         if run.is_exhausted():
             break
-        # the solver's tolerance leaves more open than the rounding of these scores does
-        scores[held_out] = plan.on_common_scale(number, approximate_scores(own, fold_model, held_out))
+        scores[held_out] = _comparable(run, _fold_scores(own, plan, number, fold_model), ruler)
         _report_fold(run, number, plan)
     result: FloatArray = scores[plan.rows]
     return result

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from solver.choices import LabeledSplit, Mode, ThresholdRule
+from solver.choices import Certificate, LabeledSplit, Mode, ThresholdRule
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._expansion import Expansion
 from solver.estimators._guard import Comparison, compare, difference_between, wins
 from solver.estimators._run import TrainingRun
-from solver.estimators._scores import approximate_scores, remember_scores, scores_in_time
+from solver.estimators._scores import approximate_scores, remember_scores, ruler_scores, scores_in_time
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import ChosenThreshold, Objective, choose_threshold
 from solver.typing import BoolArray, FloatArray, IndexArray
@@ -68,6 +68,8 @@ class Fitted:
     point : ChosenThreshold
     controls : dict of ControlModel
     comparison : Comparison or None
+    certificate : str or None
+        By which rows the threshold was tested, if it was.
     """
 
     plan: CalibrationPlan
@@ -77,6 +79,7 @@ class Fitted:
     point: ChosenThreshold
     controls: dict[str, ControlModel]
     comparison: Comparison | None
+    certificate: Certificate | None = None
 
 
 @dataclass
@@ -138,44 +141,84 @@ def fit_calibrated(fit: Fit, plan: CalibrationPlan, asked_split: LabeledSplit) -
 
 def fit_certified(fit: Fit, inner: CalibrationPlan, plan: CalibrationPlan) -> Fitted:
     """Learn on one half of the labelled rows; certify the result on the other half, which nothing has seen."""
-    run, objective = fit.run, fit.objective
-    uncertified = replace(objective, confidence=None)
-    learned = fit.learn(run, inner, uncertified, "f1max")
-    comparison = None
-    model = learned.model
-    if fit.mode is not None:
-        points = (
-            choose(run, inner, learned.scores, uncertified, "f1max"),
-            choose(run, inner, learned.supervised_scores, uncertified, "f1max"),
-        )
-        comparison = _compare(fit, inner, learned, points, uncertified)
-        if comparison is not None and comparison.returned == "no_unlabelled":
-            model = learned.supervised
+    run = fit.run
+    learned, model, comparison = _learn_uncertified(fit, inner)
     positive_share = float(np.mean(run.y[np.setdiff1d(plan.training_rows, plan.unmeasured)] > 0))
 
     def certify(candidate: Expansion) -> tuple[FloatArray, ChosenThreshold]:
         scores = scores_in_time(run, candidate, plan.rows)
-        scored = np.isfinite(scores)
-        truth = run.y[plan.rows][scored]
-        if not (truth > 0).any():
-            reason = "Training was stopped before a positive row was scored."
-            return scores, ChosenThreshold(0.0, confusion(truth, scores[scored] > 0), "cannot_certify", reason)
         use_reference = len(run.unlabelled) > 0 and run.ended != "stopped"
-        point = choose_threshold(
-            scores[scored],
-            truth,
-            objective,
-            "fixed-sequence",
-            reference_scores=approximate_scores(run, candidate, run.unlabelled) if use_reference else None,
-            positive_share=positive_share,
-            resolution=run.limits.tol,
-        )
-        return scores, point
+        reference = approximate_scores(run, candidate, run.unlabelled) if use_reference else None
+        return scores, _certify(fit, plan, scores, reference, positive_share)
 
     scores, point = certify(model)
     control = point if learned.supervised is model else certify(learned.supervised)[1]
     controls = {"no_unlabelled": ControlModel(learned.supervised, control.threshold, control.counts)}
-    return Fitted(plan, learned, model, scores, point, controls, comparison)
+    return Fitted(plan, learned, model, scores, point, controls, comparison, "strict")
+
+
+def fit_cross_certified(fit: Fit, plan: CalibrationPlan) -> Fitted:
+    """Learn on all labelled rows, and certify the result on all of them, each scored by a model that left it out.
+
+    Left-out scores are ranked among the rows of the run's ruler, and so are the thresholds that are tested: what the
+    models of the folds reach at a rank is taken for what the final one reaches there, which has learned from more rows.
+    """
+    run = fit.run
+    learned, model, comparison = _learn_uncertified(fit, plan)
+    if run.ended == "stopped" and not np.isfinite(learned.scores).any():
+        plan, learned = _best_when_stopped(fit, plan, learned)
+        model = learned.model
+
+    def certify(candidate: Expansion, scores: FloatArray) -> ChosenThreshold:
+        if plan.split == "full":
+            point = choose(run, plan, scores, fit.objective, "f1max")
+            return replace(point, status="cannot_certify", reason="No left-out row was scored.")
+        scored = np.isfinite(scores)
+        positive_share = float(np.mean(run.y[plan.rows][scored] > 0)) if scored.any() else 0.0
+        reference = None if run.ended == "stopped" else ruler_scores(run, candidate)
+        return _certify(fit, plan, scores, reference, positive_share)
+
+    scores = learned.supervised_scores if model is learned.supervised else learned.scores
+    point = certify(model, scores)
+    control = point if learned.supervised is model else certify(learned.supervised, learned.supervised_scores)
+    controls = {"no_unlabelled": ControlModel(learned.supervised, control.threshold, control.counts)}
+    return Fitted(plan, learned, model, scores, point, controls, comparison, "cross_fitted")
+
+
+def _learn_uncertified(fit: Fit, plan: CalibrationPlan) -> tuple[Learned, Expansion, Comparison | None]:
+    """What is learned, which of its two models is returned, and why, for the objective without its confidence."""
+    run, objective = fit.run, replace(fit.objective, confidence=None, certificate=None)
+    learned = fit.learn(run, plan, objective, "f1max")
+    if fit.mode is None:
+        return learned, learned.model, None
+    points = (
+        choose(run, plan, learned.scores, objective, "f1max"),
+        choose(run, plan, learned.supervised_scores, objective, "f1max"),
+    )
+    comparison = _compare(fit, plan, learned, points, objective)
+    takes_control = comparison is not None and comparison.returned == "no_unlabelled"
+    return learned, learned.supervised if takes_control else learned.model, comparison
+
+
+def _certify(
+    fit: Fit, plan: CalibrationPlan, scores: FloatArray, reference: FloatArray | None, positive_share: float
+) -> ChosenThreshold:
+    """Test thresholds on the calibration rows that were scored; `reference` are scores that define the grid."""
+    run = fit.run
+    scored = np.isfinite(scores)
+    truth = run.y[plan.rows][scored]
+    if not (truth > 0).any() or not 0 < positive_share < 1:
+        reason = "Training was stopped before rows of both classes were scored."
+        return ChosenThreshold(0.0, confusion(truth, scores[scored] > 0), "cannot_certify", reason)
+    return choose_threshold(
+        scores[scored],
+        truth,
+        fit.objective,
+        "fixed-sequence",
+        reference_scores=reference,
+        positive_share=positive_share,
+        resolution=run.limits.tol,
+    )
 
 
 def _best_when_stopped(fit: Fit, plan: CalibrationPlan, learned: Learned) -> tuple[CalibrationPlan, Learned]:

@@ -84,6 +84,7 @@ def fitted_report(
         **asked_and_ended(estimator, run, fit.objective),
         threshold_rule=fit.rule,
         labeled_split=fitted.plan.split,
+        certificate=fitted.certificate,
         calibration=measures(fitted.point.counts, costs=costs) if scored.any() else None,
         controls={
             name: Control(c.threshold, None if c.counts is None else measures(c.counts, costs=costs))

@@ -82,6 +82,8 @@ class TrainingRun:
         Who computes what falls into parts.
     tuned_C : float, optional
         C of the labelled rows where it was tuned.
+    ruler : dense or CSR matrix of shape (m, d), optional
+        Unlabelled rows among which the scores of models of different folds are ranked; nothing is trained on it.
     before : float
         Share of the fit that is done when this run begins; what it reports of itself is a share of the rest.
     """
@@ -101,6 +103,7 @@ class TrainingRun:
     seed: int = 0
     parts: PartExecutor = ALONE
     tuned_C: float | None = None  # noqa: N815 (as C itself)
+    ruler: Matrix | None = None
     before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     _solving_since: float = 0.0

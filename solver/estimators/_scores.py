@@ -97,6 +97,13 @@ def approximate_products(
     return np.asarray(sums[pool.columns(columns)])
 
 
+def ruler_scores(run: TrainingRun, expansion: Expansion) -> FloatArray:
+    """Scores of the rows of the run's ruler."""
+    if run.ruler is None:
+        raise ValueError("the run has no ruler")
+    return decision_state(run, expansion, 0.0).decision_function(run.ruler)
+
+
 def decision_state(run: TrainingRun, expansion: Expansion, threshold: float) -> DecisionState:
     """The expansion as a decision that stands on its own."""
     if isinstance(expansion.plane, Quadratic):

@@ -42,14 +42,14 @@ class SemiSupervisedClassifier(ModeParameter, ThresholdClassifier):
             return self._train(apart, rows, plan)
 
         if self._folds_are_parts and run.parts.is_sought(FOLDS_STAGE):
-            separate_fold_scores(run, plan, train_fold)  # which ends the training
+            separate_fold_scores(run, plan, None, train_fold)  # which ends the training
         supervised, supervised_scores = self._learn_supervised(run, plan)
         if len(run.unlabelled) < 2 or run.is_exhausted():
             return Learned(supervised, supervised_scores, supervised, supervised_scores)
         model = self._train(run, plan.training_rows, plan)
         rounds = list(run.trace)
         if plan.folds and self._folds_are_parts and not run.low_rank.is_used:
-            scores = separate_fold_scores(run, plan, train_fold)
+            scores = separate_fold_scores(run, plan, model, train_fold)
         else:
             scores = calibration_scores(run, plan, model, lambda own, _, rows: self._train(own, rows, plan))
         return Learned(model, scores, supervised, supervised_scores, rounds)

@@ -83,11 +83,17 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
     max_rounds: int = declaration.defaults["max_rounds"]
 
     def _start(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, unmeasured: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        unmeasured: ArrayLike | None = None,
+        *,
+        with_ruler: bool = False,
     ) -> tuple[TrainingRun, IndexArray]:
         if sparse.issparse(X):
             X = _dense(X)
-        run, extra = super()._start(X, y, sample_weight, unmeasured)
+        run, extra = super()._start(X, y, sample_weight, unmeasured, with_ruler=with_ruler)
         if run.X.shape[1] > MOST_GAUSSIAN_FEATURES:
             raise ValueError(f"gmm takes at most {MOST_GAUSSIAN_FEATURES} features; these are {run.X.shape[1]}")
         return run, extra

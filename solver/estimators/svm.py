@@ -55,7 +55,7 @@ class SVM(EngineParameter, CostParameters, ThresholdClassifier):
         del objective, rule  # only the threshold depends on them
         apart = bool(plan.folds) and len(plan.rows) >= LEAST_ROWS_APART
         if apart and run.parts.is_sought(FOLDS_STAGE):
-            separate_fold_scores(run, plan, self._train_svm)  # which ends the training
+            separate_fold_scores(run, plan, None, self._train_svm)  # which ends the training
         if not apart:
             model, scores = self._learn_supervised(run, plan)
             return Learned(model, scores, model, scores)
@@ -63,5 +63,5 @@ class SVM(EngineParameter, CostParameters, ThresholdClassifier):
         if run.low_rank.is_used:  # the folds share its factor, which is most of the work
             scores = calibration_scores(run, plan, model, lambda own, _, rows: self._train_svm(own, rows))
         else:
-            scores = separate_fold_scores(run, plan, self._train_svm)
+            scores = separate_fold_scores(run, plan, model, self._train_svm)
         return Learned(model, scores, model, scores)
