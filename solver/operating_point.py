@@ -338,8 +338,7 @@ def check_rule(rule: str, objective: Objective) -> None:
         raise ValueError(f"threshold_rule must be one of {', '.join(THRESHOLD_RULES)}, got {rule!r}")
     if rule == "paper" and objective.kind in ("f_beta", "cost"):
         raise ValueError(f"threshold_rule 'paper' knows precision, recall and F1, not objective {objective.kind!r}")
-    allowed = {"lcb": ("precision", "recall"), "fixed-sequence": _WITH_TARGET}.get(rule)
-    if allowed is not None and objective.kind not in allowed:
+    if rule in ("lcb", "fixed-sequence") and objective.kind not in _WITH_TARGET:
         raise ValueError(f"threshold_rule {rule!r} needs a precision or recall target, not {objective.kind!r}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from solver.choices import Certificate
 from solver.evaluation import OperatingCurve, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
 from solver.report import Report, ReportedPoint
@@ -22,14 +23,15 @@ class Calibration:
     curve : OperatingCurve
     other_positive_share : float or None
         Share of positives among the labelled rows that are not calibration rows; None without such rows.
-    untouched : bool
-        Whether training has chosen nothing by these rows but the threshold, and the scores are those of the very model:
-        only then can they certify a target.
+    certificate : str or None
+        What these rows can certify a target by. `strict`: training has chosen nothing by them but the threshold, and
+        the scores are those of the very model. `cross_fitted`: the scores are those of models that left the rows out,
+        ranked as the model ranks. None: nothing.
     """
 
     curve: OperatingCurve
     other_positive_share: float | None
-    untouched: bool
+    certificate: Certificate | None
 
     @classmethod
     def from_report(cls, report: Report) -> Calibration | None:
@@ -44,7 +46,12 @@ class Calibration:
         kept_apart = report.labeled_split == "part" and (report.threshold_rule == "fixed-sequence" or chose_nothing)
         enough = min(curve.positives, curve.negatives) >= FEWEST_OF_A_CLASS
         share = (report.rows.positive - curve.positives) / others if others > 0 else None
-        return cls(curve, share, kept_apart and enough)
+        certificate: Certificate | None = None
+        if enough and report.certificate == "cross_fitted":
+            certificate, share = "cross_fitted", curve.positives / (curve.positives + curve.negatives)
+        elif enough and kept_apart:
+            certificate = "strict"
+        return cls(curve, share, certificate)
 
     def operating_point(self, objective: Objective) -> ChosenThreshold:
         """Choose the threshold that serves an objective.
@@ -54,13 +61,16 @@ class Calibration:
         """
         if objective.confidence is None:
             return choose_from_curve(self.curve, objective)
-        if self.untouched and self.other_positive_share is not None and 0 < self.other_positive_share < 1:
+        can_certify = self.certificate is not None and objective.certificate in (None, self.certificate)
+        if self.certificate == "strict" and objective.certificate == "cross_fitted":
+            can_certify = True  # it is more than was asked for
+        if can_certify and self.other_positive_share is not None and 0 < self.other_positive_share < 1:
             return certify_from_curve(self.curve, objective, self.other_positive_share)
         cautious = choose_from_curve(self.curve, objective, "lcb")
         if cautious.status != "met":
             return cautious
         reason = (
-            "Training kept no rows apart that could certify the target; train with a confidence. "
+            "Training kept no rows that could certify the target so; train with a confidence. "
             "By its lower bound this threshold reaches it on the calibration rows."
         )
         return replace(cautious, status="cannot_certify", reason=reason)

@@ -108,7 +108,8 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
         """Choose the threshold for another objective without training. With `apply` the model decides by it at once.
 
         What a `confidence` promises holds for an objective that was not chosen by looking at the model's curves, and
-        only models that were trained with a confidence can promise anything (or `svm` with `labeled_split: part`).
+        only models that were trained with a confidence can promise anything (or `svm` with `labeled_split: part`);
+        `"certificate": "strict"` only those whose own certificate is strict.
         """
         return models.choose(caller.project_id, model_id, body)
 

@@ -22,6 +22,7 @@ FLAGS = {
     **{name: f"--{name}" for name in ("target", "positive", "unlabeled", "negative", "key", "include", "exclude")},
     **{name: f"--{name}" for name in ("alias", "algorithm", "objective", "seed", "format", "name")},
     **{"test_fraction": "--test-fraction", "max_seconds": "--max-seconds", "confidence": "--confidence"},
+    "certificate": "--certificate",
     **{"kinds": "--kind", "columns": "--kind", "text": "--text", "params": "--param"},
     **{"keep": "--keep-labels", "fold": "--fold-labels"},
 }
@@ -167,8 +168,8 @@ def _option_of(name: str) -> str | None:
     if first in (*PARTS_OF_REQUESTS, "options") and rest:
         parent, first, *rest = first, *rest
         option = "--missing-values" if (parent, first) == ("features", "missing") else FLAGS.get(first, f"--{first}")
-    elif first == "objective" and rest == ["confidence"]:
-        option = "--confidence"
+    elif first == "objective" and rest in (["confidence"], ["certificate"]):
+        option = f"--{rest[0]}"
     else:
         option = FLAGS.get(first, f"--{first}")
     if option not in RUNNING.options:

@@ -313,7 +313,7 @@ def _field_problem(field: str, message: str) -> str:
     return f"{name}: {message}" if name else message
 
 
-def parse_objective(text: str, confidence: float | None = None) -> dict[str, Any]:
+def parse_objective(text: str, confidence: float | None = None, certificate: str | None = None) -> dict[str, Any]:
     """Turn ``recall=0.95`` and its kind into the objective of ``POST /train``.
 
     Raises
@@ -322,8 +322,10 @@ def parse_objective(text: str, confidence: float | None = None) -> dict[str, Any
         It is none of the known forms.
     """
     kind, _, value = text.partition("=")
-    if confidence is not None and kind not in ("precision", "recall"):
+    if confidence is not None and kind not in ("precision", "recall", "precision_recall"):
         raise ValueError("a confidence goes with a precision or a recall only")
+    if certificate is not None and confidence is None:
+        raise ValueError("a certificate goes with a confidence only")
     objective: dict[str, Any] = {"kind": kind}
     try:
         match kind:
@@ -342,6 +344,8 @@ def parse_objective(text: str, confidence: float | None = None) -> dict[str, Any
         raise ValueError(f"{text!r} is none of {known}") from None
     if confidence is not None:
         objective["confidence"] = confidence
+    if certificate is not None:
+        objective["certificate"] = certificate
     return objective
 
 

@@ -33,6 +33,7 @@ from service.cli.resources import (
 )
 from service.cli.support import (
     DEFAULT_URL,
+    CertificateOption,
     Url,
     by_suffix,
     fail,
@@ -196,6 +197,7 @@ def train(
     confidence: Annotated[
         float | None, typer.Option(help="Probability with which the target shall hold on new rows.")
     ] = None,
+    certificate: CertificateOption = None,
     unlabeled: Annotated[list[str], typer.Option(help="Label that means 'not known'; may be repeated.")] = [],  # noqa: B006
     negative: Annotated[
         list[str],
@@ -261,7 +263,7 @@ def train(
     try:
         body: dict[str, Any] = {
             "target": target,
-            "objective": parse_objective(objective, confidence),
+            "objective": parse_objective(objective, confidence, certificate),
             "algorithm": algorithm,
             "params": parse_params(param),
             "unlabeled": unlabeled,

@@ -16,6 +16,7 @@ from service.cli.improving import alias_shadow
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import (
     DEFAULT_URL,
+    CertificateOption,
     Url,
     by_suffix,
     download,
@@ -149,6 +150,7 @@ def threshold(
     confidence: Annotated[
         float | None, typer.Option(help="Probability with which the target is to hold on new rows.")
     ] = None,
+    certificate: CertificateOption = None,
     apply: Annotated[bool, typer.Option("--apply", help="Let the model decide by it from now on.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -156,8 +158,8 @@ def threshold(
     from service.cli.client import parse_objective
 
     if objective is None:
-        if apply or confidence is not None:
-            raise typer.BadParameter("--apply and --confidence need an --objective")
+        if apply or confidence is not None or certificate is not None:
+            raise typer.BadParameter("--apply, --confidence and --certificate need an --objective")
         with open_client(url) as client:
             applied = list(client.items(f"{model_path(client, model)}/operating-points"))
         points = [
@@ -172,7 +174,7 @@ def threshold(
         print_table("", ("applied", "threshold", "objective", "status"), points)
         return
     try:
-        wanted = parse_objective(objective, confidence)
+        wanted = parse_objective(objective, confidence, certificate)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:

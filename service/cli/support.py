@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 Url = Annotated[str, typer.Option(envvar="PREFSVM_URL", help="Address of a running prefsvm.")]
+CertificateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--certificate",
+        help="With --confidence: cross_fitted tests the target on all labelled rows, strict on a half kept apart.",
+        show_default="cross_fitted",
+    ),
+]
 DEFAULT_URL = "http://127.0.0.1:8000"
 ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key)_[0-9a-f]{32}")
 LONGEST_ID = len("job_") + 32

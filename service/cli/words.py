@@ -11,10 +11,9 @@ def objective_words(objective: dict[str, Any]) -> str:
     """Say what was asked for."""
     match objective:
         case {"kind": "precision" | "recall" as kind, "target": target}:
-            confidence = objective.get("confidence")
-            return f"{kind} {target:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
+            return f"{kind} {target:g}{_confidence_words(objective)}"
         case {"kind": "precision_recall", "precision": precision, "recall": recall}:
-            return f"precision {precision:g} and recall {recall:g}"
+            return f"precision {precision:g} and recall {recall:g}{_confidence_words(objective)}"
         case {"kind": "f1"}:
             return "best F1"
         case {"kind": "f_beta", "beta": beta}:
@@ -22,6 +21,13 @@ def objective_words(objective: dict[str, Any]) -> str:
         case {"kind": "cost", "false_negative": negative, "false_positive": positive}:
             return f"lowest cost, false negative {negative:g}, false positive {positive:g}"
     return str(objective.get("kind"))
+
+
+def _confidence_words(objective: dict[str, Any]) -> str:
+    confidence, certificate = objective.get("confidence"), objective.get("certificate")
+    return (f" with confidence {confidence:g}" if confidence is not None else "") + (
+        f" ({certificate})" if certificate is not None else ""
+    )
 
 
 def status_words(objective: dict[str, Any], status: str, rows: int | None = None) -> str:

@@ -7,33 +7,42 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.schemas import Body
+from solver.choices import Certificate
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 ErrorCost = Annotated[float, Field(gt=0, le=1e12)]
 
 
-class PrecisionObjective(Body):
+class Target(Body):
+    """What an objective with a target may ask for besides."""
+
+    confidence: Confidence | None = Field(
+        default=None, description="Ask for a target that holds with this probability, not only on the calibration rows."
+    )
+    certificate: Certificate | None = Field(
+        default=None,
+        description="With a confidence, by which rows the target is tested. `cross_fitted`, the default: by all "
+        "labelled rows, each scored by a model that left it out, ranked among the unlabelled rows; needs 100 of those. "
+        "`strict`: by a half of the labelled rows that nothing in training looks at. Only the second is a theorem.",
+    )
+
+
+class PrecisionObjective(Target):
     """At least this precision, and the highest recall that allows it."""
 
     kind: Literal["precision"]
     target: Share
-    confidence: Confidence | None = Field(
-        default=None, description="Ask for a target that holds with this probability, not only on the calibration rows."
-    )
 
 
-class RecallObjective(Body):
+class RecallObjective(Target):
     """At least this recall, and the highest precision that allows it."""
 
     kind: Literal["recall"]
     target: Share
-    confidence: Confidence | None = Field(
-        default=None, description="Ask for a target that holds with this probability, not only on the calibration rows."
-    )
 
 
-class PrecisionRecallObjective(Body):
+class PrecisionRecallObjective(Target):
     """At least this precision and at least this recall."""
 
     kind: Literal["precision_recall"]

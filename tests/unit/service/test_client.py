@@ -50,6 +50,16 @@ def test_what_is_no_objective_names_the_known_forms(text):
 
 def test_a_confidence_goes_with_a_target():
     assert parse_objective("recall=0.9", 0.95) == {"kind": "recall", "target": 0.9, "confidence": 0.95}
+    both = parse_objective("precision_recall=0.9:0.8", 0.95, "strict")
+    assert both == {
+        "kind": "precision_recall",
+        "precision": 0.9,
+        "recall": 0.8,
+        "confidence": 0.95,
+        "certificate": "strict",
+    }
+    with pytest.raises(ValueError, match="a certificate goes with a confidence"):
+        parse_objective("recall=0.9", None, "strict")
     with pytest.raises(ValueError, match="a confidence goes with"):
         parse_objective("f1", 0.95)
 

@@ -82,7 +82,7 @@ def test_safe_mode_returns_the_control_unless_the_method_is_shown_better(method)
 
 def test_certificate_of_the_guarded_model_uses_rows_that_the_guard_did_not_see():
     X, y, _ = partly_labelled(labelled=160)
-    objective = {"kind": "recall", "target": 0.6, "confidence": 0.9}
+    objective = {"kind": "recall", "target": 0.6, "confidence": 0.9, "certificate": "strict"}
     tsvm = TSVM(objective=objective, mode="safe", random_state=0).fit(X, y)
     assert tsvm.report_.threshold_rule == "fixed-sequence"
     assert tsvm.report_.calibration.n == 80

@@ -44,6 +44,9 @@ def all_decisions(scores, y):
         ({"kind": "cost", "false_negative": -1, "false_positive": 1}, "false_negative"),
         ({"kind": "precision", "target": 0.9, "confidence": 1}, "confidence"),
         ({"kind": "f1", "confidence": 0.9}, "confidence"),
+        ({"kind": "precision", "target": 0.9, "certificate": "strict"}, "certificate"),
+        ({"kind": "precision", "target": 0.9, "confidence": 0.9, "certificate": "half"}, "certificate"),
+        ({"kind": "f1", "certificate": "strict"}, "certificate"),
         ({"kind": "precision_recall", "precision": 0.5, "recall": 2}, "recall"),
         (7, None),
     ],
@@ -59,6 +62,7 @@ def test_objective_survives_its_mapping_form():
         {"kind": "f1"},
         {"kind": "f_beta", "beta": 2.0},
         {"kind": "precision", "target": 0.9, "confidence": 0.95},
+        {"kind": "precision_recall", "precision": 0.9, "recall": 0.8, "confidence": 0.95, "certificate": "strict"},
         {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0},
         {"kind": "precision_recall", "precision": 0.5, "recall": 0.75},
     ):
@@ -241,6 +245,25 @@ def test_fixed_sequence_grid_ignores_the_labels_it_tests():
     assert beta_distribution.ppf(0.1, point.counts.true_positives, point.counts.false_negatives + 1) >= 0.8
     with pytest.raises(ValueError, match="positive_share"):
         choose_threshold(scores, y, objective, "fixed-sequence")
+
+
+def test_two_targets_are_certified_at_once_or_not_at_all():
+    rng = np.random.default_rng(2)
+    y = np.where(rng.random(1000) < 0.3, 1, -1)
+    scores = rng.normal(size=1000) + 3 * (y > 0)
+    asked = {"kind": "precision_recall", "precision": 0.8, "recall": 0.8, "confidence": 0.9}
+    point = choose_threshold(scores, y, Objective.parse(asked), "fixed-sequence", positive_share=0.3)
+    hits, admitted, positives = point.counts.true_positives, point.counts.predicted_positives, point.counts.positives
+    assert point.status == "met"
+    assert beta_distribution.ppf(0.1, hits, admitted - hits + 1) >= 0.8
+    assert beta_distribution.ppf(0.1, hits, positives - hits + 1) >= 0.8
+    for beyond in ({"precision": 0.999}, {"recall": 0.999}):
+        refused = choose_threshold(
+            scores, y, Objective.parse({**asked, **beyond}), "fixed-sequence", positive_share=0.3
+        )
+        assert refused.status != "met"
+        assert "support precision" in refused.reason
+        assert "and recall" in refused.reason
 
 
 def test_rules_that_do_not_go_with_the_objective_are_refused():

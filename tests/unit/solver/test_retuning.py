@@ -116,6 +116,15 @@ def test_certificates_only_from_rows_kept_apart():
         assert point.status == "cannot_certify"
         assert "train with a confidence" in point.reason
         assert point.counts.recall >= 0.8
+    crossed = report(curve, labeled_split="xfit", certificate="cross_fitted", algorithm="svm")
+    assert Calibration.from_report(crossed).operating_point(objective).status == "met"
+    for certificate, changes, status in (
+        ("strict", {"labeled_split": "xfit", "certificate": "cross_fitted", "algorithm": "svm"}, "cannot_certify"),
+        ("strict", {}, "met"),
+        ("cross_fitted", {}, "met"),
+    ):
+        asked = replace(objective, certificate=certificate)
+        assert Calibration.from_report(report(curve, **changes)).operating_point(asked).status == status
     hopeless = Objective.parse({"kind": "precision", "target": 1.0, "confidence": 0.99})
     assert Calibration.from_report(report(curve)).operating_point(hopeless).status != "met"
     assert Calibration.from_report(replace(report(curve), curve=None)) is None
@@ -123,7 +132,7 @@ def test_certificates_only_from_rows_kept_apart():
 
 def test_one_row_of_a_class_certifies_nothing():
     curve = OperatingCurve.from_scores([3.0, 2, 1, 0], [1, 0, 0, 0])
-    assert not Calibration.from_report(report(curve)).untouched
+    assert Calibration.from_report(report(curve)).certificate is None
 
 
 def test_cost_interval_covers_as_stated():
