@@ -70,7 +70,7 @@ class Calibration:
         if cautious.status != "met":
             return cautious
         reason = (
-            "Training kept no rows that could certify the target so; train with a confidence. "
+            "Training kept no rows apart that could certify the target; train with a confidence. "
             "By its lower bound this threshold reaches it on the calibration rows."
         )
         return replace(cautious, status="cannot_certify", reason=reason)
