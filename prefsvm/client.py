@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 import time
 import warnings
@@ -31,6 +32,9 @@ PREDICT_ROWS = 1000
 QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 AWAY_SECONDS = 60.0
 """For so long a service that does not answer may come back while a job is waited for."""
+
+_PLACE = re.compile(r"(?:(?<=: )|(?<=\n  ))rows\.([0-9]+)\b")
+"""How an error names a row of a request."""
 
 Row = Mapping[str, Any]
 
@@ -302,7 +306,8 @@ class Client:
         told: dict[str, None] = {}
         sent = _clean_rows(rows)
         while piece := list(islice(sent, PREDICT_ROWS)):
-            answer = self._connection.post("/predict", {"model": _id(model), "rows": piece})
+            with _rows_from(len(predicted)):
+                answer = self._connection.post("/predict", {"model": _id(model), "rows": piece})
             told |= dict.fromkeys(answer["warnings"])
             predicted += [
                 Prediction(p["label"], p["score"], p.get("probability"), p.get("key")) for p in answer["predictions"]
@@ -393,6 +398,16 @@ def _shown(progress: bool | Callable[[Job], object]) -> Iterator[Callable[[Job],
         yield show
 
 
+@contextmanager
+def _rows_from(first: int) -> Iterator[None]:
+    """Let an error of a request with rows from this one on name them as the caller has them: ``rows[1003]``."""
+    try:
+        yield
+    except ClientError as error:
+        error.args = (_PLACE.sub(lambda place: f"rows[{first + int(place[1])}]", str(error)),)
+        raise
+
+
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
@@ -448,18 +463,18 @@ def _clean(value: Any, name: str, row: int) -> str | int | float | bool | None:
     if isinstance(value, Decimal) and not value.is_nan():
         if Decimal(repr(float(value))) == value:
             return float(value)
-        raise ValueError(f"row {row}, column {name!r}: {value} has more digits than a number of JSON keeps")
+        raise ValueError(f"rows[{row}], column {name!r}: {value} has more digits than a number of JSON keeps")
     if isinstance(value, Real | Decimal):
         number = float(value)
         if math.isinf(number):
             raise ValueError(
-                f"row {row}, column {name!r}: infinite; expected a finite number, or NaN where it is missing"
+                f"rows[{row}], column {name!r}: infinite; expected a finite number, or NaN where it is missing"
             )
         return None if math.isnan(number) else number
     if isinstance(value, datetime | date):
         return value.isoformat()
     raise TypeError(
-        f"row {row}, column {name!r}: {type(value).__name__}; expected text, a number, a truth value, a date, or None"
+        f"rows[{row}], column {name!r}: {type(value).__name__}; expected text, a number, a truth value, a date, or None"
     )
 
 

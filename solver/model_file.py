@@ -23,6 +23,7 @@ from scipy import sparse
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, Sigmoid
 from solver.features import (
+    BadRow,
     FeatureCounts,
     FeatureError,
     MatrixData,
@@ -244,7 +245,7 @@ class Model:
         values, threshold = scores.tolist(), self.decision.threshold
         if not math.isfinite(sum(values)):  # a finite sum spares the look at every score
             for row in np.flatnonzero(~np.isfinite(scores)).tolist():
-                raise FeatureError(f"row {row}: the score is beyond the range of float64")
+                raise BadRow(row, "its score is beyond the range of float64")
         negative, positive = map(str, self.classes)
         labels = [positive if value > threshold else negative for value in values]
         probabilities = None if self.decision.probability is None else self.decision.probabilities(scores)

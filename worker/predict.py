@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from service.ingest.columnar import Layout, column_names, column_readings, count_rows, read_blocks
 from service.ingest.keys import InexactKeyError, key_texts
-from solver.features import FeatureCounts, FeatureError, MatrixData, Table
+from solver.features import BadRow, FeatureCounts, FeatureError, MatrixData, Table
 from solver.kernels.parallel import single_threaded_blas, thread_count
 from solver.model_file import Model, ModelFileError, Predictions, read_model
 from solver.typing import FloatArray
@@ -34,6 +34,7 @@ BLOCK_ROWS = 16_384
 SHADOW_BLOCK_ROWS = 2_048
 """Smaller: a job that is to end has some seconds for that, in which the block at hand must become ready."""
 Block = Table | MatrixData
+Item = TypeVar("Item")
 Made = TypeVar("Made")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 FIELDS = [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), ("probability", pa.float64())]
@@ -79,6 +80,9 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
                         raise UnrunnableJobError("time_limit", "max_seconds was reached before all rows were predicted")
             if shadow is not None:
                 compared = {"shadow": _compare(job, path, layout, model, np.concatenate(decided), reporter)}
+    except BadRow as error:
+        said = f"row {error.row + 1} of the data set, {error.reason}"
+        raise UnrunnableJobError("rows_do_not_fit", f"the data set does not fit the model: {said}") from error
     except FeatureError as error:
         raise UnrunnableJobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
     except InexactKeyError as error:
@@ -109,15 +113,30 @@ def rows_for(job: JobSpec, path: Path, layout: Layout, model: Model, file_name: 
 def _decisions(
     model: Model, path: Path, layout: Layout, block_rows: int, key: str | None = None
 ) -> Iterator[tuple[Predictions, FeatureCounts, Keys]]:
-    """Yield what a model says of a data set, block by block, with the keys of the rows."""
+    """Yield what a model says of a data set, block by block, with the keys of the rows.
 
-    def decide(block: Block) -> tuple[Predictions, FeatureCounts, Keys]:
-        keys = key_texts(block.columns[key]) if key is not None and isinstance(block, Table) else None
-        X, met = model.feature_matrix(block)
-        return model.decide(X, met), met, keys
+    An error of a row names it by its place in the whole data set.
+    """
+
+    def decide(numbered: tuple[int, Block]) -> tuple[Predictions, FeatureCounts, Keys]:
+        first_row, block = numbered
+        try:
+            keys = key_texts(block.columns[key]) if key is not None and isinstance(block, Table) else None
+            X, met = model.feature_matrix(block)
+            return model.decide(X, met), met, keys
+        except BadRow as error:
+            raise BadRow(first_row + error.row, error.reason) from error
 
     needed = [*(column["name"] for column in model.columns), *([] if key is None else [key])]
-    return _map_ahead(decide, read_blocks(path, layout, needed, block_rows))
+    return _map_ahead(decide, _with_first_rows(read_blocks(path, layout, needed, block_rows)))
+
+
+def _with_first_rows(blocks: Iterator[Block]) -> Iterator[tuple[int, Block]]:
+    """Yield blocks with the number of the first row of each."""
+    first_row = 0
+    for block in blocks:
+        yield first_row, block
+        first_row += block.n_rows
 
 
 def _compare(
@@ -151,7 +170,7 @@ def _compare(
     return {"pairs": counted, "dropped": len(positive) - done - failed, "failed": failed}
 
 
-def _map_ahead(apply: Callable[[Block], Made], blocks: Iterator[Block]) -> Iterator[Made]:
+def _map_ahead(apply: Callable[[Item], Made], blocks: Iterator[Item]) -> Iterator[Made]:
     """Yield what `apply` makes of the blocks, in order, while the next ones are in the making.
 
     Whole blocks side by side, with BLAS held to one thread: threads of BLAS would wait for each other, spinning, in

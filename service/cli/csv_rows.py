@@ -29,8 +29,8 @@ LONGEST_CELL = 1 << 24
 PREDICT_ROWS = 1000
 """Rows of one request to ``POST /predict``, of columns that are not too many:"""
 PREDICT_CELLS = 500_000
-PLACE = re.compile(r"(?:^|(?<=: )|(?<=; ))(?:row |(?:rows|labels|keys)\.)([0-9]+)\b", re.MULTILINE)
-"""How the service names a row of a request, from 0, where a message says where it looked."""
+PLACE = re.compile(r"(?:(?<=: )|(?<=\n  ))(?:rows|labels|keys)\.([0-9]+)\b")
+"""How an error names a row of a request, from 0, where it says where the service looked."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from service.predictions.errors import RowsDoNotFit
 from service.predictions.inputs import rows_of
 from service.schemas import Page
 from service.settings import Settings
-from solver.features import FeatureError, matrix_from_rows, meant_rows
+from solver.features import BadRow, FeatureError, matrix_from_rows, meant_rows
 from solver.reading import Reading
 
 OPERATION = "addFeedback"
@@ -195,6 +195,8 @@ def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> tuple[Sequence[
         matrix_from_rows(items, model.first_index, model.width)
     except RowsDoNotFit as error:
         raise FeedbackDoesNotFit(error.detail, errors=error.errors) from None
+    except BadRow as error:
+        raise FeedbackDoesNotFit.of(f"body.rows.{error.row}", error.reason) from None
     except FeatureError as error:
         raise FeedbackDoesNotFit.of("body.rows", str(error)) from None
     return items, {}

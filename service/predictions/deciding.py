@@ -12,7 +12,7 @@ from scipy import sparse
 from service.ingest.limits import MAX_EXACT_INTEGER
 from service.predictions.errors import RowsDoNotFit
 from service.predictions.usage import ModelUsage
-from solver.features import FeatureError
+from solver.features import BadRow, FeatureError
 from solver.features.rows import clean_name
 from solver.model_file import Model, Predictions
 from solver.typing import Matrix
@@ -73,9 +73,13 @@ def _numbers(matrix: Matrix) -> int:
 
 
 def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "body.rows") -> Decisions:
-    """Apply a model to rows, which came from `where`; raises `RowsDoNotFit`."""
+    """Apply a model to rows, which came from `where`, a list of the body or tensors; raises `RowsDoNotFit`."""
     try:
         made, extra = ready.model.predict_rows(rows)
+    except BadRow as error:
+        if where.startswith("body."):
+            raise RowsDoNotFit.of(f"{where}.{error.row}", error.reason) from None
+        raise RowsDoNotFit.of(where, str(error)) from None
     except FeatureError as error:
         raise RowsDoNotFit.of(where, str(error)) from None
     if ready.model.key is not None:
@@ -99,9 +103,8 @@ def with_keys(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], made: Decisi
             or (isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_EXACT_INTEGER)
         ):
             raise RowsDoNotFit.of(
-                "body.rows",
-                f"row {position}, column {key!r}: a key should be text, a number up to 2**53 or null; send longer "
-                "numbers as text",
+                f"body.rows.{position}",
+                f"column {key!r}: a key should be text, a number up to 2**53 or null; send longer numbers as text",
             )
         prediction["key"] = value
     return made

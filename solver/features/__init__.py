@@ -2,7 +2,7 @@
 
 from solver import lean_scipy  # noqa: F401  # before anything loads SciPy
 from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table
-from solver.features.errors import BadValue, FeatureError, MissingColumns, StateError
+from solver.features.errors import BadRow, BadValue, FeatureError, MissingColumns, StateError
 from solver.features.matrix import MatrixData, MatrixFeatures, matrix_from_rows
 from solver.features.missing import MISSING_POLICIES, MissingPolicy, missing_values
 from solver.features.rows import meant_rows, meant_table, table_from_rows
@@ -12,6 +12,7 @@ from solver.features.texts import TextOptions
 __all__ = [
     "FEATURE_KINDS",
     "MISSING_POLICIES",
+    "BadRow",
     "BadValue",
     "Column",
     "FeatureCounts",

@@ -23,13 +23,28 @@ class MissingColumns(FeatureError):  # noqa: N818 (named in the HTTP contract's 
         super().__init__(f"missing columns: {', '.join(repr(name) for name in self.names)}")
 
 
-class BadValue(FeatureError):  # noqa: N818 (named in the HTTP contract's words)
-    """A value is not of the kind that its column holds. The value itself is never in the text.
+class BadRow(FeatureError):  # noqa: N818 (as above)
+    """A row is not as it should be. None of its values is in the text.
 
     Attributes
     ----------
     row : int
         Which row, counted from 0.
+    reason : str
+        What is wrong with it.
+    """
+
+    def __init__(self, row: int, reason: str) -> None:
+        self.row = row
+        self.reason = reason
+        super().__init__(f"row {row}, {reason}")
+
+
+class BadValue(BadRow):
+    """A value is not of the kind that its column holds.
+
+    Attributes
+    ----------
     column : str
         Which column.
     expected : str
@@ -37,10 +52,9 @@ class BadValue(FeatureError):  # noqa: N818 (named in the HTTP contract's words)
     """
 
     def __init__(self, row: int, column: str, expected: str) -> None:
-        self.row = row
         self.column = column
         self.expected = expected
-        super().__init__(f"row {row}, column {column!r}: expected {expected}")
+        super().__init__(row, f"column {column!r}: expected {expected}")
 
 
 class StateError(FeatureError):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from solver.features.columns import Column, Table
-from solver.features.errors import BadValue, FeatureError, MissingColumns
+from solver.features.errors import BadRow, BadValue, FeatureError, MissingColumns
 from solver.labels import is_missing_word
 from solver.reading import AS_IS, Reading, number_text
 from solver.typing import FloatArray
@@ -256,7 +256,7 @@ class RowReader:
         for name, value in row.items():
             known = name if name in self._known else self._byclean_name.get(clean_name(name), name)
             if known in made:
-                raise FeatureError(f"row {number}: two of its names mean the column {known!r}")
+                raise BadRow(number, f"two of its names mean the column {known!r}")
             made[known] = value
         return made
 

@@ -96,10 +96,10 @@ def test_what_goes_wrong_is_a_tree(client: prefsvm.Client) -> None:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        (float("inf"), "row 1, column 'a': infinite"),
+        (float("inf"), r"rows\[1\], column 'a': infinite"),
         (Decimal("0.12345678901234567890"), "more digits"),
-        (b"x", "row 1, column 'a': bytes"),
-        ([1], "row 1, column 'a': list"),
+        (b"x", r"rows\[1\], column 'a': bytes"),
+        ([1], r"rows\[1\], column 'a': list"),
     ],
 )
 def test_a_value_that_json_has_not_is_refused_and_named(client: prefsvm.Client, value: object, error: str) -> None:

@@ -374,16 +374,16 @@ def test_a_row_beyond_the_first_thousand_is_named_by_its_line(prefsvm, database,
     file = tmp_path / "right.csv"
     file.write_text("\n".join(lines))
     refused = prefsvm("feedback", "add", "spam-filter", str(file), code=1)
-    assert "line 1202, column 'age'" in refused
+    assert "line 1202: column 'age'" in refused
     # the first thousand is kept, and the way back is said
     (kept,) = re.findall(r"prefsvm feedback delete (fb_\w+)", refused)
     assert kept in prefsvm("feedback", "list")
     assert "is deleted" in prefsvm("feedback", "delete", kept)
-    assert "line 1202, column 'age'" in prefsvm("predict", "spam-filter", str(file), code=1)
+    assert "line 1202: column 'age'" in prefsvm("predict", "spam-filter", str(file), code=1)
     lines[1201], lines[3] = lines[3], "many,clerk,ham"
     file.write_text("\n".join(lines))
     refused = prefsvm("feedback", "add", "spam-filter", str(file), code=1)
-    assert "line 4, column 'age'" in refused
+    assert "line 4: column 'age'" in refused
     assert "take it back" not in refused
 
 

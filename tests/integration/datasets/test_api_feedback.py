@@ -88,7 +88,7 @@ def test_the_same_key_makes_it_once(client: httpx.Client, database: Database, tm
         ({"rows": [ROW], "labels": [""]}, "body.labels.0", "one of the model's labels"),
         ({"rows": [ROW], "labels": ["ham", "ham"]}, "body.labels", "one label for each of the 1 rows and has 2"),
         ({"rows": [{"job": "clerk"}], "labels": ["ham"]}, "body.rows", "age"),
-        ({"rows": [{"age": "old", "job": "clerk"}], "labels": ["ham"]}, "body.rows", "a finite number or null"),
+        ({"rows": [{"age": "old", "job": "clerk"}], "labels": ["ham"]}, "body.rows.0", "a finite number or null"),
         ({"rows": [{"age": 1, "job": ["x"]}], "labels": ["ham"]}, "body.rows.0.job", ""),
         ({"rows": [], "labels": ["ham"]}, "body.rows", ""),
         ({"labels": ["ham"]}, "body.rows", "give one of"),

@@ -78,7 +78,7 @@ def test_the_key_is_no_feature_and_comes_back_unaltered(client: httpx.Client, tr
     assert answer["warnings"] == []
     for bad in (True, 12345678901234567890123, ["a"], {}):
         refused = client.post("/predict", json={"model": "mails", "rows": [rows[0], rows[0] | {"id": bad}]})
-        assert "row 1, column 'id'" in problem(refused, 422, "rows-do-not-fit")["detail"]
+        assert "body.rows.1: column 'id'" in problem(refused, 422, "rows-do-not-fit")["detail"]
     tensors = [
         {"name": "age", "shape": [1], "datatype": "FP64", "data": [30]},
         {"name": "job", "shape": [1], "datatype": "BYTES", "data": ["cook"]},

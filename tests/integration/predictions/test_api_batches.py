@@ -174,7 +174,7 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_reason(
 ) -> None:
     model_id = store_model(database, tmp_path)
     lacking = upload(client, b"age,height\n1,2\n3,4\n")
-    other = upload(client, b"age,job\nold,clerk\nyoung,cook\n")
+    other = upload(client, b"age,job\n" + b"30,clerk\n" * 17_000 + b"young,cook\n")  # of the second block
     body = {"model": model_id, "dataset": other["id"]}
     refused = problem(client.post("/batches", json={**body, "dataset": lacking["id"]}), 422, "rows-do-not-fit")
     assert refused["errors"] == [{"field": "body.dataset", "message": "missing columns: 'job'"}]
@@ -185,7 +185,7 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_reason(
     assert bench.supervisor.run(batch["id"]) == "failed"
     failed = client.get(f"/batches/{batch['id']}").json()
     assert failed["error"]["code"] == "rows_do_not_fit"
-    assert "row 0, column 'age': expected a finite number" in failed["error"]["message"]
+    assert "row 17001 of the data set, column 'age': expected a finite number" in failed["error"]["message"]
     problem(client.get(f"/batches/{batch['id']}/result"), 409, "batch-not-finished")
 
     batch = client.post("/batches", json=body).json()

@@ -16,13 +16,37 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from prefsvm.client import _rows_from
 from service.cli import client
-from service.cli.client import parse_objective, parse_params
-from service.cli.csv_rows import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, cell, lone_quote
+from service.cli.client import ClientError, parse_objective, parse_params
+from service.cli.csv_rows import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, Piece, cell, lone_quote
 from service.cli.main import app
 from service.ingest import numbers
 from service.ingest.options import FORMATS
 from solver.training import ALGORITHMS
+
+
+def of_two_rows(places: str) -> ClientError:
+    """What a request of some rows is answered with where two of them are wrong."""
+    errors = [{"field": f"body.{places}.{row}", "message": "column 'rows.7': expected text"} for row in (0, 3)]
+    return ClientError.of({"title": "The rows do not fit", "detail": "", "errors": errors})
+
+
+@pytest.mark.parametrize("places", ["rows", "labels", "keys"])
+def test_each_row_of_a_file_is_named_by_its_line(places: str) -> None:
+    piece = Piece([["a"]] * 4, [2, 3, 5, 6])
+    said = "The rows do not fit: line 2: column 'rows.7': expected text\n  line 6: column 'rows.7': expected text"
+    with pytest.raises(ClientError) as caught, piece.errors_by_line():
+        raise of_two_rows(places)
+    assert str(caught.value) == said
+
+
+def test_each_row_of_a_list_is_named_by_its_place_in_all_of_it() -> None:
+    with (
+        pytest.raises(ClientError, match=r"rows\[2000\]: column 'rows.7'.*\n  rows\[2003\]: column 'rows.7'"),
+        _rows_from(2000),
+    ):
+        raise of_two_rows("rows")
 
 
 @pytest.mark.parametrize(

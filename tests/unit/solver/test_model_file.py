@@ -178,7 +178,7 @@ def test_predict_says_what_was_unseen_and_refuses_what_does_not_fit() -> None:
 def test_scores_beyond_float64_are_an_error_not_a_nan() -> None:
     state = DecisionState("poly", 1e300, 50, 0.0, np.array([[1.0]]), np.array([1.0]), 0.0, 0.5)
     features = MatrixFeatures().fit(MatrixData(np.array([[1.0], [0.2]])))
-    with pytest.raises(FeatureError, match="row 0: the score is beyond"):
+    with pytest.raises(FeatureError, match="row 0, its score is beyond"):
         Model("svm", {}, {}, ("no", "yes"), state, features).predict(MatrixData(np.array([[1.0]])))
 
 
@@ -197,9 +197,9 @@ def test_a_score_beyond_all_numbers_is_refused_and_not_warned_about() -> None:
     """Whoever calls; warnings are errors here."""
     decision = dataclasses.replace(table_model("linear").decision, dual_coef=np.full(N // 2, 1e308))
     model = table_model("linear", decision=decision)
-    with pytest.raises(FeatureError, match="row 0: the score is beyond the range of float64"):
+    with pytest.raises(FeatureError, match="row 0, its score is beyond the range of float64"):
         model.predict(TABLE)
-    with pytest.raises(FeatureError, match="row 0: the score is beyond the range of float64"):
+    with pytest.raises(FeatureError, match="row 0, its score is beyond the range of float64"):
         model.predict_rows([{"age": 40, "height": 1e300, "job": "cook"}])
 
 
