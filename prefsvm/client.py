@@ -234,7 +234,7 @@ class Client:
         progress: bool | Callable[[Job], object] = False,
         timeout: float | None = None,
     ) -> Model:
-        """Wait for the end of a job and return its model.
+        """Wait for the end of a job and return its model; what its report warns of is a `ServiceWarning`.
 
         Parameters
         ----------
@@ -259,7 +259,11 @@ class Client:
             )
             failed.job = done
             raise failed
-        return self.model(done.model_id)
+        model = self.model(done.model_id)
+        known = () if isinstance(job, str) else job.warnings  # said when it was made
+        told = dict.fromkeys([*done.warnings, *model.report["warnings"]])
+        _warn((each for each in told if each not in known), 3)
+        return model
 
     def _wait(self, job: Job, show: Callable[[Job], object], timeout: float | None) -> Job:
         begun = answered = time.monotonic()
@@ -312,7 +316,7 @@ class Client:
             predicted += [
                 Prediction(p["label"], p["score"], p.get("probability"), p.get("key")) for p in answer["predictions"]
             ]
-        _warn(told)
+        _warn(told, 3)
         if not _is_frame(rows):
             return predicted
         import pandas as pd
@@ -337,9 +341,9 @@ def _id(named: Dataset | Job | Model | str) -> str:
     return named if isinstance(named, str) else named.id
 
 
-def _warn(told: Iterable[str]) -> None:
+def _warn(told: Iterable[str], level: int = 4) -> None:
     for each in told:
-        warnings.warn(each, ServiceWarning, stacklevel=4)
+        warnings.warn(each, ServiceWarning, stacklevel=level)
 
 
 def _dataset(document: Mapping[str, Any]) -> Dataset:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from prefsvm.client import _rows_from
+from prefsvm.client import Client, ServiceWarning, _rows_from
 from service.cli import client
 from service.cli.client import ClientError, parse_objective, parse_params
 from service.cli.csv_rows import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, Piece, cell, lone_quote
@@ -219,6 +219,33 @@ def table(tmp_path: Path) -> Path:
     path = tmp_path / "in.csv"
     path.write_text("a,b\n1,x\n2,y\n")
     return path
+
+
+def test_waiting_says_what_the_report_warns_of_and_not_again_what_the_request_did(stand_in: StandIn) -> None:
+    job = {
+        "id": "job_1", "status": "succeeded", "phase": None, "progress": 1.0, "model_id": "mdl_1",
+        "warnings": ["column 'id' is left out"],
+    }  # fmt: skip
+    told = ["column 'id' is left out", "column 'age' is left out: 40 different texts", "few labels", "few labels"]
+    report = {
+        "algorithm": "svm", "status": "met", "threshold": 0.0, "classes": {"positive": "yes"}, "warnings": told,
+    }  # fmt: skip
+    stand_in.answers |= {
+        "POST /train": job,
+        "GET /jobs/job_1": job,
+        "GET /models/mdl_1": {"id": "mdl_1", "report": report, "operating_point": None},
+    }
+    with Client(f"http://127.0.0.1:{stand_in.server_port}", "key") as service:
+        with pytest.warns(ServiceWarning) as first:
+            begun = service.train("ds_1", target="y", objective="f1")
+        with pytest.warns(ServiceWarning) as then:
+            assert service.wait(begun).id == "mdl_1"
+        with pytest.warns(ServiceWarning) as unheard:
+            service.wait("job_1")
+    assert [str(each.message) for each in first] == told[:1]
+    assert [str(each.message) for each in then] == told[1:3]
+    assert [str(each.message) for each in unheard] == told[:3]
+    assert {each.filename for each in (*first, *then, *unheard)} == {__file__}
 
 
 def test_predictions_may_replace_their_own_input(prefsvm, stand_in, table):
