@@ -29,6 +29,7 @@ LONGEST_CELL = 1 << 24
 PREDICT_ROWS = 1000
 """Rows of one request to ``POST /predict``, of columns that are not too many:"""
 PREDICT_CELLS = 500_000
+MOST_NAMED = 10
 PLACE = re.compile(r"(?:(?<=: )|(?<=\n  ))(?:rows|labels|keys)\.([0-9]+)\b")
 """How an error names a row of a request, from 0, where it says where the service looked."""
 
@@ -169,6 +170,15 @@ class CsvRows:
         while some := list(itertools.islice(rows, most)):
             yield Piece(*map(list, zip(*some, strict=True)))
 
+    def refuse_without_rows(self) -> None:
+        """Refuse a file without a row if its first line is no header for the model, which the service has not seen."""
+        missing = [name for name in self._kinds if name not in self.header]
+        if missing:
+            named = ", ".join(map(repr, missing[:MOST_NAMED])) + (", …" if len(missing) > MOST_NAMED else "")
+            raise ClientError(
+                f"the file has one line, which is no header of rows for this model: missing columns: {named}"
+            )
+
     def _rows(self) -> Iterator[tuple[list[str], int]]:
         width = len(self.header)
         with self._errors_told():
@@ -239,7 +249,9 @@ def predict_csv(client: Connection, model: str, rows: CsvRows, sink: IO[str]) ->
         for row, predicted in zip(piece.rows, answer["predictions"], strict=True):
             writer.writerow([*row, *(predicted[name] for name in added)])
     if not added:
+        rows.refuse_without_rows()
         writer.writerow([*rows.header, "prefsvm_label", "prefsvm_score"])
+        warnings["the file has no row below its first line, which names the columns"] = None
     return list(warnings)
 
 

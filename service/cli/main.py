@@ -74,6 +74,9 @@ NO_ROWS_OF_TEXT = frozenset(
 )
 """Suffixes of files that can be uploaded, or not even that, but whose rows `predict` does not read."""
 
+LOOKED_AT_BYTES = 1 << 20
+"""Of a file, for whether it holds mails."""
+
 
 # --- running the product -------------------------------------------------------------------------------------------
 
@@ -364,15 +367,13 @@ def _same_file(
 @says_how_to_read(OF_ROWS)
 def predict(
     model: Annotated[str, typer.Argument(help="Id of a model (mdl_…) or an alias.")],
-    file: Annotated[
-        Path | None, typer.Argument(dir_okay=False, readable=True, help="CSV file, or a mail (.eml).")
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(dir_okay=False, readable=True, help="CSV file, or a mail.")] = None,
     text: Annotated[list[str], typer.Option(help="A text to decide on, instead of a file; may be repeated.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
     reading: ReadingOptions = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Predict the rows of a CSV file, one mail (a file that is called .eml), or texts.
+    """Predict the rows of a CSV file, one mail, or texts.
 
     Behind each row it writes prefsvm_label, prefsvm_score and, if there is one,
     prefsvm_probability; of a mail or text a line with these alone.
@@ -390,10 +391,10 @@ def predict(
         fail(f"there is no file {file}; a text is given by --text")
     if file.suffix.lower() in NO_ROWS_OF_TEXT:
         raise typer.BadParameter(
-            f"predict takes a CSV file or one mail (.eml), not {file.suffix}: "
+            f"predict takes a CSV file or one mail, not {file.suffix}: "
             f"prefsvm batch {model} {file} --out answers.csv decides on its rows"
         )
-    if file.suffix.lower() == ".eml":
+    if file.suffix.lower() == ".eml" or _is_a_mail(file):
         with open_client(url) as client:
             answer = client.predict_mail(full_id(client, "/models", model), file.read_bytes())
         _write_decisions(answer, out)
@@ -406,6 +407,22 @@ def predict(
     ):
         warnings = predict_csv(client, full_id(client, "/models", model), rows, sink)
     print_notes(warnings)
+
+
+def _is_a_mail(file: Path) -> bool:
+    """Whether a file is a mail by what stands in it; a file of several ends the command."""
+    from service.ingest.mbox import mails_in
+
+    if file.suffix.lower() in (".csv", ".tsv", ".tab") or not file.is_file():  # a pipe can be read once
+        return False
+    with file.open("rb") as source:
+        found = mails_in(source.read(LOOKED_AT_BYTES))
+    if found > 1:
+        raise typer.BadParameter(
+            f"{file} holds several mails: prefsvm upload {file} --format mail makes a data set of them, which "
+            "prefsvm batch decides on"
+        )
+    return found == 1
 
 
 def _write_decisions(answer: dict[str, Any], out: Path | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 _CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 16
@@ -70,6 +71,22 @@ def messages_of(chunks: Iterator[bytes], most: int) -> Iterator[tuple[bytes, boo
                     size += len(content)
                     after_empty_line = at_start = True
         yield _QUOTED_FROM_LINE.sub(rb"\1", b"".join(kept)[:most]), size > most
+
+
+def mails_in(start: bytes) -> int:
+    """Tell from its beginning whether a file is one mail or several: 0 if it is none, 1, or 2 for more.
+
+    Parameters
+    ----------
+    start : bytes
+        Ends where a line does, or the file.
+    """
+    begin = start.lstrip(b"\r\n")
+    if not begin.startswith(b"From "):
+        return int(_FIRST_FIELD.match(begin) is not None and not begin.startswith(b">"))
+    if _FIRST_FIELD.match(begin.partition(b"\n")[2]) is None:
+        return 0
+    return len(list(islice(messages_of(iter([begin]), 0), 2)))
 
 
 def _begins(line: bytes, following: bytes, after_empty_line: bool, is_dated: bool) -> bool:

@@ -248,6 +248,51 @@ def test_waiting_says_what_the_report_warns_of_and_not_again_what_the_request_di
     assert {each.filename for each in (*first, *then, *unheard)} == {__file__}
 
 
+DECIDED = {"predictions": [{"label": "spam", "score": 0.5, "probability": None}], "warnings": []}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("mail", "Subject: You won\n"),
+        ("mail.txt", "Return-Path: <a@b.example>\nSubject: x\n\nFrom here on, it goes\nup, down\n"),
+        (
+            "0001.bfc8",
+            "From a@b.example Thu Aug 22 12:36:23 2002\nReturn-Path: <a@b.example>\n\nHello\n\nFrom here on\n",
+        ),
+        ("mail.eml", "any text"),
+    ],
+)
+def test_a_mail_is_known_by_what_stands_in_it(prefsvm, stand_in, tmp_path: Path, name: str, content: str) -> None:
+    stand_in.answers["POST /predict?model=mdl_1"] = DECIDED
+    file = tmp_path / name
+    file.write_text(content)
+    done = prefsvm("predict", "mdl_1", file)
+    assert (done.exit_code, done.stdout) == (0, "spam 0.5\n")
+    assert stand_in.bodies[-1] == content.encode()
+
+
+def test_several_mails_are_a_data_set(prefsvm, tmp_path: Path) -> None:
+    file = tmp_path / "inbox"
+    file.write_text(2 * "From a@b.example Thu Aug 22 12:36:23 2002\nSubject: x\n\nHello\n\n")
+    refused = prefsvm("predict", "mdl_1", file)
+    assert refused.exit_code == 2
+    assert "several mails" in re.sub(r"\s+", " ", refused.output)
+
+
+def test_one_line_that_is_no_header_for_the_model_is_refused(prefsvm, stand_in, tmp_path: Path) -> None:
+    stand_in.answers["GET /models/mdl_1"] = {"columns": [{"name": "age", "kind": "number"}]}
+    file = tmp_path / "rows.csv"
+    file.write_text("Subject: You won\n")
+    refused = prefsvm("predict", "mdl_1", file)
+    assert refused.exit_code == 1
+    assert "missing columns: 'age'" in re.sub(r"\s+", " ", refused.output)
+    file.write_text("age,name\n")
+    done = prefsvm("predict", "mdl_1", file)
+    assert (done.exit_code, done.stdout) == (0, "age,name,prefsvm_label,prefsvm_score\n")
+    assert "no row below" in done.stderr
+
+
 def test_predictions_may_replace_their_own_input(prefsvm, stand_in, table):
     stand_in.answers["POST /predict"] = predicts()
     assert prefsvm("predict", "mdl_1", table, "--out", table).exit_code == 0
