@@ -559,8 +559,8 @@ def _positions_to_test(curve: OperatingCurve, positive_share: float, objective: 
     # the last candidate that admits no more rows than that: tied scores stay out
     positions = np.searchsorted(admitted, wanted, side="right") - 1
     _, first = np.unique(positions, return_index=True)
-    positions = positions[np.sort(first)].astype(np.intp)
-    return positions[::-1] if objective.kind == "recall" else positions
+    in_order: IndexArray = positions[np.sort(first)]
+    return in_order[::-1] if objective.kind == "recall" else in_order
 
 
 def _shares(positive_share: float, n: int) -> FloatArray:
