@@ -21,6 +21,7 @@ from sqlalchemy.engine import Engine, ExceptionContext
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError, PoolTimeoutError)
 """What a call raises while Postgres is away, or has no connection to spare: the same call may work a moment later."""
@@ -90,6 +91,7 @@ class Database:
         one_project: bool = False,
     ) -> None:
         self._one_project = one_project
+        self._closed = False
         self.engine: Engine = create_engine(
             url,
             pool_size=pool_size,
@@ -117,6 +119,11 @@ class Database:
         def limit_idle_transactions(connection: Any, _: object) -> None:
             connection.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
             connection.commit()
+
+        @event.listens_for(self.engine, "checkin")
+        def close_late_ones(_: object, record: ConnectionPoolEntry) -> None:
+            if self._closed:
+                record.invalidate()
 
         @event.listens_for(self.engine, "handle_error")
         def say_away(context: ExceptionContext) -> None:
@@ -151,7 +158,8 @@ class Database:
             connection.execute(text("SELECT 1"))
 
     def close(self) -> None:
-        """Close all connections of the pool."""
+        """Close all connections of the pool; those that a thread still uses, once it gives them back."""
+        self._closed = True
         self.engine.dispose()
 
 

@@ -155,7 +155,7 @@ def test_from_a_tiny_table_to_a_report_curves_and_predictions(client, trained_by
     assert report["algorithm"] == algorithm
     assert report["rows"]["unlabelled"] == 20
     assert {"no_unlabelled", "plain_svm", "all_positive", "all_negative"} <= report["controls"].keys()
-    assert all(control["calibration"]["n"] == 18 for control in report["controls"].values())
+    assert all(control["calibration"]["n"] == 22 for control in report["controls"].values())
     assert (report["comparison"] is not None) == ALGORITHMS[algorithm].uses_unlabelled
     rows = [{"age": 50, "weight": 0, "job": "clerk"}, {"age": 30, "weight": 0, "job": "cook"}]
     answer = client.post("/predict", json={"model": model, "rows": rows})

@@ -45,3 +45,14 @@ def test_a_replica_counts_as_away(database: Database) -> None:
         session.execute(text("SET TRANSACTION READ ONLY"))
         session.execute(update(JobRow).values(progress=1.0))
     assert JobTable(database).row(job_id).progress == 0.0
+
+
+def test_a_connection_that_a_thread_still_uses_is_closed_when_it_is_given_back(database_url: str) -> None:
+    """As when the API stops while somebody writes what was used: nothing may be left to the garbage collector."""
+    ending = Database(database_url)
+    with ending.engine.connect() as connection:
+        late = connection.connection.driver_connection
+        assert late is not None
+        ending.close()
+        assert connection.scalar(text("SELECT 1")) == 1
+    assert late.closed
