@@ -8,6 +8,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from service.cli.advice import RUNNING
 
+MOST_WAYS = 4
+
 
 class Commands(TyperGroup):
     """A group of commands, the whole of ``prefsvm`` among them."""
@@ -19,10 +21,22 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Note which command runs, for what is said of its options."""
+        if self.get_command(ctx, args[0]) is None and (ways := self._ways(args[0])):
+            ctx.fail(f"There is no command {args[0]!r} here; there is {' and '.join(ways)}.")
         found = super().resolve_command(ctx, args)
         if found[1] is not None:
             RUNNING.begin(option for each in found[1].params for option in each.opts)
         return found
+
+    def _ways(self, word: str) -> list[str]:
+        """Return what a word may have meant that is no command: one of a group, or an option of a command."""
+        ways = []
+        for name, command in self.commands.items():
+            if word in getattr(command, "commands", ()):
+                ways.append(f"prefsvm {name} {word}")
+            elif any(f"--{word}" in parameter.opts for parameter in command.params):
+                ways.append(f"prefsvm {name} … --{word}")
+        return ways[:MOST_WAYS]
 
 
 class Listing(Commands):

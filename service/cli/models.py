@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,7 @@ from solver.report import Estimate, Measures, Report, ReportedPoint
 if TYPE_CHECKING:
     from service.cli.client import Connection
 
+Limit = Annotated[int | None, typer.Option(min=1, max=100, help="How many of the newest.", show_default="20")]
 DELETED = "a data set that is deleted"
 
 
@@ -27,6 +29,7 @@ def jobs(
     ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel that job.")] = False,
     keep_best: Annotated[bool, typer.Option("--keep-best", help="With --cancel: keep the best model so far.")] = False,
+    limit: Limit = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """List the newest jobs, or show or cancel one."""
@@ -34,21 +37,21 @@ def jobs(
         if job is None:
             if cancel:
                 raise typer.BadParameter("--cancel needs the id of a job")
-            found = client.get("/jobs")["items"]
+            found = client.get(_newest("/jobs", limit))["items"]
         elif cancel:
             found = [client.post(f"{path_of(client, '/jobs', job)}/cancel", {"keep_best": keep_best})]
         else:
             found = [client.get(path_of(client, "/jobs", job))]
         names = _dataset_names(client, (each["request"].get("dataset") for each in found))
         made = (
-            {m["id"]: m for m in client.get("/models")["items"]}
+            {m["id"]: m for m in client.get(_newest("/models", limit))["items"]}
             if any(each["model_id"] for each in found) and job is None
             else {}
         )
         rows = [
             (
                 each["id"],
-                f"{each['status']} {each['progress']:.0%}" if each["status"] == "running" else each["status"],
+                _status(each),
                 (each["phase"] or "") if each["status"] == "running" else "",
                 short_time(each["created_at"]),
                 _promise(each["request"], names, made.get(each["model_id"])),
@@ -57,10 +60,34 @@ def jobs(
         ]
         print_table("", ("job", "status", "phase", "created", "data set, alias, promise"), rows, below=1)
         for each in found:
+            if job and each["finished_at"]:
+                print(_ended(each))
             if job and each["status"] == "succeeded" and each["model_id"]:
                 print_outcome(client, each)
             elif job and each["error"]:
                 print(in_flags(f"{each['error']['code']}: {each['error']['message']}"))
+
+
+def _newest(collection: str, limit: int | None) -> str:
+    return collection if limit is None else f"{collection}?limit={limit}"
+
+
+def _status(job: dict[str, Any]) -> str:
+    """Say where a job is; of one that somebody has cancelled, that it ends."""
+    if job["status"] != "running":
+        return str(job["status"])
+    return f"{'running' if job['cancel_requested_at'] is None else 'cancelling'} {job['progress']:.0%}"
+
+
+def _ended(job: dict[str, Any]) -> str:
+    """Say when a job ended, and how long that took from its start and from when it was asked for."""
+    created, started, finished = job["created_at"], job["started_at"], job["finished_at"]
+    took = "" if started is None else f"{_seconds(started, finished):,.1f} s after its start, "
+    return f"ended {finished[:19].replace('T', ' ')}, {took}{_seconds(created, finished):,.1f} s after it was asked for"
+
+
+def _seconds(begin: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
 
 
 def models(
@@ -68,6 +95,7 @@ def models(
         str | None, typer.Argument(help="Id (mdl_…), its beginning, an alias, or @last; without it, the newest models.")
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete that model; no alias may point at it.")] = False,
+    limit: Limit = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """List the newest models, or show or delete one."""
@@ -81,7 +109,7 @@ def models(
         if model is not None:
             print_model(client, client.get(model_path(client, model)))
             return
-        found = client.get("/models")["items"]
+        found = client.get(_newest("/models", limit))["items"]
         names = _dataset_names(client, (m["dataset_id"] for m in found))
     rows = []
     for m in found:

@@ -665,7 +665,7 @@ class _TableWriter:
         ]
         warnings += [
             f"column {profile.name!r}: {_counted(held)} are values of their own; if they mean missing, name them in "
-            "option missing"
+            "option missing or, where these are the labels of a training, in its `unlabeled`"
             for profile in profiles
             if profile.kind == "category" and (held := _missing_values(profile.values))
         ]

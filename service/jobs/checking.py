@@ -232,7 +232,9 @@ def _target_errors(
         yield FieldError("body.target", unclear)
     elif positive is not None and not _may_occur(positive, target):
         have = _labels(target, request["unlabeled"]) or {}
-        said = _words_gone(target) or _listed(list(have)) or _why_number(target)
+        near = [label for label in have if folded(label) == folded(positive)]
+        meant = f"; {near[0]!r} differs from it in capitals or blanks only" if near else ""
+        said = _words_gone(target) or meant or _listed(list(have)) or _why_number(target)
         yield FieldError("body.positive", "no row of the target column has this label" + said)
     else:
         labels = _labels(target, request["unlabeled"])

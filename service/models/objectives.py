@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic_core import PydanticCustomError
 
 from service.schemas import Body
 from solver.choices import Certificate
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
-Share = Annotated[float, Field(gt=0, le=1)]
+
+
+def _share(value: Any, check: ValidatorFunctionWrapHandler) -> float:
+    """Say how a share is written, where a percentage or a text was given."""
+    try:
+        made: float = check(value)
+    except ValidationError:
+        raise PydanticCustomError("share", "should be a number above 0 and up to 1: 0.9 for 90 %") from None
+    return made
+
+
+def _no_text(value: Any) -> Any:
+    """Say how an objective is written, where it was given as the command line takes it."""
+    if isinstance(value, str):
+        said = 'should be an object such as {"kind": "precision", "target": 0.9}, not a text'
+        raise PydanticCustomError("objective", "{said}", {"said": said})
+    return value
+
+
+Share = Annotated[float, Field(gt=0, le=1), WrapValidator(_share)]
 ErrorCost = Annotated[float, Field(gt=0, le=1e12)]
 
 
@@ -74,4 +94,5 @@ class CostObjective(Body):
 ObjectiveBody = Annotated[
     PrecisionObjective | RecallObjective | PrecisionRecallObjective | F1Objective | FBetaObjective | CostObjective,
     Field(discriminator="kind"),
+    BeforeValidator(_no_text),
 ]

@@ -176,7 +176,11 @@ def test_what_cannot_be_joined_is_refused_at_the_call(client: httpx.Client) -> N
         (of(halves), "body.labels.key", "cannot be given back"),
         ({"labels": {"key": "patient"}}, "body.labels.key", "needs `labels.dataset`"),
         ({"target": "nobody"}, "body.target", "no such column; there are 'patient', 'outcome'"),
-        ({"positive": "Ill"}, "body.positive", "no row of the target column has this label; there are 'ill', 'well'"),
+        (
+            {"positive": "Ill"},
+            "body.positive",
+            "no row of the target column has this label; 'ill' differs from it in capitals or blanks only",
+        ),
         (of(labels, keep=500), "body.labels.keep", "there are 61 labels"),
         (of(few), "body.positive", "need at least 2 labelled rows of each class, got 2 of 'well', 1 of 'ill'"),
     ):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from pydantic import TypeAdapter, ValidationError
 from typer.testing import CliRunner
 
 from prefsvm.client import Client, ServiceWarning, _rows_from
@@ -23,6 +24,7 @@ from service.cli.csv_rows import PLAIN_NUMBER, PREDICT_ROWS, CsvRows, CsvStyle, 
 from service.cli.main import app
 from service.ingest import numbers
 from service.ingest.options import FORMATS
+from service.models.objectives import ObjectiveBody
 from solver.training import ALGORITHMS
 
 
@@ -291,6 +293,58 @@ def test_one_line_that_is_no_header_for_the_model_is_refused(prefsvm, stand_in, 
     done = prefsvm("predict", "mdl_1", file)
     assert (done.exit_code, done.stdout) == (0, "age,name,prefsvm_label,prefsvm_score\n")
     assert "no row below" in done.stderr
+
+
+def a_job(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "job_1", "status": "running", "phase": "training", "progress": 0.4, "model_id": None, "error": None,
+        "created_at": "2026-11-01T12:00:00Z", "started_at": "2026-11-01T12:00:02.5Z", "finished_at": None,
+        "cancel_requested_at": None, "request": {"dataset": None, "objective": {"kind": "f1"}},
+    } | changes  # fmt: skip
+
+
+def test_a_job_that_is_cancelled_says_so_and_one_that_has_ended_when(prefsvm, stand_in) -> None:
+    stand_in.answers["POST /jobs/job_1/cancel"] = a_job(cancel_requested_at="2026-11-01T12:00:04Z")
+    assert "cancelling 40%" in prefsvm("jobs", "job_1", "--cancel").stdout
+    stand_in.answers["GET /jobs/job_1"] = a_job()
+    running = prefsvm("jobs", "job_1").stdout
+    assert "running 40%" in running
+    assert "ended" not in running
+    stand_in.answers["GET /jobs/job_1"] = a_job(status="cancelled", finished_at="2026-11-01T12:01:04Z")
+    said = "ended 2026-11-01 12:01:04, 61.5 s after its start, 64.0 s after it was asked for"
+    assert said in prefsvm("jobs", "show", "job_1").stdout
+    stand_in.answers["GET /jobs/job_1"] = a_job(status="cancelled", started_at=None, finished_at="2026-11-01T12:00:04Z")
+    assert "ended 2026-11-01 12:00:04, 4.0 s after it was asked for" in prefsvm("jobs", "job_1").stdout
+    stand_in.answers["GET /jobs?limit=1"] = {"items": [a_job()]}
+    assert "job_1" in prefsvm("jobs", "--limit", 1).stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "ways"),
+    [
+        ("cancel", "there is prefsvm jobs … --cancel and prefsvm batches cancel"),
+        ("rollback", "there is prefsvm aliases rollback"),
+        ("bogus", "No such command 'bogus'"),
+    ],
+)
+def test_a_word_that_is_no_command_names_where_it_is_one(prefsvm, word: str, ways: str) -> None:
+    refused = prefsvm(word, "job_1")
+    assert refused.exit_code == 2
+    assert ways in re.sub(r"[\s│]+", " ", refused.output)
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ({"kind": "precision", "target": 90}, "should be a number above 0 and up to 1: 0.9 for 90 %"),
+        ({"kind": "precision_recall", "precision": 0.9, "recall": "high"}, "should be a number above 0 and up to 1"),
+        ("precision=0.9", 'should be an object such as {"kind": "precision", "target": 0.9}, not a text'),
+    ],
+)
+def test_an_objective_that_is_written_in_another_way_is_told_how(sent: object, said: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(ObjectiveBody).validate_python(sent)
+    assert [error["msg"].startswith(said) for error in refused.value.errors()] == [True]
 
 
 def test_predictions_may_replace_their_own_input(prefsvm, stand_in, table):
