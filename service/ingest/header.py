@@ -41,6 +41,15 @@ _USUAL_NAMES = frozenset(
     )
 )
 """Above texts of any length, such a word is a name, unless it occurs again."""
+FEWEST_TO_TELL = 10
+"""So many values below, none of which is spelt as the first line, tell that this is no value."""
+_SPELLINGS = (
+    re.compile(r"[^\W_]+(?:_[^\W_]+)+"),
+    re.compile(r"[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+"),
+    re.compile(r"[A-Z][A-Z0-9 _-]+"),
+    re.compile(r"[A-Z][^\W_].*"),
+)
+"""Names of columns: `word_form`, `wordForm`, `WORD`, `Word`. The last is for values in small letters alone."""
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "?", "unknown", "\\n"))
 
 
@@ -108,7 +117,10 @@ def look_at_first_line(first: Sequence[str], rows: Sequence[Sequence[str]]) -> F
             if again >= REPEATS and distinct * 2 <= len(present) and (width > 1 or again * 10 >= len(present)):
                 evidence.append(f"its value in column {position} occurs {again} times below")
             elif again == 0 and (
-                distinct * 2 <= len(present) or _is_short(value, present) or value.lower() in _USUAL_NAMES
+                distinct * 2 <= len(present)
+                or _is_short(value, present)
+                or value.lower() in _USUAL_NAMES
+                or _is_spelt_otherwise(value, present)
             ):
                 doubts += 1
     if evidence:
@@ -133,6 +145,13 @@ def _are_values(numbers: Sequence[tuple[str, float, float, float]]) -> bool:
 def _is_short(value: str, present: Sequence[str]) -> bool:
     """Whether it is a word above long texts."""
     return len(value) * 4 <= median(map(len, present))
+
+
+def _is_spelt_otherwise(value: str, present: Sequence[str]) -> bool:
+    """Whether it is spelt as names are, and none of the values below is, although there are enough to tell."""
+    return len(present) >= FEWEST_TO_TELL and any(
+        spelling.fullmatch(value) and not any(map(spelling.fullmatch, present)) for spelling in _SPELLINGS
+    )
 
 
 def _share(pattern: re.Pattern[str], values: Sequence[str]) -> float:

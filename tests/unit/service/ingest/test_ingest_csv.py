@@ -676,6 +676,8 @@ NO_NAMES = {
     "numbers of their size": "".join(f"{30 - i % 7}.{i % 10},{i % 9},{(i * 7) % 50}\n" for i in range(3, 60)),
     "negative numbers": "".join(f"-1.5,{i % 5}\n-2.5,7\n" for i in range(20)),
     "dates": "".join(f"2024-01-{i % 28 + 1:02},{i % 3}\n" for i in range(40)),
+    "a word like others": "".join(f"w{chr(97 + i)}rd,{('spam', 'x')[i % 2]}\n" for i in range(12)),
+    "a capital like others": "".join(f"{'wW'[i % 2]}{chr(97 + i)}rd,{('x', 'spam')[i % 2]}\n" for i in range(1, 14)),
     "letters": "".join(f"{'yn'[i % 2]},{'yn'[i // 2 % 2]},{'ab'[i % 2]}\n" for i in range(40)),
 }
 NAMES = {
@@ -686,6 +688,10 @@ NAMES = {
     "all texts": "text,label\n" + "".join(f"some words {i} of a text,{'ab'[i % 2]}\n" for i in range(40)),
     "the class as a name": "text,spam\n" + "".join(f"words of a text {i},{('spam', 'x')[i % 2]}\n" for i in range(9)),
     "the class over short texts": "question,yes\n" + "".join(f"foo{i},{('yes', 'no')[i % 2]}\n" for i in range(9)),
+    **{
+        f"spelt as {name}": f"{name},spam\n" + "".join(f"{chr(i)}rd,{('spam', 'x')[i % 2]}\n" for i in range(97, 109))
+        for name in ("word_form", "wordForm", "LEMMA", "Lemma")
+    },
     "repeated names": ("a,b\n" + "x,1\ny,2\n") * 1 + "z,3\n" * 20,
 }  # fmt: skip
 
