@@ -88,8 +88,9 @@ _OF_ALL: Final = (
     number("coef0", 0.0, -1e6, 1e6, ANY, "Constant in the poly and sigmoid kernels."),
     choice("class_weight", choices.ClassWeight, None,
         "balanced weighs the classes' margin errors by the inverse of their share."),
-    choice("threshold_rule", choices.ThresholdRule, "f1max",
-        "How the threshold is chosen on calibration rows; zero is the plain SVM."),
+    choice("threshold_rule", choices.ThresholdRule, "auto",
+        "How the threshold is chosen on calibration rows: auto evens out the chance in few of them, f1max is the best "
+        "on them, zero is the plain SVM."),
     choice("labeled_split", choices.LabeledSplit, "xfit",
         "Calibration scores: of left-out folds, of a left-out half, or of the training rows (optimistic)."),
 )

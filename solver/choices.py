@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-ThresholdRule = Literal["f1max", "paper", "lcb", "fixed-sequence", "zero"]
+ThresholdRule = Literal["auto", "f1max", "paper", "lcb", "fixed-sequence", "zero"]
 LabeledSplit = Literal["xfit", "part", "full"]
 Certificate = Literal["cross_fitted", "strict"]
 KernelName = Literal["rbf", "linear", "poly", "sigmoid"]

@@ -17,6 +17,8 @@ from solver.choices import Certificate, ThresholdRule
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import clopper_pearson_lower
+from solver.evaluation.probability import Sigmoid, fit_sigmoid
+from solver.steady_threshold import cheapest, steady_position
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 ObjectiveKind = Literal["precision", "recall", "precision_recall", "f1", "f_beta", "cost"]
@@ -240,7 +242,7 @@ def choose_threshold(
     scores: ArrayLike,
     y: ArrayLike,
     objective: Objective,
-    rule: ThresholdRule = "f1max",
+    rule: ThresholdRule = "auto",
     *,
     reference_scores: ArrayLike | None = None,
     positive_share: float | None = None,
@@ -255,7 +257,9 @@ def choose_threshold(
     y : array of shape (n,)
         Positive where > 0.
     objective : Objective
-    rule : str, default "f1max"
+    rule : str, default "auto"
+        `auto`: for F1, F_β and costs a threshold that evens out the chance in few rows, see `solver.steady_threshold`;
+        for targets as `f1max`.
         `f1max`: the best value (F1, F_β, lowest cost) among the thresholds that meet the targets. `paper`: the
         adjusting rule of PSVM, which raises the lower of precision and recall to the other one's value. `lcb`: as
         `f1max` with the measure of the target replaced by its Clopper–Pearson lower bound. `fixed-sequence`: tests a
@@ -298,17 +302,36 @@ def choose_threshold(
         return _fixed_sequence(
             values, np.asarray(y), curve, objective, _grid(reference, positive_share, objective, resolution)
         )
-    return choose_from_curve(curve, objective, rule)
+    sigmoid = None
+    if objective.costs is not None and min(curve.positives, curve.negatives) > 0:
+        sigmoid = fit_sigmoid(values, y)
+    return choose_from_curve(curve, objective, rule, sigmoid)
 
 
-def choose_from_curve(curve: OperatingCurve, objective: Objective, rule: ThresholdRule = "f1max") -> ChosenThreshold:
-    """As `choose_threshold`, from a stored operating curve, for the rules that need nothing else (`f1max`, `lcb`)."""
+def choose_from_curve(
+    curve: OperatingCurve, objective: Objective, rule: ThresholdRule = "auto", probability: Sigmoid | None = None
+) -> ChosenThreshold:
+    """As `choose_threshold`, from a stored operating curve, for the rules that need nothing else.
+
+    Parameters
+    ----------
+    curve : OperatingCurve
+    objective : Objective
+    rule : {"auto", "f1max", "lcb"}
+    probability : Sigmoid, optional
+        Fitted on the rows of the curve. Without it `auto` chooses for a cost as `f1max` does.
+    """
     check_rule(rule, objective)
     if rule == "lcb":
         return _lower_bound(curve, objective)
-    if rule == "f1max":
+    if rule == "auto" and objective.costs is not None and probability is not None:
+        threshold, position = cheapest(curve, *objective.costs, probability)
+        return _point(threshold, curve.counts(position), objective)
+    if rule == "auto" and objective.kind in ("f1", "f_beta") and curve.positives > 0:
+        return _from_position(curve, steady_position(curve, objective.beta or 1.0), objective)
+    if rule in ("auto", "f1max"):
         return _from_position(curve, _best_position(curve, objective), objective)
-    raise ValueError(f"rule {rule!r} needs the scores; a curve serves f1max and lcb")
+    raise ValueError(f"rule {rule!r} needs the scores; a curve serves auto, f1max and lcb")
 
 
 def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_share: float) -> ChosenThreshold:

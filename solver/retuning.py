@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from solver.choices import Certificate
-from solver.evaluation import OperatingCurve, measures
+from solver.evaluation import OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
 from solver.report import Report, ReportedPoint
 
@@ -27,11 +27,14 @@ class Calibration:
         What these rows can certify a target by. `strict`: training has chosen nothing by them but the threshold, and
         the scores are those of the very model. `cross_fitted`: the scores are those of models that left the rows out,
         ranked as the model ranks. None: nothing.
+    probability : Sigmoid or None
+        Fitted on the calibration rows.
     """
 
     curve: OperatingCurve
     other_positive_share: float | None
     certificate: Certificate | None
+    probability: Sigmoid | None = None
 
     @classmethod
     def from_report(cls, report: Report) -> Calibration | None:
@@ -51,7 +54,8 @@ class Calibration:
             certificate, share = "cross_fitted", curve.positives / (curve.positives + curve.negatives)
         elif enough and kept_apart:
             certificate = "strict"
-        return cls(curve, share, certificate)
+        told = report.probability
+        return cls(curve, share, certificate, None if told is None else Sigmoid(told.slope, told.offset))
 
     def operating_point(self, objective: Objective) -> ChosenThreshold:
         """Choose the threshold that serves an objective.
@@ -60,7 +64,7 @@ class Calibration:
         threshold (by lower bounds) comes with the status `cannot_certify`.
         """
         if objective.confidence is None:
-            return choose_from_curve(self.curve, objective)
+            return choose_from_curve(self.curve, objective, probability=self.probability)
         can_certify = self.certificate is not None and objective.certificate in (None, self.certificate)
         if self.certificate == "strict" and objective.certificate == "cross_fitted":
             can_certify = True  # it is more than was asked for

@@ -277,7 +277,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     def _effective_rule(self, objective: Objective) -> ThresholdRule:
         """The rule in force: a confidence turns the default rule into the one that certifies."""
         rule = self.threshold_rule
-        if objective.confidence is not None and rule == "f1max":
+        if objective.confidence is not None and rule in ("auto", "f1max"):
             rule = "fixed-sequence"
         check_rule(rule, objective)
         return rule

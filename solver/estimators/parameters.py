@@ -41,9 +41,9 @@ class SharedParameters(BaseEstimator):
     ----------
     objective : str, dict or Objective, default "f1"
         See `solver.operating_point.Objective`. None is F1, too; for `CS4VM` it is the cost objective of its costs.
-    threshold_rule : str, default "f1max"
+    threshold_rule : str, default "auto"
         See `solver.operating_point.choose_threshold`. `zero`: the threshold is 0, the objective is only reported on. A
-        confidence in the objective turns `f1max` into `fixed-sequence`.
+        confidence in the objective turns `auto` and `f1max` into `fixed-sequence`.
     labeled_split : {"xfit", "part", "full"}, default "xfit"
         Scores for the threshold: out-of-fold (5 folds, the model sees all rows), of a held-out half, or of the
         training rows themselves (fast, optimistic).

@@ -73,8 +73,8 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
     objective : str, dict or Objective, default "f1"
         The preference: `{"kind": "precision", "target": 0.9}`, `{"kind": "recall", "target": 0.8}`, both at once
         (`precision_recall`), or what shall be best (`f1`, `f_beta`, `cost`). See `solver.operating_point.Objective`.
-    threshold_rule : str, default "f1max"
-        Rule for θ₊: `f1max`, `paper`, `lcb`, `fixed-sequence` or `zero` (θ₊ = θ₋ = 0). See
+    threshold_rule : str, default "auto"
+        Rule for θ₊: `auto`, `f1max`, `paper`, `lcb`, `fixed-sequence` or `zero` (θ₊ = θ₋ = 0). See
         `solver.operating_point.choose_threshold`. `fixed-sequence`, which a confidence in the objective implies, keeps
         half of the labelled rows out of training and out of the choice of the round, and tests the final model on
         them.

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
-from solver.evaluation import ConfusionCounts, OperatingCurve, confusion
+from solver.evaluation import ConfusionCounts, OperatingCurve, confusion, fit_sigmoid
 from solver.operating_point import FEWEST_NEGATIVES, Objective, ObjectiveError, choose_from_curve, choose_threshold
 
 TIED_SCORES = st.integers(-4, 4).map(lambda k: k / 2)
@@ -112,10 +112,10 @@ def test_best_f1_under_a_target_is_the_brute_force_optimum(rows, target, kind):
 def test_f_beta_and_cost_are_the_brute_force_optimum(rows, first, second):
     scores, y = rows
     decisions = [*all_decisions(scores, y), confusion(y, np.zeros(len(y), dtype=bool))]
-    point = choose_threshold(scores, y, Objective.parse({"kind": "f_beta", "beta": first}))
+    point = choose_threshold(scores, y, Objective.parse({"kind": "f_beta", "beta": first}), "f1max")
     assert point.counts.f_beta(first) == pytest.approx(max(c.f_beta(first) for c in decisions))
     costs = {"kind": "cost", "false_negative": first, "false_positive": second}
-    point = choose_threshold(scores, y, Objective.parse(costs))
+    point = choose_threshold(scores, y, Objective.parse(costs), "f1max")
     assert point.counts.cost(first, second) == pytest.approx(min(c.cost(first, second) for c in decisions))
 
 
@@ -310,7 +310,9 @@ def test_stored_curve_gives_the_same_point(rows):
     stored = OperatingCurve.from_dict(OperatingCurve.from_scores(scores, y).to_dict())
     for value in ("f1", {"kind": "recall", "target": 0.7}, {"kind": "cost", "false_negative": 3, "false_positive": 1}):
         objective = Objective.parse(value)
-        assert choose_from_curve(stored, objective) == choose_threshold(scores, y, objective)
+        for rule in ("auto", "f1max"):
+            sigmoid = fit_sigmoid(scores, y) if len(set(y)) == 2 else None
+            assert choose_from_curve(stored, objective, rule, sigmoid) == choose_threshold(scores, y, objective, rule)
 
 
 def test_zero_rule_reports_on_the_objective_only():

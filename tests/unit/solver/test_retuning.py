@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.evaluation import OperatingCurve, measures
+from solver.evaluation import OperatingCurve, fit_sigmoid, measures
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import cost_interval
 from solver.operating_point import Objective, certify_from_curve, choose_threshold
-from solver.report import Classes, CurvePoints, Report, RowCounts, TuningReport
+from solver.report import Classes, CurvePoints, ProbabilityReport, Report, RowCounts, TuningReport
 from solver.retuning import Calibration
 
 
@@ -88,7 +88,9 @@ def test_certificate_with_tied_scores_decides_on_rows_as_it_says(kind):
 def test_without_confidence_it_is_the_choice_that_training_makes(objective):
     scores, y = scored(300, 1)
     parsed = Objective.parse(objective)
-    calibration = Calibration.from_report(report(OperatingCurve.from_scores(scores, y)))
+    sigmoid = fit_sigmoid(scores, y)
+    probability = ProbabilityReport(slope=sigmoid.slope, offset=sigmoid.offset, brier=0.1, reliability=[])
+    calibration = Calibration.from_report(report(OperatingCurve.from_scores(scores, y), probability=probability))
     assert calibration.operating_point(parsed) == choose_threshold(scores, y, parsed)
 
 
