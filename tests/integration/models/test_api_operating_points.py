@@ -12,7 +12,7 @@ from api_support import problem, report, store_model
 from matplotlib.image import imread
 from sqlalchemy import text
 
-from solver.evaluation import OperatingCurve, measures
+from solver.evaluation import OperatingCurve, fit_sigmoid, measures
 from solver.evaluation.counts import confusion
 from solver.operating_point import Objective, choose_threshold
 
@@ -30,7 +30,14 @@ def calibrated(database, tmp_path, rng, n: int = 400, **changes):
     scores = 2 * y + rng.normal(size=n)
     curve = OperatingCurve.from_scores(scores, y)
     rows = report()["rows"] | {"labelled": 2 * n, "positive": 2 * int(y.sum())}
-    made = report() | {"curve": curve.to_dict(), "rows": rows, "labeled_split": "part", "threshold_rule": "f1max"}
+    sigmoid = fit_sigmoid(scores, y)
+    made = report() | {
+        "curve": curve.to_dict(),
+        "rows": rows,
+        "labeled_split": "part",
+        "threshold_rule": "auto",
+        "probability": {"slope": sigmoid.slope, "offset": sigmoid.offset, "brier": 0.1, "reliability": []},
+    }
     model = store_model(database, tmp_path)
     with database.transaction() as session:
         session.execute(

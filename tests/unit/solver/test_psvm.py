@@ -143,7 +143,10 @@ class SpiedPSVM(PSVM):
 def test_each_fold_has_soft_labels_of_its_own(objective):
     X, y, _ = partly_labelled()
     settings = {"C": 2.0, "gamma": 0.2, "C_soft": 0.5, "max_rounds": 3}
-    psvm = SpiedPSVM(objective=objective, negative_rule="meanneg", tol=1e-8, random_state=3, **settings).fit(X, y)
+    made = SpiedPSVM(
+        objective=objective, threshold_rule="f1max", negative_rule="meanneg", tol=1e-8, random_state=3, **settings
+    )
+    psvm = made.fit(X, y)
     reference = reference_cross_fit(X, y, objective=Objective.parse(objective), seed=3, **settings)
     assert len(psvm.trace) >= 2
     for (_, mine), scores in zip(psvm.trace, reference, strict=False):
