@@ -234,16 +234,17 @@ _LIST: Final = (
     ),
     AlgorithmSpec(
         "self-training",
-        "SVM that adds the unlabelled rows it is sure of with its own labels.",
+        "SVM that adds the unlabelled rows it is surest of with its own labels.",
         "solver.estimators:SelfTraining",
         Cost(solves=12),
         (
             *SEMI_SUPERVISED,
             SOLVER,
-            number("margin", 1.0, 0, 1e6, NOT_NEGATIVE, "A row is added when its score is at least this far from 0."),
-            integer("max_add", None, 1, 1e12, "Most rows of a class added in a round."),
-            integer("max_rounds", 50, 1, 1000, "Most rounds."),
-            number("C_soft", 1.0, 1e-6, 1e3, POSITIVE, "Cost of added rows as a multiple of C."),
+            *SHARE,
+            number("added_share", 0.1, 1e-6, 1, POSITIVE,
+                "Share of the unlabelled rows that is added in a round, the surest ones of each class."),
+            integer("max_rounds", 10, 1, 1000, "Most rounds."),
+            number("C_soft", 0.1, 1e-6, 1e3, POSITIVE, "Cost of added rows as a multiple of C."),
         ),
     ),
     AlgorithmSpec(

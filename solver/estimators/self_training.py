@@ -12,23 +12,25 @@ from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._expansion import Expansion
 from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
-from solver.estimators._semi_supervised import SemiSupervisedClassifier
-from solver.estimators.parameters import CostParameters, EngineParameter
+from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among
+from solver.estimators.parameters import CostParameters, EngineParameter, ShareParameters
 from solver.typing import IndexArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SelfTraining(EngineParameter, CostParameters, SemiSupervisedClassifier):
-    """SVM that adds the unlabelled rows it is sure of with its own labels, round by round, and never takes one back.
+class SelfTraining(EngineParameter, ShareParameters, CostParameters, SemiSupervisedClassifier):
+    """SVM that adds the unlabelled rows it is surest of with its own labels, round by round, and never takes one back.
+
+    In each round the rows with the highest scores become positive and those with the lowest ones negative, in the ratio
+    in which the classes are expected among the unlabelled rows. (A fixed margin does not do: with few labels hardly a
+    row is as far from the plane as the support vectors are.)
 
     Parameters
     ----------
-    margin : float, default 1.0
-        A row is added when the absolute value of its score is at least this.
-    max_add : int, optional
-        Most rows of each class added in one round, the most confident ones first.
-    max_rounds : int, default 50
-    C_soft : float, default 1.0
+    added_share : float, default 0.1
+        Share of the unlabelled rows that is added in a round; at least one of each class.
+    max_rounds : int, default 10
+    C_soft : float, default 0.1
         Cost of a margin error of an added row, as a multiple of C.
 
     See Also
@@ -42,8 +44,7 @@ class SelfTraining(EngineParameter, CostParameters, SemiSupervisedClassifier):
 
     declaration: ClassVar = ALGORITHMS["self-training"]
 
-    margin: float = declaration.defaults["margin"]
-    max_add: int | None = declaration.defaults["max_add"]
+    added_share: float = declaration.defaults["added_share"]
     max_rounds: int = declaration.defaults["max_rounds"]
     C_soft: float = declaration.defaults["C_soft"]
 
@@ -53,16 +54,16 @@ class SelfTraining(EngineParameter, CostParameters, SemiSupervisedClassifier):
         cost = self._labelled_cost(run) * run.cost[labelled]
         left = run.unlabelled
         model = run.train(rows, y, cost)
-        for _ in range(self.max_rounds - 1):
+        if len(left) < 2:
+            return model
+        positives = positives_among(len(left), y, self.positive_share, self.prior_strength)
+        most = max(1, round(self.added_share * positives)), max(1, round(self.added_share * (len(left) - positives)))
+        for _ in range(self.max_rounds):
             if run.ended or len(left) == 0:
                 break
-            scores = approximate_scores(run, model, left)
-            above, below = np.flatnonzero(scores >= self.margin), np.flatnonzero(scores <= -self.margin)
-            below = np.setdiff1d(below, above)  # a margin of 0 takes a score of 0 for positive
-            above = above[np.argsort(-scores[above], kind="stable")][: self.max_add]
-            below = below[np.argsort(scores[below], kind="stable")][: self.max_add]
-            if len(above) + len(below) == 0:
-                break
+            order = np.argsort(-approximate_scores(run, model, left), kind="stable")
+            above = order[: most[0]]
+            below = np.setdiff1d(order[-most[1] :], above)
             added = np.concatenate([above, below])
             rows = np.concatenate([rows, left[added]])
             y = np.concatenate([y, np.ones(len(above)), -np.ones(len(below))])

@@ -88,7 +88,7 @@ def test_trains_by_name(name, objective, tmp_path):
         ("cluster", {"space": "auto"}, "space"),
         ("gmm", {"ridge": 0}, "ridge"),
         ("gmm", {"solver": "auto"}, "solver"),
-        ("self-training", {"margin": "wide"}, "margin"),
+        ("self-training", {"added_share": "wide"}, "added_share"),
     ],
 )
 def test_wrong_parameter_is_named(name, params, wrong):

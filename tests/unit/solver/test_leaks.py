@@ -51,7 +51,7 @@ METHODS: list[tuple[type[Any], dict[str, Any]]] = [
     (ClusterSVM, {"clusters": 5}),
     (ClusterSVM, {"clusters": 5, "space": "kernel-pca"}),
     (GaussianMixtureClassifier, {}),
-    (SelfTraining, {"margin": 0.5}),
+    (SelfTraining, {}),
     (AugmentedClassifier, {}),
     (AugmentedClassifier, {"augmenter": "roc-svm", "cut_off": "own"}),
     (AugmentedClassifier, {"augmenter": "spy-em", "cut_off": "spy-em"}),

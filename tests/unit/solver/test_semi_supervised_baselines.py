@@ -186,24 +186,34 @@ def test_without_manifold_the_laplacian_is_the_svm():
     np.testing.assert_allclose(laplacian.decision_function(X), svm.decision_function(X), atol=1e-3)
 
 
-def test_self_training_adds_what_it_is_sure_of():
+def test_self_training_adds_what_it_is_surest_of():
     X, y, truth = clusters(distance=3.0)
     known = y >= 0
-    trained = SelfTraining(kernel="linear", tol=1e-6, **ALONE).fit(X, y)
-    # by hand: the labels it gave are exactly those of rows beyond the margin, round by round
-    rows, labels = np.flatnonzero(known), y[known].copy()
-    while True:
-        model = SVC(kernel="linear", tol=1e-8).fit(X[rows], labels)
+    trained = SelfTraining(kernel="linear", added_share=0.2, max_rounds=3, tol=1e-6, **ALONE).fit(X, y)
+    # by hand: of each class the surest rows, in the ratio of the labelled ones, round by round
+    rows, labels, weight = np.flatnonzero(known), y[known].copy(), np.ones(known.sum())
+    unlabelled = np.count_nonzero(~known)
+    positives = round(unlabelled * labels.mean())
+    most = round(0.2 * positives), round(0.2 * (unlabelled - positives))
+    model = SVC(kernel="linear", tol=1e-8).fit(X[rows], labels)
+    for _ in range(3):
         left = np.setdiff1d(np.arange(len(y)), rows)
-        scores = model.decision_function(X[left])
-        sure = np.abs(scores) >= 1
-        if not sure.any():
-            break
-        rows, labels = np.r_[rows, left[sure]], np.r_[labels, (scores[sure] > 0).astype(int)]
+        order = left[np.argsort(-model.decision_function(X[left]), kind="stable")]
+        rows = np.r_[rows, order[: most[0]], order[-most[1] :]]
+        labels = np.r_[labels, np.ones(most[0], int), np.zeros(most[1], int)]
+        weight = np.r_[weight, np.full(sum(most), 0.1)]
+        model = SVC(kernel="linear", tol=1e-8).fit(X[rows], labels, sample_weight=weight)
     np.testing.assert_allclose(trained.decision_function(X), model.decision_function(X), atol=5e-3)
     assert (trained.predict(X) == truth).mean() > 0.9
-    slow = SelfTraining(kernel="linear", max_add=1, max_rounds=3, **ALONE).fit(X, y)
-    assert not np.array_equal(slow.decision_function(X), trained.decision_function(X))
+    alone = SVC(kernel="linear", tol=1e-8).fit(X[known], y[known])
+    assert np.abs(trained.decision_function(X) - alone.decision_function(X)).max() > 0.01  # it does something
+
+
+def test_self_training_takes_every_row_once_and_then_ends():
+    X, y, _ = clusters(distance=3.0)
+    many = SelfTraining(kernel="linear", added_share=0.3, max_rounds=50, **ALONE).fit(X, y)
+    few = SelfTraining(kernel="linear", added_share=0.3, max_rounds=4, **ALONE).fit(X, y)
+    np.testing.assert_array_equal(many.decision_function(X), few.decision_function(X))
 
 
 @pytest.mark.parametrize("method", SEMI_SUPERVISED)
