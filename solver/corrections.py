@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solver.features import BadValue, Column, FeatureError, MatrixData, MissingPolicy, Table, matrix_from_rows
+from solver.features import BadRow, BadValue, Column, FeatureError, MatrixData, MissingPolicy, Table, matrix_from_rows
 from solver.features.categories import Spellings
 from solver.features.dates import example_of, guess_format
 from solver.features.rows import RowReader, clean_name
@@ -138,7 +138,7 @@ def apply_corrections(
         try:
             names, key = frame.parse(row, meant)
         except FeatureError as error:
-            refused[str(error)] += 1
+            refused[error.reason if isinstance(error, BadRow) else str(error)] += 1
             continue
         group = groups.setdefault(names, _Group(names))
         superseded += key in group.labels

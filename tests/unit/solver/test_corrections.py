@@ -114,7 +114,7 @@ def test_rows_of_a_matrix(dense: bool) -> None:
     assert made.unmeasured.tolist() == [False, False, True, False, True]
     added = made.data.X[[4]]
     assert (added if dense else added.toarray()).tolist() == [[2.5, 0, 0]]
-    assert [part.rows for part in made.report.refused] == [1]
+    assert made.report.refused == [RefusedFeedback("column '3': expected a finite number", 1)]
 
 
 def test_a_column_of_numbers_that_is_a_category_to_the_model(table: Table) -> None:
