@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from solver.kernels.kernel import FeatureKernel
-from solver.smo import Program, backend, solve, solve_many
+from solver.smo import Program, StoppingLimits, backend, solve, solve_many
 from solver.warm_up import warm_up
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -132,6 +132,11 @@ def gaussians(n, d, seed=0):
     return (rng.normal(size=(n, d)) + 0.213 * y[:, None]).astype(np.float32), y
 
 
+def c_svc(kernel, y, C, device, seconds):
+    limits = StoppingLimits(max_seconds=seconds)
+    return Program(kernel, np.arange(len(y)), y, -1.0, 0.0, C, limits=limits, backend=device)
+
+
 def facts(solution):
     keys = ("seconds", "status", "engine", "objective", "gap", "iterations", "n_support", "n_bounded", "n_kernel_rows")
     return {key: getattr(solution, key) for key in keys}
@@ -152,15 +157,12 @@ class Benchmark:
         """One C-SVC: on the GPU twice (fresh kernel each), with every launch timed, and by the others."""
         n, d = X.shape
         print(f"{name}: {n} x {d} ...", flush=True)
-        idx = np.arange(n)
         result = {"name": name, "n": n, "d": d, "C": C, "gamma": gamma}
         limit = max(5.0, min(60.0, self.left() / 3))
 
         def run(X, y, backend, limit=limit):
             started = time.perf_counter()
-            solution = solve(
-                FeatureKernel(X, gamma=gamma), np.arange(len(y)), y, -1.0, 0.0, C, backend=backend, max_seconds=limit
-            )
+            solution = solve(c_svc(FeatureKernel(X, gamma=gamma), y, C, backend, limit))
             return solution, facts(solution) | {"wall": time.perf_counter() - started}
 
         _, result["gpu_first"] = run(X, y, "cuda")
@@ -169,9 +171,9 @@ class Benchmark:
         result["launches"] = dict(self.meter.launches)
         result["roofline"] = self.roofline(n, d, solution.n_kernel_rows)
         kernel = FeatureKernel(X, gamma=gamma)
-        solve(kernel, idx, y, -1.0, 0.0, C / 2, backend="cuda", max_seconds=limit)
+        solve(c_svc(kernel, y, C / 2, "cuda", limit))
         started = time.perf_counter()
-        rows_known = solve(kernel, idx, y, -1.0, 0.0, C, backend="cuda", max_seconds=limit)
+        rows_known = solve(c_svc(kernel, y, C, "cuda", limit))
         result["gpu_rows_known"] = facts(rows_known) | {"wall": time.perf_counter() - started}
         del kernel
         self.meter.timed = True

@@ -84,7 +84,7 @@ def run(name, n, engine="lowrank", sample=None, mapped=False, polish=True):
     everything = np.arange(n)
     whole = Clock()
     if engine == "exact":
-        solution = solve(FeatureKernel(X, gamma=work.gamma), everything, y, -1.0, 0.0, work.C)
+        solution = solve(Program(FeatureKernel(X, gamma=work.gamma), everything, y, -1.0, 0.0, work.C))
         parts = {}
         rows = np.flatnonzero(solution.alpha)
         coefficients = (y * solution.alpha)[rows]

@@ -80,7 +80,7 @@ def psvm_rounds(work, kernel):
     """Seconds of a PSVM run, of its trainings, and of the largest of these by itself."""
     from solver.estimators import PSVM
     from solver.estimators._run import TrainingRun
-    from solver.smo import solve
+    from solver.smo import Program, solve
 
     calls = []
     plain = TrainingRun.solve
@@ -106,7 +106,7 @@ def psvm_rounds(work, kernel):
     alone = []
     for _, rows, y, hi in calls:
         wall = time.perf_counter()
-        solve(kernel(), rows, y, -1.0, 0.0, hi, tol=TOL)
+        solve(Program(kernel(), rows, y, -1.0, 0.0, hi, tol=TOL))
         alone.append(time.perf_counter() - wall)
     return {"rounds": np.array([len(psvm.report_.rounds), whole, sum(c[0] for c in calls), max(alone)])}
 

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from smo_support import solve
 
 from solver import arrays
 from solver.arrays import BackendUnavailableError, cuda_available, resolve_backend
 from solver.kernels.kernel import FeatureKernel
-from solver.smo import backend, gpu_device, solve
+from solver.smo import backend, gpu_device
 from solver.smo.gpu_device import KERNELS, CudaDevice, cuda_device
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import shim_device
+from smo_support import solve
 
 from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.kernels.values import KernelColumns
-from solver.smo import Program, UnboundedError, backend, gpu, gpu_pools, solve, solve_many, stopping
+from solver.smo import Program, UnboundedError, backend, gpu, gpu_pools, solve_many, stopping
 from solver.smo.gpu_device import DeviceMemoryError
 
 pytestmark = pytest.mark.skipif(shim_device.reason_to_skip() is not None, reason=str(shim_device.reason_to_skip()))

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.svm import SVC
+from smo_support import solve
 
 from solver.arrays import BackendUnavailableError, cuda_available, cupy
 from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.kernels.values import KernelColumns
-from solver.smo import Program, gpu, solve, solve_many
+from solver.smo import Program, gpu, solve_many
 from solver.smo.gpu_device import DeviceMemoryError, cuda_device
 
 pytestmark = [
@@ -208,8 +209,8 @@ def test_auto_takes_the_gpu_for_a_large_problem():
 
 def test_hidden_device_is_told_clearly():
     code = (
-        "import numpy as np; from solver.kernels.kernel import FeatureKernel; from solver.smo import solve;"
-        "solve(FeatureKernel(np.eye(3), gamma=1.0), [0, 1], [1, -1], -1.0, 0.0, 1.0, backend='cuda')"
+        "import numpy as np; from solver.kernels.kernel import FeatureKernel; from solver.smo import Program, solve;"
+        "solve(Program(FeatureKernel(np.eye(3), gamma=1.0), [0, 1], [1, -1], -1.0, 0.0, 1.0, backend='cuda'))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}, capture_output=True, text=True,

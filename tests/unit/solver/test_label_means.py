@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
+from smo_support import solve
 
 from solver.estimators import CS4VM, SVM, MeanS3VM
 from solver.estimators._expansion import Expansion
@@ -11,7 +12,6 @@ from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
 from solver.estimators._scores import exact_scores
 from solver.estimators._semi_supervised import positives_among
 from solver.estimators.cs4vm import find_label_means, train_with_labels
-from solver.smo import solve
 
 C1, C2 = 1.0, 0.1
 

@@ -11,11 +11,12 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from smo_support import solve
 
 from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.lowrank import Factor, Interrupted, solve_lowrank
 from solver.lowrank.loops import ascend
-from solver.smo import InfeasibleError, Program, Start, StoppingLimits, solve
+from solver.smo import InfeasibleError, Program, Start, StoppingLimits
 from solver.smo.stopping import Budget
 
 

@@ -12,6 +12,7 @@ import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
+from smo_support import solve
 
 from solver.arrays import BackendUnavailableError
 from solver.estimators import SVM
@@ -27,7 +28,6 @@ from solver.smo import (
     UnboundedError,
     engines,
     repair,
-    solve,
     solve_many,
 )
 

@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
+from smo_support import solve
 
 from solver.arrays import BackendUnavailableError, cuda_available
 from solver.estimators import SVM
 from solver.kernels.kernel import FeatureKernel, PrecomputedKernel
 from solver.kernels.values import KernelColumns
-from solver.smo import Program, solve, solve_many
+from solver.smo import Program, solve_many
 
 
 def two_classes(n, d=4, seed=0, noise=0.5):
