@@ -56,6 +56,8 @@ class ModelFile(NamedTuple):
     bytes: int
     threshold: float | None
     """The one that was applied last; None: that in the file."""
+    shadow_id: str | None = None
+    """Which model decides beside it, where it was named by an alias that has a shadow."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +283,7 @@ class ModelFileRepository(Repository):
         elif is_alias(name):
             alias = and_(AliasRow.project_id == self._project_id, AliasRow.name == name)
             statement = statement.join(AliasRow, AliasRow.model_id == ModelRow.id).where(alias)
+            statement = statement.add_columns(AliasRow.shadow_id)
         else:
             return None
         found = self._session.execute(statement).one_or_none()

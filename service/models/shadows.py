@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import delete, insert, select, text
 
 from service.db.repository import Repository
-from service.db.tables import AliasRow, ShadowDisagreementRow, ShadowStatisticsRow
+from service.db.tables import ShadowDisagreementRow, ShadowStatisticsRow
 
 KEPT = 1000
 """Disagreements of an alias that can be looked at; of older ones only the number is known."""
@@ -67,14 +67,6 @@ class ShadowCounts:
 
 class ShadowRepository(Repository):
     """Shadows of one project, in the transaction of `session`."""
-
-    def by_alias(self) -> dict[str, str]:
-        """Return the aliases that have a shadow, and its id."""
-        mine = (AliasRow.project_id == self._project_id, AliasRow.shadow_id.is_not(None))
-        return {
-            name: str(shadow)
-            for name, shadow in self._session.execute(select(AliasRow.name, AliasRow.shadow_id).where(*mine))
-        }
 
     def add(self, key: ShadowKey, counts: ShadowCounts) -> None:
         """Add to the counts, unless a model was deleted meanwhile, and keep the last disagreements."""

@@ -12,13 +12,14 @@ from service.errors import InvalidRequest
 from service.memory import give_back_free_memory
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile
+from service.models.shadows import ShadowKey
 from service.predictions.budget import RequestBudget, Room
 from service.predictions.cache import ByteCache
 from service.predictions.deciding import Decisions, ReadyModel, decide, with_keys
 from service.predictions.inputs import InputKind, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
-from service.predictions.shadow import Shadows
+from service.predictions.shadow import Kind, Shadows
 from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
 
@@ -53,7 +54,6 @@ class PredictionService:
     def forget(self) -> None:
         """Ask Postgres anew what every name means: a model or alias was changed. May be called from any thread."""
         self._lookup.forget()
-        self.shadows.forget()
 
     async def predict(self, project_id: str, body: PredictRequest) -> Decisions:
         """Decide on rows, texts or mails.
@@ -82,9 +82,10 @@ class PredictionService:
             If the stored bytes are not those that were written.
         """
         self.check_rows(len(rows), "body.rows")
-        ready = await self.ready(project_id, name)
+        file = await self._find(project_id, name)
+        ready = await self._ready(file)
         decided = await self.run(ready, ready.cost_of(rows), lambda: with_keys(ready, rows, decide(ready, rows)))
-        self.shadows.offer(project_id, name, "rows", rows, decided)
+        self._offer(file, name, "rows", rows, decided)
         return decided
 
     def check_rows(self, count: int, where: str) -> None:
@@ -110,21 +111,33 @@ class PredictionService:
         self, project_id: str, name: str, kind: InputKind, items: Sequence[str | bytes]
     ) -> Decisions:
         """Decide on texts or mails in a thread: reading them takes as long as it takes."""
-        ready = await self.ready(project_id, name)
+        file = await self._find(project_id, name)
+        ready = await self._ready(file)
         said: list[str] = []
         decided = await to_thread.run_sync(
             lambda: decide(ready, rows_of(ready.model.columns, kind, items, said), f"body.{kind}"),
             limiter=self._threads,
         )
         decided.warnings.extend(said)
-        self.shadows.offer(project_id, name, kind, items, decided)
+        self._offer(file, name, kind, items, decided)
         return decided
 
     async def ready(self, project_id: str, name: str) -> ReadyModel:
         """Return a model by its id or an alias; raises `ModelNotFound`, `DamagedModel`."""
-        file = self._lookup.recall(project_id, name) or await self._lookup.find(project_id, name)
-        # All of it is the key: a model with another threshold is another one.
-        return self.cache.recall(file) or await self.cache.get(file, lambda: self._load(file))
+        return await self._ready(await self._find(project_id, name))
+
+    async def _find(self, project_id: str, name: str) -> ModelFile:
+        return self._lookup.recall(project_id, name) or await self._lookup.find(project_id, name)
+
+    async def _ready(self, file: ModelFile) -> ReadyModel:
+        # A model with another threshold is another one; with another shadow it is not.
+        key = file._replace(shadow_id=None)
+        return self.cache.recall(key) or await self.cache.get(key, lambda: self._load(file))
+
+    def _offer(self, file: ModelFile, name: str, kind: Kind, items: Sequence[Any], decided: Decisions) -> None:
+        """Let the shadow of an alias decide, too, if it has one."""
+        if file.shadow_id is not None:
+            self.shadows.offer(ShadowKey(file.project_id, name, file.model_id, file.shadow_id), kind, items, decided)
 
     async def run(self, ready: ReadyModel, n_rows: int, decide: Callable[[], Decisions]) -> Decisions:
         """Decide here and now if that is quick, else in a thread."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -29,17 +28,12 @@ log = logging.getLogger("prefsvm.shadow")
 
 Kind = Literal["rows", "texts", "messages"]
 
-FRESH_SECONDS = 2.0
-"""How long it is known which aliases of a project have a shadow; a change in this process counts at once."""
 FLUSH_SECONDS = 2.0
-MAX_PROJECTS = 10_000
 MAX_ROWS = 1000
 """Of one request; a shadow does not see more of it."""
 MAX_WAITING_BYTES = 8 << 20
 MAX_WAITING = 256
 """Requests."""
-MAX_EARLY = 16
-"""Requests that wait until it is known whether their alias has a shadow; more are not seen by it."""
 
 
 @dataclass(frozen=True)
@@ -70,31 +64,12 @@ class Shadows:
         self._ready = ready
         self._waiting: deque[_Decided] = deque()
         self._waiting_bytes = 0
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._draining: asyncio.Task[None] | None = None
         self._thread = CapacityLimiter(1)
         self._counts: dict[ShadowKey, ShadowCounts] = {}
-        self._early: deque[tuple[str, str, Kind, Sequence[Any], Decisions]] = deque(maxlen=MAX_EARLY)
-        self.forget()
 
-    def forget(self) -> None:
-        """Ask Postgres anew which aliases have a shadow. May be called from any thread."""
-        self._known: dict[str, tuple[float, dict[str, str]]] = {}
-
-    def offer(self, project_id: str, name: str, kind: Kind, items: Sequence[Any], decided: Decisions) -> None:
-        """Put by what was decided, if `name` is an alias with a shadow. Returns at once, and raises nothing."""
-        if name.startswith("mdl_"):
-            return
-        known = self._known.get(project_id)
-        if known is None or known[0] < time.monotonic():
-            self._begin(project_id, self._look(project_id, self._known))
-        if known is None:
-            self._early.append((project_id, name, kind, items, decided))
-            return
-        if name not in known[1]:
-            return
-        self._put_by(ShadowKey(project_id, name, decided.model, known[1][name]), kind, items, decided)
-
-    def _put_by(self, key: ShadowKey, kind: Kind, items: Sequence[Any], decided: Decisions) -> None:
+    def offer(self, key: ShadowKey, kind: Kind, items: Sequence[Any], decided: Decisions) -> None:
+        """Put by what was decided. Returns at once, and raises nothing."""
         kept = items[:MAX_ROWS]
         payload = orjson.dumps(kept) if kind == "rows" else kept
         nbytes = len(payload) if isinstance(payload, bytes) else sum(map(len, payload))
@@ -107,37 +82,8 @@ class Shadows:
         labels, scores = [str(each["label"]) for each in made], [float(each["score"] or 0.0) for each in made]
         self._waiting.append(_Decided(key, kind, payload, nbytes, labels, scores))
         self._waiting_bytes += nbytes
-        self._begin("", self._drain())
-
-    def _begin(self, name: str, work: Any) -> None:
-        """Start something that goes on beside the requests, unless it does already."""
-        if name in self._tasks:
-            work.close()
-            return
-        task = self._tasks[name] = asyncio.create_task(work)
-        task.add_done_callback(lambda _: self._tasks.pop(name))
-
-    async def _look(self, project_id: str, known: dict[str, tuple[float, dict[str, str]]]) -> None:
-        def ask() -> dict[str, str]:
-            with acting_for(project_id), self._database.transaction() as session:
-                return ShadowRepository(session, project_id).by_alias()
-
-        until = time.monotonic() + FRESH_SECONDS
-        try:
-            found = await to_thread.run_sync(ask, limiter=self._thread)
-        except AWAY:
-            return  # the next request asks again
-        if len(known) >= MAX_PROJECTS:
-            known.clear()
-        known[project_id] = until, found
-        early, others = list(self._early), []
-        self._early.clear()
-        for each in early:
-            if each[0] == project_id and known is self._known:
-                self.offer(*each)
-            else:
-                others.append(each)
-        self._early.extend(others)
+        if self._draining is None or self._draining.done():
+            self._draining = asyncio.create_task(self._drain())
 
     async def _drain(self) -> None:
         while self._waiting:
