@@ -58,10 +58,6 @@ def breast_tumours(seed: int = 0, *, test_share: float = 0.3, labelled: float | 
         Share of all rows that is held out, with labels.
     labelled : float or int, default=0.1
         Share, or number, of the other rows that keep their label.
-
-    Returns
-    -------
-    Example
     """
     bunch = load_breast_cancer()
     names = [str(name).replace(" ", "_") for name in bunch.feature_names]
@@ -73,10 +69,6 @@ def handwritten_digits(seed: int = 0, *, test_share: float = 0.3, labelled: floa
     """Split the 357 pictures of a handwritten 3 or 8, 8 x 8 pixels each, and remove most of the training labels.
 
     The target is `digit`: `3` or `8`. Parameters as of `breast_tumours`.
-
-    Returns
-    -------
-    Example
     """
     bunch = load_digits()
     wanted = np.isin(bunch.target, (3, 8))

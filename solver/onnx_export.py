@@ -49,10 +49,6 @@ def onnx_model(model: Model) -> bytes:
     write them in small letters (`lower`), or numbers with a point and nothing else (`decimal`, `thousands`,
     `unit`).
 
-    Parameters
-    ----------
-    model : Model
-
     Returns
     -------
     bytes

@@ -274,10 +274,6 @@ def choose_threshold(
         How accurate the scores are: those that lie together within so much are never parted. See
         `OperatingCurve.from_scores`.
 
-    Returns
-    -------
-    ChosenThreshold
-
     Raises
     ------
     ValueError

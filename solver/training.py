@@ -249,10 +249,6 @@ def train(
     parts : PartExecutor, optional
         Who computes what falls into parts; this call alone by default. The model is the same.
 
-    Returns
-    -------
-    TrainedModel
-
     Raises
     ------
     TrainingError

@@ -60,12 +60,7 @@ class BlobWriter:
 
 
 class BlobStreams:
-    """The door of the event loop to a blob store.
-
-    Parameters
-    ----------
-    blobs : BlobStore
-    """
+    """The door of the event loop to a blob store."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs

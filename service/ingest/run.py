@@ -140,10 +140,6 @@ async def ingest(
     output : Path
         Where the columnar file goes; best in a `BlobStore.scratch` folder. Absent after an error.
 
-    Returns
-    -------
-    IngestResult
-
     Raises
     ------
     IngestError

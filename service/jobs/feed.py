@@ -43,12 +43,7 @@ class _Follower:
 
 
 class EventFeed:
-    """Hands out events of jobs. Make one a process, and let `run` run as long as there may be listeners.
-
-    Parameters
-    ----------
-    database : Database
-    """
+    """Hands out events of jobs. Make one a process, and let `run` run as long as there may be listeners."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

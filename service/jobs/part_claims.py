@@ -81,10 +81,6 @@ class PartClaims:
     """What a worker does with a part of somebody else's job.
 
     To whoever watches over a child it looks like `service.jobs.claims.JobClaims`.
-
-    Parameters
-    ----------
-    lease_seconds : float
     """
 
     lease_seconds: float

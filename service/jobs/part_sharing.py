@@ -46,12 +46,7 @@ class StageState:
 
 @dataclass(frozen=True)
 class PartSharing:
-    """What the worker of a job does with its parts.
-
-    Parameters
-    ----------
-    lease_seconds : float
-    """
+    """What the worker of a job does with its parts."""
 
     lease_seconds: float
 

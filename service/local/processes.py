@@ -50,10 +50,6 @@ def spawn(
         What the process gets when this one ends.
     pass_fds : sequence of int, optional
         File descriptors that stay open in the process, under the same numbers.
-
-    Returns
-    -------
-    subprocess.Popen
     """
     return subprocess.Popen(
         [str(part) for part in command],

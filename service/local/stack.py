@@ -43,10 +43,6 @@ def local_stack(
     seconds : float, default=90
         Longest time to wait until it is ready, and until it has ended.
 
-    Yields
-    ------
-    Stack
-
     Raises
     ------
     ServerError

@@ -25,10 +25,6 @@ class UsageRecorder:
 
     Figures, not accounts: a process that is killed loses the last few seconds of them, and those of a transaction whose
     end nobody heard of are written again.
-
-    Parameters
-    ----------
-    database : Database
     """
 
     def __init__(self, database: Database) -> None:

@@ -183,10 +183,6 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     def share(self, parts: PartExecutor) -> Any:
         """Say who computes the parts of the next `fit`; the result is the same.
 
-        Parameters
-        ----------
-        parts : PartExecutor
-
         Returns
         -------
         self
@@ -198,10 +194,6 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         """Say after how many seconds the caller will stop the next `fit`; `solver="auto"` chooses by that.
 
         Unlike `max_seconds` it ends nothing, and the choice does not depend on the clock.
-
-        Parameters
-        ----------
-        seconds : float or None
 
         Returns
         -------

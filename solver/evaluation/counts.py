@@ -120,10 +120,6 @@ def confusion(y_true: ArrayLike, predicted_positive: ArrayLike) -> ConfusionCoun
         +1 (or any value > 0, or True) for a positive row, otherwise negative.
     predicted_positive : bool array of shape (n,)
         Which rows are predicted positive.
-
-    Returns
-    -------
-    ConfusionCounts
     """
     truth = np.asarray(y_true) > 0
     predicted = np.asarray(predicted_positive, dtype=bool)
