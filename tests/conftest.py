@@ -17,6 +17,7 @@ import hypothesis
 import psycopg
 import pytest
 import redis
+from server_support import wait_ready
 
 from service.db import migrate, roles
 from service.db.session import Database
@@ -25,7 +26,6 @@ from service.local.servers import (
     PostgresServer,
     RedisServer,
     postgres_account,
-    wait_ready,
 )
 from service.settings import Settings
 

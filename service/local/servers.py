@@ -578,23 +578,6 @@ class RedisServer:
             stop(self.process, ())
 
 
-def wait_ready(server: PostgresServer | RedisServer, seconds: float = 30.0) -> None:
-    """Wait until a started server is ready.
-
-    Raises
-    ------
-    ServerError
-        It ended, or was not ready after `seconds`; the message has the last lines of its log.
-    """
-    deadline = time.monotonic() + seconds
-    while not server.is_ready():
-        ended = server.process is None or server.process.poll() is not None
-        if ended or time.monotonic() > deadline:
-            what = "did not start" if ended else f"was not ready after {seconds:.0f} s"
-            raise ServerError(f"{server.name} {what}; the end of {server.log}:\n{tail(server.log)}")
-        time.sleep(0.01)
-
-
 def tail(log: Path, lines: int = 10) -> str:
     """Return the last lines of a log file."""
     with contextlib.suppress(OSError), log.open("rb") as file:

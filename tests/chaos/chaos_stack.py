@@ -17,10 +17,11 @@ import httpx
 import psutil
 import psycopg
 from chaos_proxy import Link, Proxies
+from server_support import wait_ready
 
 from service.db import migrate
 from service.local.processes import spawn
-from service.local.servers import PORT, ROLE, PostgresServer, RedisServer, ServerError, postgres_account, wait_ready
+from service.local.servers import PORT, ROLE, PostgresServer, RedisServer, ServerError, postgres_account
 
 ROOT = Path(__file__).parents[2]
 PARTS = Path(__file__).parent / "parts"

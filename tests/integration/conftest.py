@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 from api_support import api_client
+from server_support import wait_ready
 
-from service.local.servers import RedisServer, wait_ready
+from service.local.servers import RedisServer
 from service.settings import Settings
 
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import pytest
 import redis
+from server_support import wait_ready
 from sqlalchemy import text, update
 from worker_bench import JobTable, wait_for
 
@@ -21,7 +22,7 @@ from service.db.tables import JobRow
 from service.dispatcher import WAITING, BrokerError, Dispatcher, Doorbells, Listener
 from service.jobs.claims import JobClaims
 from service.jobs.doorbell import CHANNEL, QUEUE, TASK
-from service.local.servers import RedisServer, wait_ready
+from service.local.servers import RedisServer
 from service.settings import Settings
 from worker.transport import id_in
 

@@ -19,6 +19,7 @@ import psutil
 import psycopg
 import pytest
 import redis
+from server_support import wait_ready
 
 from service.local import servers
 from service.local.processes import spawn
@@ -30,7 +31,6 @@ from service.local.servers import (
     find_postgres,
     find_redis,
     postgres_account,
-    wait_ready,
 )
 
 ROOT = os.geteuid() == 0
@@ -413,7 +413,8 @@ parts = [
 ]
 for part in parts:
     part.start()
-    wait_ready(part)
+    while not part.is_ready():
+        time.sleep(0.01)
 print(*(part.process.pid for part in parts), flush=True)
 time.sleep(60)
 """

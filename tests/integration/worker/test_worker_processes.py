@@ -15,12 +15,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from server_support import wait_ready
 from worker_bench import ROOT, Stack, is_over, wait_for
 
 from service.db.session import Database
 from service.identifiers import new_id
 from service.jobs.doorbell import QUEUE
-from service.local.servers import RedisServer, wait_ready
+from service.local.servers import RedisServer
 from service.settings import Settings
 from worker.main import DEAF
 from worker.transport import frame_for
