@@ -1,6 +1,6 @@
 """Audits on made-up pools whose truth is known: how often a proof is false, and how many labels one takes.
 
-    python -P benchmarks/audits.py --out benchmarks/results/audits.json
+    python -P benchmarks/audits.py --out benchmarks/results/audits.json   # and audits.md, for reading
 
 Six models, from one that guesses to one whose probabilities are far off, each with three kinds of statements that are
 just not so: a proof at any moment counts as false. Then what proofs of true statements cost, beside a plain random
@@ -162,15 +162,14 @@ def recall_labels(model: Model, target: float = 0.9, audits: int = 60, seed: int
 
 
 def _by_random(pool: Pool, target: float, rng: np.random.Generator) -> int:
-    """Return how many labels a random sample takes to prove a recall, the whole pool at most."""
+    """Return how many labels a random sample takes to prove a recall, the whole pool at most.
+
+    Of its rows those say something that are positive; how many of these there are in the pool, nobody knows.
+    """
     order = rng.permutation(len(pool.positive))
     hit = pool.called[order][pool.positive[order]]
-    total = len(hit)
-    # without replacement, and it is even told how many positive rows there are
-    left = total - np.arange(total)
-    before = np.concatenate([[0], np.cumsum(hit)[:-1]])
-    means = (target * total - before) / left
-    there = np.flatnonzero(log_capital(hit.astype(float), means, BETS_ON_MANY) >= -np.log1p(-CONFIDENCE))
+    capital = log_capital(hit / target, np.ones(len(hit)), BETS_ON_MANY)
+    there = np.flatnonzero(capital >= -np.log1p(-CONFIDENCE))
     return int(np.flatnonzero(pool.positive[order])[there[0]]) + 1 if len(there) else len(order)
 
 
@@ -197,16 +196,45 @@ def measure(say: Callable[[str], None]) -> dict[str, Any]:
     found["all_right"] = labels_needed(0, 100)
     found["precision"] = {f"{right} in {n}": proven_share(right, n) for right, n in PRECISION}
     say(json.dumps(found["precision"]))
-    for rows in (10_000, 50_000):
-        for distance in (3.0, 4.0):
-            for recall in (0.93, 0.95, 0.97):
-                cost = recall_labels(Model(rows, 0.05, distance, recall))
-                found["recall"][f"{rows} rows, distance {distance:g}, recall {recall:g}"] = cost._asdict()
-                say(f"{rows} {distance} {recall}: {cost}")
+    for rows, distance in ((10_000, 3.0), (10_000, 4.0), (50_000, 4.0)):
+        for recall in (0.93, 0.95, 0.97):
+            cost = recall_labels(Model(rows, 0.05, distance, recall))
+            found["recall"][f"{rows} rows, distance {distance:g}, recall {recall:g}"] = cost._asdict()
+            say(f"{rows} {distance} {recall}: {cost}")
     for slack in (1.25, 1.5, 2.0):
         found["cost"][f"{slack:g} times the true one"] = cost_labels(MODELS["good"], slack)
         say(f"cost {slack}: {found['cost'][f'{slack:g} times the true one']}")
     return found
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return the figures for reading."""
+    lines = [
+        f"Proofs of statements that are just not so, at any moment, of {found['audits']} audits at "
+        f"{found['confidence']:g}:",
+        "",
+        "| model | " + " | ".join(MOST) + " |",
+        "|---|" + "---|" * len(MOST),
+        *(
+            f"| {name} | " + " | ".join(str(found["false_proofs"][f"{name}, {kind}"]) for kind in MOST) + " |"
+            for name in MODELS
+        ),
+        "",
+        f"Precision of 0.95: all right, {found['all_right']} labels; "
+        + "; ".join(f"{case} labels, {share:.1%}" for case, share in found["precision"].items()),
+        "",
+        "| recall of 0.9, 5 % positive | audit: mean, median | random sample: mean, median | ratio of the means |",
+        "|---|---|---|---|",
+    ]
+    for case, cost in found["recall"].items():
+        ratio = cost["audit"] / cost["random"]
+        lines.append(
+            f"| {case} | {cost['audit']:,.0f}, {cost['audit_median']:,.0f} | {cost['random']:,.0f}, "
+            f"{cost['random_median']:,.0f} | {ratio:.2f} |"
+        )
+    lines += ["", "| cost at most | labels in the mean | proven |", "|---|---|---|"]
+    lines += [f"| {case} | {labels:,.0f} | {proven:.0%} |" for case, (labels, proven) in found["cost"].items()]
+    return "\n".join([*lines, ""])
 
 
 PRECISION: Final = ((0.995, 120), (0.995, 200), (0.99, 300), (0.985, 300))
@@ -218,11 +246,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="JSON file for the figures")
     arguments = parser.parse_args()
     found = measure(lambda line: print(line, file=sys.stderr, flush=True))
-    text = json.dumps(found, indent=1) + "\n"
     if arguments.out is None:
-        print(text, end="")
+        print(table(found), end="")
     else:
-        arguments.out.write_text(text)
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+        arguments.out.with_suffix(".md").write_text(table(found))
 
 
 if __name__ == "__main__":

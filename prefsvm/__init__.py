@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prefsvm.client import Client, Dataset, Job, JobFailedError, Model, Prediction, ServiceWarning
+    from prefsvm.client import Audit, AuditRow, Client, Dataset, Job, JobFailedError, Model, Prediction, ServiceWarning
     from service.cli.client import (
         AccessError,
         BusyError,
@@ -45,7 +45,7 @@ _ESTIMATORS = (
     *("LaplacianSVM", "MeanS3VM", "OneVsOne", "OneVsRest", "PSVM", "RampTSVM", "RocSVM"),
     *("SVM", "SelfTraining", "SpyBayesianSets", "SpyEM", "TSVM"),
 )
-_CLIENT = ("Client", "Dataset", "Job", "JobFailedError", "Model", "Prediction", "ServiceWarning")
+_CLIENT = ("Audit", "AuditRow", "Client", "Dataset", "Job", "JobFailedError", "Model", "Prediction", "ServiceWarning")
 _ERRORS = (
     *("AccessError", "BusyError", "ClientError", "ConflictError", "NotFoundError", "RefusedError", "UnreachableError"),
 )
@@ -62,6 +62,8 @@ __all__ = [
     "SVM",
     "TSVM",
     "AccessError",
+    "Audit",
+    "AuditRow",
     "AugmentedClassifier",
     "BayesianSets",
     "BusyError",

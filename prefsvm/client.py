@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 from urllib.parse import quote
 
-from service.cli.client import ClientError, Connection, UnreachableError, parse_objective
+from service.cli.client import ClientError, Connection, UnreachableError, parse_audit_objective, parse_objective
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +102,34 @@ class Prediction:
     score: float
     probability: float | None
     key: str | int | float | None = None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A target that is to be proved; `document` is ``GET /audits/{id}``.
+
+    `status` is ``open``, ``proven`` or ``refuted``; `bound` is what is proved whatever the target, None before
+    the first answer.
+    """
+
+    id: str
+    status: str
+    statement: str
+    bound: float | None
+    document: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """A row that an audit has drawn: its number in the data set, what the model sees and says of it."""
+
+    row: int
+    content: Mapping[str, Any]
+    label: str
+    score: float
+    probability: float | None
+    key: str | None
+    position: int
 
 
 class Client:
@@ -329,6 +357,64 @@ class Client:
             columns["probability"] = [each.probability for each in predicted]
         return pd.DataFrame(columns, index=cast("pd.DataFrame", rows).index)
 
+    def audit(
+        self,
+        model: Model | str,
+        dataset: Dataset | str,
+        *,
+        objective: str | Mapping[str, Any],
+        at_most: float | None = None,
+        confidence: float = 0.95,
+        rows: int = 2000,
+    ) -> Audit:
+        """Begin to prove a target on the unlabelled rows of a data set, and wait until rows are drawn.
+
+        Parameters
+        ----------
+        model : Model or str
+            Model, id or alias.
+        dataset : Dataset or str
+        objective : str or mapping
+            ``"precision=0.95"``, ``"recall=0.9"`` or ``"cost=5:1"``, or as ``POST /audits`` says it.
+        at_most : float or None, default=None
+            With ``"cost=…"``: what a row may cost on average.
+        confidence : float, default=0.95
+            A proof is false with a probability of at most 1 - confidence, whenever one looks.
+        rows : int, default=2000
+            Rows that are drawn, at most.
+
+        Raises
+        ------
+        ClientError
+            No rows could be drawn.
+        """
+        asked = parse_audit_objective(objective, at_most) if isinstance(objective, str) else dict(objective)
+        body = {"model": _id(model), "dataset": _id(dataset), "objective": asked, "confidence": confidence}
+        made = self._connection.post("/audits", {**body, "rows": rows})
+        begun = time.monotonic()
+        while made["status"] == "preparing":
+            time.sleep(QUICK_LOOK_SECONDS if time.monotonic() - begun < QUICK_SECONDS else LOOK_SECONDS)
+            made = self._connection.get(f"/audits/{made['id']}")
+        if made["status"] == "failed":
+            told = made["error"]
+            raise ClientError(f"{made['id']}: no rows could be drawn" + (f": {told['message']}" if told else ""))
+        _warn(made["pool"]["warnings"])
+        return _audit(made)
+
+    def audit_rows(self, audit: Audit | str, n: int = 10, *, after: int = 0) -> list[AuditRow]:
+        """Return the next rows of an audit without an answer: at most 100, behind the position `after`."""
+        found = self._connection.get(f"/audits/{quote(_id(audit), safe='')}/next?n={n}&after={after}")
+        return [AuditRow(**item) for item in found["items"]]
+
+    def answer(self, audit: Audit | str, labels: Mapping[int, str]) -> Audit:
+        """Say what rows of an audit are, by their numbers in the data set, and return what is proved now."""
+        body = {"rows": [int(row) for row in labels], "labels": list(labels.values())}
+        return _audit(self._connection.post(f"/audits/{quote(_id(audit), safe='')}/labels", body))
+
+    def seal(self, audit: Audit | str, *, alias: str | None = None) -> Audit:
+        """End an audit; `alias` learns its answers at its next training."""
+        return _audit(self._connection.post(f"/audits/{quote(_id(audit), safe='')}/seal", {"alias": alias}))
+
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 
@@ -337,7 +423,7 @@ def _say_nothing(*_: object) -> None:
     pass
 
 
-def _id(named: Dataset | Job | Model | str) -> str:
+def _id(named: Dataset | Job | Model | Audit | str) -> str:
     return named if isinstance(named, str) else named.id
 
 
@@ -365,6 +451,12 @@ def _job(document: Mapping[str, Any], *, warn: bool = True) -> Job:
         tuple(document["warnings"]),
         document,
     )
+
+
+def _audit(document: Mapping[str, Any]) -> Audit:
+    verdict = document["verdict"]
+    bound = None if verdict is None else verdict["bound"]
+    return Audit(document["id"], document["status"], document["statement"], bound, document)
 
 
 def _model(document: Mapping[str, Any]) -> Model:
@@ -483,5 +575,16 @@ def _clean(value: Any, name: str, row: int) -> str | int | float | bool | None:
 
 
 __all__: Sequence[str] = (
-    *("Client", "ClientError", "Dataset", "Job", "JobFailedError", "Model", "Prediction", "ServiceWarning"),
+    *(
+        "Audit",
+        "AuditRow",
+        "Client",
+        "ClientError",
+        "Dataset",
+        "Job",
+        "JobFailedError",
+        "Model",
+        "Prediction",
+        "ServiceWarning",
+    ),
 )

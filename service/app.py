@@ -22,6 +22,7 @@ from service.access.bootstrap import check_reachable, read_bootstrap_key
 from service.access.errors import ConfigurationError
 from service.access.service import KeyService, ProjectService
 from service.api.access import OPEN_PATHS, check_routes
+from service.api.audits import audits_router
 from service.api.batches import batches_router
 from service.api.context import RequestContext
 from service.api.datasets import datasets_router
@@ -41,6 +42,7 @@ from service.api.predictions import predictions_router
 from service.api.problem import add_handlers
 from service.api.resumable_uploads import resumable_uploads_router
 from service.api.webhooks import webhooks_router
+from service.audits.service import AuditService
 from service.batches.service import BatchService
 from service.blobs.store import BlobStore
 from service.datasets.resumable import ResumableUploads
@@ -129,6 +131,7 @@ def create_app(settings: Settings) -> FastAPI:
         feedback_router(FeedbackService(database, blobs, settings)),
         webhooks_router(WebhookService(database, settings)),
         batches_router(BatchService(database, blobs, settings)),
+        audits_router(AuditService(database, settings)),
         models_router(ModelService(database, predictions.forget), ExportService(database)),
         aliases_router(AliasService(database, predictions.forget)),
         inference_router(predictions, readiness),

@@ -7,8 +7,8 @@ from typing import Literal
 
 from uuid6 import uuid7
 
-Prefix = Literal["ds", "job", "mdl", "blob", "op", "prj", "wh", "msg", "up", "part", "wrk", "fb"]
-ID_PATTERN = re.compile(r"^(ds|job|mdl|blob|op|prj|wh|msg|up|part|wrk|fb)_[0-9a-f]{32}$")
+Prefix = Literal["ds", "job", "mdl", "blob", "op", "prj", "wh", "msg", "up", "part", "wrk", "fb", "aud"]
+ID_PATTERN = re.compile(r"^(ds|job|mdl|blob|op|prj|wh|msg|up|part|wrk|fb|aud)_[0-9a-f]{32}$")
 
 
 def new_id(prefix: Prefix) -> str:

@@ -32,6 +32,16 @@ MODELS = text(
     DELETE FROM models
      WHERE created_at < now() - CAST(:age AS interval)
        AND NOT EXISTS (SELECT FROM aliases WHERE models.id IN (aliases.model_id, aliases.shadow_id))
+       AND NOT EXISTS (
+             SELECT FROM audits
+              WHERE audits.project_id = models.project_id AND audits.model_id = models.id
+                AND audits.answered > 0 AND audits.sealed_at IS NULL)
+    """
+)
+AUDITS = text(
+    """
+    DELETE FROM audits
+     WHERE created_at < now() - CAST(:age AS interval) AND (sealed_at IS NOT NULL OR answered = 0)
     """
 )
 JOBS = text("DELETE FROM jobs WHERE finished_at < now() - CAST(:age AS interval) RETURNING result ->> 'blob_key'")
@@ -99,6 +109,7 @@ class Keeper:
         # Models before the jobs that made them, data sets after the jobs that used them, and last what others wait for.
         rules = (
             ("events", EVENTS, settings.retain_events_days),
+            ("audits", AUDITS, settings.retain_jobs_days),
             ("models", MODELS, settings.retain_models_days),
             ("jobs", JOBS, settings.retain_jobs_days),
             ("datasets", DATASETS, settings.retain_datasets_days),

@@ -26,9 +26,9 @@ Liang and Ramdas, "Risk-limiting financial audits via weighted sampling without 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -92,6 +92,14 @@ class AuditTarget:
         if self.kind == "cost":
             return np.full(len(called), target)
         return called * (1.0 / target - 1.0)
+
+
+def target_of(objective: Mapping[str, Any]) -> AuditTarget:
+    """Return what an objective in the words of requests asks for."""
+    if objective["kind"] == "cost":
+        costs = (objective["false_negative"], objective["false_positive"])
+        return AuditTarget("cost", objective["at_most"], *costs)
+    return AuditTarget(objective["kind"], objective["target"])
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
             key = model.key if model.key is not None and model.key in column_names(path, layout) else None
             with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE), key) as writer:
                 rows_of_model = rows_for(job, path, layout, model, ROWS_FILE)
-                for made, met, keys in _decisions(model, rows_of_model, layout, BLOCK_ROWS, key):
+                for made, met, keys in decisions(model, rows_of_model, layout, BLOCK_ROWS, key):
                     writer.write(done, made, keys)
                     counts.add(met)
                     labels.update(made.labels)
@@ -110,7 +110,7 @@ def rows_for(job: JobSpec, path: Path, layout: Layout, model: Model, file_name: 
     return written
 
 
-def _decisions(
+def decisions(
     model: Model, path: Path, layout: Layout, block_rows: int, key: str | None = None
 ) -> Iterator[tuple[Predictions, FeatureCounts, Keys]]:
     """Yield what a model says of a data set, block by block, with the keys of the rows.
@@ -154,7 +154,7 @@ def _compare(
             threshold = job.request["shadow"]["threshold"]
             shadow = read_model(Path(job.scratch, SHADOW_FILE)).with_threshold(threshold)
             rows_of_shadow = rows_for(job, path, layout, shadow, SHADOW_ROWS_FILE)
-            for made, _, _ in _decisions(shadow, rows_of_shadow, layout, SHADOW_BLOCK_ROWS):
+            for made, _, _ in decisions(shadow, rows_of_shadow, layout, SHADOW_BLOCK_ROWS):
                 ours = positive[done : done + len(made.labels)]
                 theirs = made.scores > shadow.decision.threshold
                 for our, their in ((our, their) for our in (False, True) for their in (False, True)):

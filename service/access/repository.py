@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, aliased
 from service.access.errors import KeyNotFound, QueueFull, StorageQuotaExceeded
 from service.access.keys import is_key_id
 from service.db.repository import Repository, ResourceRepository
-from service.db.tables import ApiKeyRow, DatasetRow, FeedbackRow, JobRow, ModelRow, ProjectRow, UploadRow
+from service.db.tables import ApiKeyRow, AuditRow, DatasetRow, FeedbackRow, JobRow, ModelRow, ProjectRow, UploadRow
 from service.paging import page_of
 
 
@@ -156,7 +156,7 @@ class QuotaRepository(Repository):
         return self._count_jobs("running")
 
     def stored_bytes(self) -> int:
-        """Add up data sets, models, results of batches, and uploads in parts: all of each, from its beginning on."""
+        """Add up data sets, models, results of batches, rows of feedback and audits, and uploads in parts as wholes."""
         uploads = select(func.coalesce(func.sum(DatasetRow.bytes), 0)).where(DatasetRow.project_id == self._project_id)
         models = select(func.coalesce(func.sum(ModelRow.bytes), 0)).where(ModelRow.project_id == self._project_id)
         arriving = select(func.coalesce(func.sum(UploadRow.bytes), 0)).where(
@@ -172,7 +172,8 @@ class QuotaRepository(Repository):
         feedback = select(func.coalesce(func.sum(FeedbackRow.bytes), 0)).where(
             FeedbackRow.project_id == self._project_id
         )
-        parts = (uploads, arriving, models, results, feedback)
+        audits = select(func.coalesce(func.sum(AuditRow.bytes), 0)).where(AuditRow.project_id == self._project_id)
+        parts = (uploads, arriving, models, results, feedback, audits)
         return sum(int(self._session.scalar(part) or 0) for part in parts)
 
     def make_room_in_queue(self) -> None:

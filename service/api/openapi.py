@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from service.api.access import route_access
 from service.api.parameters import problems
 from service.api.problem import ProblemBody
+from service.audits.schemas import EXAMPLE_AUDIT
 from service.batches.schemas import EXAMPLE_BATCH
 from service.jobs.schemas import EXAMPLE_JOB
 from service.webhooks.schemas import EXAMPLE_DELIVERY
@@ -38,6 +39,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas["Problem"] = problem | {"title": "Problem"}
     # FastAPI drops nulls, also from examples, where they are what an unfinished job shows.
     schemas["Job"]["examples"] = [EXAMPLE_JOB]
+    schemas["Audit"]["examples"] = [EXAMPLE_AUDIT]
     schemas["Batch"]["examples"] = [EXAMPLE_BATCH]
     schemas["WebhookDelivery"]["examples"] = [EXAMPLE_DELIVERY]
     _add_access(app, document)

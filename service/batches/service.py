@@ -81,7 +81,7 @@ class BatchService:
                 errors.append(FieldError("body.dataset", "there is no such data set"))
             if model is None or dataset is None:
                 raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
-            _check_columns(dataset, ModelRepository(session, project_id).columns(model.model_id))
+            check_columns(dataset, ModelRepository(session, project_id).columns(model.model_id))
             request: dict[str, Any] = {
                 "model": model.model_id,
                 "sha256": model.sha256,
@@ -179,7 +179,7 @@ def _shadow(session: Session, project_id: str, name: str) -> dict[str, Any] | No
     return {"alias": name, "model": file.model_id, "sha256": file.sha256, "threshold": file.threshold}
 
 
-def _check_columns(dataset: DatasetRow, needed: Sequence[str]) -> None:
+def check_columns(dataset: DatasetRow, needed: Sequence[str]) -> None:
     """Raise `RowsDoNotFit` if a table lacks columns; the job finds out what else may not fit."""
     there = {column["name"] for column in dataset.columns}
     missing = [name for name in needed if name not in there]

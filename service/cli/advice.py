@@ -107,6 +107,10 @@ def _command(method: str, path: str, body: Any) -> str | None:
             return f"prefsvm jobs {job} --cancel"
         case "POST", ["batches", batch, "cancel"]:
             return f"prefsvm batches cancel {batch}"
+        case "POST", ["audits", audit, "seal"]:
+            return f"prefsvm audits seal {audit}"
+        case "DELETE", ["audits", audit]:
+            return f"prefsvm audits delete {audit}"
         case "GET", ["uploads", "status=receiving"]:
             return "prefsvm uploads list --status receiving"
         case "PUT", ["aliases", alias] if isinstance(body, dict) and "model" in body:

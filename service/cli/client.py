@@ -349,6 +349,23 @@ def parse_objective(text: str, confidence: float | None = None, certificate: str
     return objective
 
 
+def parse_audit_objective(text: str, at_most: float | None = None) -> dict[str, Any]:
+    """Turn ``precision=0.95``, or ``cost=5:1`` with what a row may cost, into the objective of ``POST /audits``.
+
+    Raises
+    ------
+    ValueError
+        It is none of the known forms.
+    """
+    kind = text.partition("=")[0]
+    if kind not in ("precision", "recall", "cost"):
+        raise ValueError(f"{text!r} is none of precision=0.95, recall=0.9, cost=5:1")
+    if (at_most is None) == (kind == "cost"):
+        raise ValueError("a cost, and nothing else, goes with what a row may cost at most")
+    objective = parse_objective(text)
+    return objective if at_most is None else {**objective, "at_most": at_most}
+
+
 def parse_params(pairs: list[str]) -> dict[str, Any]:
     """Turn ``["C=10", "kernel=rbf"]`` into parameters: a value that is JSON is taken as that, else as text.
 

@@ -5,20 +5,21 @@ Imports are inside the commands: ``prefsvm --help`` must not wait for what it do
 
 from __future__ import annotations
 
-import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from service.cli.administration import keys_app, projects_app, webhooks_app
 from service.cli.advice import RUNNING, in_flags, print_notes
+from service.cli.audits import audit, audits_app
 from service.cli.groups import Commands, Listing, WithShow
 from service.cli.improving import feedback_app, retrain
 from service.cli.models import jobs, models, print_outcome
-from service.cli.names import LAST, full_id
+from service.cli.named_files import dataset_of, kinds_of
+from service.cli.names import full_id
 from service.cli.reading import OF_ROWS, UNSAID, Format, Kind, ReadingOptions, open_csv, says_how_to_read
 from service.cli.resources import (
     aliases_app,
@@ -46,9 +47,6 @@ from service.cli.support import (
 from service.cli.uploads import send_file, uploads_app
 from service.cli.watching import batches_app, metrics, status
 from solver.algorithms import ALGORITHMS
-
-if TYPE_CHECKING:
-    from service.cli.client import Connection
 
 FIRST, LOOK, RUN = "Training and predicting", "What is there", "Running the service"
 """Parts of the list of commands."""
@@ -158,7 +156,7 @@ def upload(
 ) -> None:
     """Upload a data set and print its id and columns; where that of a big file was cut off, it goes on."""
     with open_client(url) as client:
-        dataset = send_file(client, file, name, format, {**reading, **_columns(kind)})
+        dataset = send_file(client, file, name, format, {**reading, **kinds_of(kind)})
     RUNNING.dataset = dataset["id"]
     print(dataset["id"])
     rows = [(c["name"], c["kind"], c["missing"], _distinct(c)) for c in dataset["columns"]]
@@ -294,11 +292,11 @@ def train(
     }
     body |= {name: value for name, value in optional.items() if value is not None}
     with open_client(url) as client:
-        body["dataset"] = _dataset_of(client, dataset, format, reading, kind)
+        body["dataset"] = dataset_of(client, dataset, format, reading, kind)
         if labels_from is not None:
             a_file = Path(labels_from).is_file()
             how = (format, reading) if a_file else (None, UNSAID)
-            labels["dataset"] = _dataset_of(client, labels_from, *how, [])
+            labels["dataset"] = dataset_of(client, labels_from, *how, [])
         body |= {"labels": labels} if labels else {}
         job = client.post("/train?dry_run=true" if dry_run else "/train", body)
         print_notes(job["warnings"])
@@ -311,56 +309,6 @@ def train(
         if not wait:
             return
         print_outcome(client, wait_for(client, job))
-
-
-def _columns(kind: list[str]) -> dict[str, Any]:
-    """Return what columns are, as an option of uploads."""
-    from service.cli.client import parse_params
-
-    try:
-        return {"columns": parse_params(kind)} if kind else {}
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-def _dataset_of(client: Connection, named: str, format: str | None, options: ReadingOptions, kind: list[str]) -> str:
-    """Return the id of a data set; a file is uploaded, unless the service has the same one, read by these options."""
-    from service.cli.client_uploads import sha256_of
-
-    file = Path(named)
-    if not file.is_file():
-        if file.is_dir():
-            fail(f"{named} is a folder; one of mails can be packed: tar czf mails.tar.gz -C {shlex.quote(named)} .")
-        if not named.startswith(("ds_", LAST)):
-            fail(f"there is no file {named}; a data set is named by its id: prefsvm datasets")
-        if options or format is not None:
-            raise typer.BadParameter("how a file is read is said with the file; a data set has been read")
-        RUNNING.dataset = full_id(client, "/datasets", named)
-        return RUNNING.dataset
-    kinds = _columns(kind)
-    there = _same_file(client, sha256_of(file), format, options, kinds.get("columns", {}))
-    if there is not None:
-        said = "".join(f", {name!r} read as {each}" for name, each in there["options"].get("columns", {}).items())
-        print_notes([f"{file} is there as {there['id']}{said}"])
-        return str(there["id"])
-    made = send_file(client, file, None, format, {**options, **kinds})
-    print_notes([f"{file} is {made['id']}, {made['rows']:,} rows", *made["warnings"]])
-    return str(made["id"])
-
-
-def _same_file(
-    client: Connection, digest: str, format: str | None, options: ReadingOptions, kinds: dict[str, str]
-) -> dict[str, Any] | None:
-    """Return the data set of a file that was read by these options; where no kinds are asked for, a corrected one."""
-    others: list[dict[str, Any]] = []
-    for each in client.items("/datasets"):
-        if each["sha256"] != digest or each["options"] != options or format not in (None, each["format"]):
-            continue
-        found: dict[str, Any] = client.get(f"/datasets/{each['id']}")
-        if found["options"].get("columns", {}) == kinds:
-            return found
-        others.append(found)
-    return others[0] if others and not kinds else None
 
 
 @app.command(rich_help_panel=FIRST)
@@ -460,7 +408,7 @@ def batch(
         forms = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl"}
         form = by_suffix(out, forms, "csv", "; or say --format")
     with open_client(url) as client:
-        named = {"model": full_id(client, "/models", model), "dataset": _dataset_of(client, dataset, None, {}, [])}
+        named = {"model": full_id(client, "/models", model), "dataset": dataset_of(client, dataset, None, {}, [])}
         made = client.post("/batches", {**named, "format": form})
         if out is None:
             print(made["id"])
@@ -480,6 +428,7 @@ def batch(
 app.command("jobs", cls=WithShow, rich_help_panel=LOOK)(jobs)
 app.command("models", cls=WithShow, rich_help_panel=LOOK)(models)
 app.command("retry", rich_help_panel=LOOK)(retry)
+app.command("audit", rich_help_panel=FIRST)(audit)
 app.command("retrain", rich_help_panel=FIRST)(retrain)
 app.command("follow", rich_help_panel=LOOK)(follow)
 app.command("threshold", rich_help_panel=FIRST)(threshold)
@@ -494,6 +443,7 @@ app.command("migrate", rich_help_panel=RUN)(migrate)
 app.command("version", rich_help_panel=RUN)(version)
 app.add_typer(datasets_app, name="datasets", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(batches_app, name="batches", cls=Listing, rich_help_panel=LOOK)
+app.add_typer(audits_app, name="audits", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(uploads_app, name="uploads", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(aliases_app, name="aliases", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(feedback_app, name="feedback", cls=Listing, rich_help_panel=FIRST)

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from service.cli.client import Connection
 
 LAST = "@last"
-PREFIXES = {"/datasets": "ds", "/jobs": "job", "/models": "mdl", "/batches": "job", "/uploads": "up", "/feedback": "fb"}
+PREFIXES = {
+    **{"/datasets": "ds", "/jobs": "job", "/models": "mdl", "/batches": "job", "/uploads": "up", "/feedback": "fb"},
+    "/audits": "aud",
+}
 """Of the ids in each list."""
 _WHOLE = re.compile(r"[a-z]+_[0-9a-f]{32}")
 _BEGINNING = re.compile(r"[0-9a-f]{4,31}")

@@ -30,7 +30,7 @@ CertificateOption = Annotated[
     ),
 ]
 DEFAULT_URL = "http://127.0.0.1:8000"
-ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key)_[0-9a-f]{32}")
+ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key|aud)_[0-9a-f]{32}")
 LONGEST_ID = len("job_") + 32
 QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 """How often somebody who waits for a job looks after it: at first, for how long, and then."""
@@ -168,17 +168,22 @@ def interruptible(said: str) -> Iterator[None]:
 
 
 def wait_for(client: Connection, job: dict[str, Any], path: str = "/jobs") -> dict[str, Any]:
-    """Wait for the end of a job or batch behind a progress bar; it goes on when somebody has enough of waiting."""
+    """Wait for the end of a job or batch, or for the rows of an audit, behind a progress bar.
+
+    It goes on when somebody has enough of waiting.
+    """
     with interruptible(
         f"{job['id']} goes on; prefsvm jobs {job['id']} shows it, with --cancel it ends"
         if path == "/jobs"
-        else f"{job['id']} goes on; prefsvm batches show {job['id']} shows it"
+        else f"{job['id']} goes on; prefsvm {path[1:]} show {job['id']} shows it"
     ):
         return _wait_for(client, job, path)
 
 
 def phase_words(job: dict[str, Any]) -> str:
     """Say what a job does now."""
+    if "phase" not in job:  # an audit
+        return str(job["status"])
     if job["phase"] == "preparing":
         return "preparing (the first time on a machine this compiles the solver)"
     return {"features": "encoding"}.get(job["phase"], str(job["phase"] or job["status"]))
@@ -196,7 +201,7 @@ def _wait_for(client: Connection, job: dict[str, Any], path: str) -> dict[str, A
     with Progress(*shown, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         bar = progress.add_task(job["status"], total=1.0)
         begun = answered = time.monotonic()
-        while job["status"] in ("queued", "running"):
+        while job["status"] in ("queued", "running", "preparing"):
             time.sleep(QUICK_LOOK_SECONDS if time.monotonic() - begun < QUICK_SECONDS else LOOK_SECONDS)
             try:
                 job = client.get(f"{path}/{job['id']}")

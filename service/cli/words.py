@@ -30,6 +30,14 @@ def _confidence_words(objective: dict[str, Any]) -> str:
     )
 
 
+def audit_words(objective: dict[str, Any], confidence: float) -> str:
+    """Say what an audit is to prove."""
+    if objective["kind"] == "cost":
+        costs = f"{objective['false_negative']:g}:{objective['false_positive']:g}"
+        return f"cost {costs} at most {objective['at_most']:g} with confidence {confidence:g}"
+    return objective_words({**objective, "confidence": confidence})
+
+
 def status_words(objective: dict[str, Any], status: str, rows: int | None = None) -> str:
     """Say what came out without promising more than was seen; empty where there was no target to reach."""
     where = "the calibration rows" if rows is None else f"the {rows:,} calibration rows"

@@ -9,7 +9,7 @@ from sqlalchemy import Row, func, or_, select, text
 
 from service.datasets.errors import DatasetNotFound
 from service.db.repository import ResourceRepository
-from service.db.tables import DatasetRow, JobRow, ModelRow
+from service.db.tables import AuditRow, DatasetRow, JobRow, ModelRow
 from service.paging import page_of
 
 _SUMMARY = (
@@ -56,6 +56,11 @@ class DatasetRepository(ResourceRepository[DatasetRow]):
             JobRow.status.in_(("queued", "running")),
         )
         return self._session.scalar(statement.limit(1))
+
+    def audit_of(self, job_id: str) -> str | None:
+        """Return the id of the audit that a job draws rows for, or None."""
+        mine = (AuditRow.project_id == self._project_id, AuditRow.job_id == job_id)
+        return self._session.scalar(select(AuditRow.id).where(*mine))
 
     def summaries(self, cursor: str | None, limit: int) -> Sequence[Row[Any]]:
         """Return up to ``limit + 1`` data sets as lists show them, newest first."""

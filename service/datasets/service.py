@@ -263,6 +263,12 @@ class DatasetService:
             datasets = DatasetRepository(session, project_id)
             row = datasets.lock_for_delete(dataset_id)
             job = datasets.job_that_reads(dataset_id)
+            audit = None if job is None else datasets.audit_of(job)
+            if audit is not None:
+                raise DatasetInUse(
+                    f"{audit} draws its rows from it: wait until they are drawn, or delete the audit (DELETE "
+                    f"/audits/{audit}), and then delete the data set again"
+                )
             if job is not None:
                 raise DatasetInUse(
                     f"{job} has not ended and reads it: wait, or cancel it (POST /jobs/{job}/cancel; of a batch "

@@ -55,6 +55,8 @@ RIGHTS: dict[str, dict[str, str]] = {
     "aliases": {API: ALL, SYSTEM: f"SELECT, {LOCK_ALIAS}", WORKER: "SELECT, INSERT, UPDATE"},
     "alias_changes": {API: ALL, WORKER: "SELECT, INSERT"},
     "feedback": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT"},
+    "audits": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT, UPDATE"},
+    "audit_rows": {API: ALL, WORKER: "SELECT, INSERT"},
     "shadow_statistics": {API: ALL, WORKER: "SELECT, INSERT, UPDATE"},
     "shadow_disagreements": {API: ALL},
     "idempotency_keys": {API: ALL, SYSTEM: "SELECT, INSERT, DELETE"},

@@ -187,7 +187,7 @@ class JobRow(_Resource, Base):
     __tablename__ = "jobs"
 
     kind: Mapped[str] = mapped_column(server_default="train")
-    """``train`` makes a model, ``batch`` predicts a data set."""
+    """``train`` makes a model, ``batch`` predicts a data set, ``audit`` draws rows for somebody to look at."""
     status: Mapped[str] = mapped_column(server_default="queued")
     phase: Mapped[str | None]
     """What the running attempt does now: ``preparing``, ``reading``, ``features``, ``training``, ``evaluating``,
@@ -229,7 +229,7 @@ class JobRow(_Resource, Base):
     """Of a batch that succeeded: ``blob_key``, ``bytes``, ``sha256``, ``rows``, ``labels``, ``warnings``."""
 
     __table_args__ = (
-        CheckConstraint("kind IN ('train', 'batch')", name="kind"),
+        CheckConstraint("kind IN ('train', 'batch', 'audit')", name="kind"),
         CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"),
         CheckConstraint("(status = 'running') = (lease_until IS NOT NULL)", name="lease"),
         CheckConstraint(
@@ -500,6 +500,62 @@ class FeedbackRow(_Resource, Base):
         Index(None, "project_id", "created_at", "id"),
         ForeignKeyConstraint(["project_id", "alias"], ["aliases.project_id", "aliases.name"], ondelete="CASCADE"),
     )
+
+
+class AuditRow(_Resource, Base):
+    """A target of a model that is to be proved on the unlabelled rows of a data set, by looking at few of them."""
+
+    __tablename__ = "audits"
+
+    model_id: Mapped[str]
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"))
+    job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"))
+    """The job that draws the rows."""
+    objective: Mapped[dict[str, Any]]
+    confidence: Mapped[float] = mapped_column(Double)
+    pool: Mapped[dict[str, Any] | None]
+    """What the rows were drawn from, and how; None until they are."""
+    bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Of the rows."""
+    answered: Mapped[int] = mapped_column(server_default="0")
+    corrected: Mapped[int] = mapped_column(server_default="0")
+    verdict: Mapped[dict[str, Any] | None]
+    """Of all answers so far: ``standing``, ``bound``, ``estimate``, ``decided_after``."""
+    sealed_at: Mapped[datetime | None]
+    """Since when nothing changes any more."""
+    feedback_id: Mapped[str | None]
+    """What the answers became."""
+
+    __table_args__ = (
+        Index(None, "project_id", "created_at", "id"),
+        Index(None, "project_id", "model_id"),
+        Index(None, "dataset_id"),
+        Index(None, "job_id"),
+        ForeignKeyConstraint(["project_id", "model_id"], ["models.project_id", "models.id"], ondelete="CASCADE"),
+    )
+
+
+class AuditItemRow(Base):
+    """A row that an audit has drawn, and what somebody has said of it."""
+
+    __tablename__ = "audit_rows"
+
+    audit_id: Mapped[str] = mapped_column(ForeignKey("audits.id", ondelete="CASCADE"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    """In the order of the draw, from 1."""
+    row: Mapped[int] = mapped_column(BigInteger)
+    """Number in the data set, from 0."""
+    stratum: Mapped[int]
+    """Which part of the pool it was drawn from, see `solver.audits`."""
+    score: Mapped[float] = mapped_column(Double)
+    probability: Mapped[float | None] = mapped_column(Double)
+    key: Mapped[str | None]
+    content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    """What the model sees of it, as JSON."""
+    label: Mapped[str | None]
+    answered_at: Mapped[datetime | None]
+
+    __table_args__ = (UniqueConstraint("audit_id", "row"),)
 
 
 class ShadowStatisticsRow(_Dated, Base):

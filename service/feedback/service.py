@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
-from service.access.repository import QuotaRepository
 from service.blobs.store import BlobStore
 from service.datasets.repository import DatasetRepository
 from service.db import idempotency
 from service.db.session import Database
 from service.db.tables import FeedbackRow
 from service.errors import InvalidRequest
-from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackNotFound, TooMuchFeedback
+from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackNotFound
+from service.feedback.keeping import NO_ALIAS, feedback_row, keep_feedback
 from service.feedback.keyed_rows import keyed_rows
 from service.feedback.repository import FeedbackRepository
 from service.feedback.schemas import Feedback, FeedbackRequest
-from service.identifiers import new_id
 from service.ingest.labels import composed, contradiction, number_label, shortened
 from service.ingest.mail import FIELDS
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
@@ -33,7 +29,6 @@ from solver.reading import Reading
 
 OPERATION = "addFeedback"
 ALL_FIELDS = [{"name": name, "kind": "text"} for name in FIELDS]
-NO_ALIAS = "no alias has this name"
 
 
 class FeedbackService:
@@ -81,32 +76,12 @@ class FeedbackService:
         else:
             rows, meant = _rows(model, kind, items)
         written = {name: form for name, form in model.date_formats.items() if meant.get(name) == "text"}
-        content = orjson.dumps({"rows": rows, "labels": labels, "meant": {**meant, **written}})
+        row = feedback_row(project_id, body.alias, model.id, rows, labels, {**meant, **written})
         with self._database.transaction() as session:
-            feedback = FeedbackRepository(session, project_id)
-            feedback_id = new_id("fb")
-            made = idempotency.claim(session, *asked, feedback_id)
+            made = idempotency.claim(session, *asked, row.id)
             if made is not None:
-                return _as_accepted(feedback.get(made))
-            if AliasRepository(session, project_id).lock(body.alias) is None:
-                raise InvalidRequest.of("body.alias", NO_ALIAS)
-            limit = self._settings.max_feedback_rows
-            if feedback.count_rows(body.alias) + len(items) > limit:
-                raise TooMuchFeedback(f"an alias may have {limit} corrected rows; delete older feedback first")
-            QuotaRepository(session, project_id).make_room_for_bytes(len(content))
-            row = feedback.add(
-                FeedbackRow(
-                    id=feedback_id,
-                    project_id=project_id,
-                    alias=body.alias,
-                    model_id=model.id,
-                    rows=len(items),
-                    labels=dict(Counter(labels)),
-                    bytes=len(content),
-                    content=content,
-                )
-            )
-            return Feedback.model_validate(row)
+                return _as_accepted(FeedbackRepository(session, project_id).get(made))
+            return Feedback.model_validate(keep_feedback(session, row, self._settings.max_feedback_rows))
 
     def _given(self, body: FeedbackRequest) -> tuple[str, Sequence[Any]]:
         """Return the kind of what was sent, and that itself."""

@@ -10,7 +10,7 @@ class ModelNotFound(
 
 
 class ModelInUse(Problem, type="model-in-use", title="The model is in use", status=409):
-    """An alias points at the model."""
+    """An alias points at the model, or an audit of it is not sealed."""
 
 
 class NoCurve(NotFound, type="no-curve", title="No such curve"):

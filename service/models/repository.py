@@ -16,6 +16,7 @@ from service.db.tables import (
     ALIAS_REQUESTS,
     AliasChangeRow,
     AliasRow,
+    AuditRow,
     DatasetRow,
     JobRow,
     ModelChunkRow,
@@ -252,6 +253,12 @@ class ModelRepository(Repository):
             date_formats=of_features.get("date_formats", {}),
             key=key,
         )
+
+    def unsealed_audit(self, model_id: str) -> str | None:
+        """Return an audit of a model whose answers would be lost with it, or None."""
+        mine = (AuditRow.project_id == self._project_id, AuditRow.model_id == model_id)
+        statement = select(AuditRow.id).where(*mine, AuditRow.answered > 0, AuditRow.sealed_at.is_(None))
+        return self._session.scalar(statement.limit(1))
 
     def lock(self, model_id: str, *, for_delete: bool = False) -> bool:
         """Lock a model against deletion, or against everything that would need it; False if there is none."""

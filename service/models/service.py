@@ -104,7 +104,7 @@ class ModelService:
         ModelNotFound
             If there is none of this id.
         ModelInUse
-            If an alias points at it.
+            If an alias points at it, or answers of an audit would be lost.
         """
         with changing(self._database, self._changed) as session:
             models = ModelRepository(session, project_id)
@@ -114,6 +114,12 @@ class ModelService:
             names = models.aliases_of(model_id)
             if names:
                 raise ModelInUse(f"the alias {names[0]} points at this model, or has it as its shadow; change it first")
+            audit = models.unsealed_audit(model_id)
+            if audit is not None:
+                raise ModelInUse(
+                    f"the answers of {audit} would be lost with it: seal the audit (POST /audits/{audit}/seal) or "
+                    f"delete it (DELETE /audits/{audit}), and then delete the model again"
+                )
             models.delete(model_id)
 
     def curve(self, project_id: str, name: str, kind: CurveName, costs: Costs) -> AnyCurve:

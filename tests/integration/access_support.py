@@ -16,6 +16,7 @@ from service.access.caller import LOCAL, Scope
 from service.access.schemas import CreateKey, CreateProject
 from service.access.service import KeyService, ProjectService
 from service.db.session import Database
+from service.db.tables import AuditItemRow, AuditRow
 from service.identifiers import new_id
 
 
@@ -70,6 +71,9 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
         method = "PUT" if "aliases" in path else "POST"
         client.request(method, path, json=body, headers=tenant.headers()).raise_for_status()
     batch = client.post("/batches", json={"model": model, "dataset": dataset["id"]}, headers=tenant.headers()).json()
+    asked = {"model": model, "dataset": dataset["id"], "objective": {"kind": "recall", "target": 0.9}}
+    audit = client.post("/audits", json=asked, headers=tenant.headers()).json()
+    draw_rows(database, audit["id"])
     upload = client.post("/uploads", headers=tenant.headers()).json()
     corrected = {"alias": "ours", "rows": [{"age": 39, "job": "clerk"}], "labels": ["ham"]}
     feedback = client.post("/feedback", json=corrected, headers=tenant.headers()).json()
@@ -79,6 +83,7 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
         "feedback_id": feedback["id"],
         "upload_id": upload["id"],
         "batch_id": batch["id"],
+        "audit_id": audit["id"],
         "version": model,
         "dataset_id": dataset["id"],
         "job_id": job["id"],
@@ -89,11 +94,26 @@ def fill(client: httpx.Client, database: Database, folder: Path, tenant: Tenant)
     }
 
 
+def draw_rows(database: Database, audit_id: str) -> None:
+    """Write what a worker draws for an audit: row 7, for which the model says spam."""
+    stratum = {"called": True, "rows": 20, "share": 1.0}
+    pool = {
+        **{"rows": 20, "called_positive": 20, "labelled": 40, "drawn": 1, "threshold": 0.25},
+        **{"positive": "spam", "negative": "ham", "warnings": [], "strata": [stratum], "meant": {}},
+    }
+    with database.transaction() as session:
+        audit = session.get_one(AuditRow, audit_id)
+        audit.pool = pool
+        item = AuditItemRow(audit_id=audit_id, position=1, row=7, stratum=0, score=1.0, content=b'{"age": 27}')
+        session.add(item)
+
+
 UNKNOWN_IDS = {
     "webhook_id": new_id("wh"),
     "feedback_id": new_id("fb"),
     "upload_id": new_id("up"),
     "batch_id": new_id("job"),
+    "audit_id": new_id("aud"),
     "version": new_id("mdl"),
     "dataset_id": new_id("ds"),
     "job_id": new_id("job"),
@@ -128,6 +148,15 @@ def bodies(ids: dict[str, str]) -> dict[str, dict[str, Any]]:
         "correctDataset": {"json": {"columns": {"age": "category"}}},
         "infer": {"json": {"inputs": INPUTS}},
         "inferVersion": {"json": {"inputs": INPUTS}},
+        "createAudit": {
+            "json": {
+                "model": ids["model_id"],
+                "dataset": ids["dataset_id"],
+                "objective": {"kind": "precision", "target": 0.9},
+            }
+        },
+        "answerAudit": {"json": {"rows": [7], "labels": ["ham"]}},
+        "sealAudit": {"json": {"alias": ids["name"]}},
         "createBatch": {"json": {"model": ids["model_id"], "dataset": ids["dataset_id"]}},
         "chooseOperatingPoint": {"json": {"objective": {"kind": "f1"}, "apply": True}},
         "putAlias": {"json": {"model": ids["model_id"]}},

@@ -45,11 +45,11 @@ class BatchKind:
             If the model was deleted, or is not what was written.
         """
         claim = attempt.claim
-        _fetch(attempt, claim.request, attempt.folder / MODEL_FILE)
+        fetch(attempt, claim.request, attempt.folder / MODEL_FILE)
         shadow = claim.request.get("shadow")
         if shadow is not None and claim.attempt == 1:
             try:
-                _fetch(attempt, shadow, attempt.folder / SHADOW_FILE)
+                fetch(attempt, shadow, attempt.folder / SHADOW_FILE)
             except Problem:
                 (attempt.folder / SHADOW_FILE).unlink()
         return {}
@@ -85,7 +85,8 @@ class BatchKind:
         return Ending("succeeded", write)
 
 
-def _fetch(attempt: Attempt, wanted: Mapping[str, Any], path: Path) -> None:
+def fetch(attempt: Attempt, wanted: Mapping[str, Any], path: Path) -> None:
+    """Write the model that a request names to a file; raises `ModelNotFound`, `DamagedModel`."""
     with path.open("wb") as file:
         chunks = stream_chunks(attempt.database, attempt.claim.project_id, wanted["model"], wanted["sha256"])
         for chunk in chunks:

@@ -101,6 +101,8 @@ def work(client: httpx.Client, planted: Planted) -> list[httpx.Response]:
         client.post("/feedback", json={"alias": "current", "rows": [{"age": 31, column: planted("corrected")}],
                                        "labels": [planted("positive label")]}),
         client.post("/batches", json={"model": "current", "dataset": training["dataset"]}),
+        client.post("/audits", json={"model": "current", "dataset": training["dataset"],
+                                     "objective": {"kind": "recall", "target": 0.9}}),
     ]  # fmt: skip
     assert all(answer.is_success for answer in good), [answer.text for answer in good]
     metadata = base64.b64encode(planted("name of an upload").encode()).decode()

@@ -149,7 +149,9 @@ def test_a_megabyte_of_wrong_items_costs_little(settings, database, tmp_path, si
         walked = set()
         for identifier, method, path, schema in operations(document):
             walked.add(identifier)
-            where = path.format_map({name: ids.get(name, "x") for name in ("job_id", "batch_id", "project_id")} | ids)
+            where = path.format_map(
+                {name: ids.get(name, "x") for name in ("job_id", "batch_id", "audit_id", "project_id")} | ids
+            )
             for kind, value in islice(wrong_values(schema, document, bodies), None, None, every):
                 if isinstance(value, dict) and "model" in value and identifier in ("predict", "chooseOperatingPoint"):
                     value = value | ({"model": model} if isinstance(value["model"], str) else {})

@@ -138,3 +138,22 @@ def test_the_api_sweeps_by_itself(settings, database, tmp_path):
                 break
         else:
             pytest.fail("the model is still there")
+
+
+def test_audits_go_with_old_jobs_unless_answers_would_be_lost(settings, database, keeper, tmp_path):
+    model = store_model(database, tmp_path)
+    with api_client(settings) as client:
+        dataset = upload(client)["id"]
+        body = {"model": model, "dataset": dataset, "objective": {"kind": "recall", "target": 0.9}}
+        untouched, answered, sealed = (client.post("/audits", json=body).json()["id"] for _ in range(3))
+    with database.transaction() as session:
+        session.execute(text("UPDATE audits SET answered = 1 WHERE id <> :id"), {"id": untouched})
+        session.execute(text("UPDATE audits SET sealed_at = now() WHERE id = :id"), {"id": sealed})
+    age(database, "audits", 8)
+    age(database, "models", 8)
+    assert keeper(**DAYS).sweep() == {"audits": 2}  # the model of the answers stays, too
+    with database.transaction() as session:
+        assert session.scalars(text("SELECT id FROM audits")).all() == [answered]
+        session.execute(text("UPDATE audits SET sealed_at = now()"))
+    assert keeper(retain_models_days=7.0).sweep() == {"models": 1}
+    assert rows(database, "audits") == 0

@@ -13,12 +13,14 @@ from service.cli.main import app
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
 COMMANDS = {
     "addFeedback": "feedback add",
+    "answerAudit": "audit",
     "appendToUpload": "upload",
     "cancelBatch": "batches cancel",
     "cancelJob": "jobs",
     "changeProject": "projects limit",
     "chooseOperatingPoint": "threshold",
     "correctDataset": "datasets correct",
+    "createAudit": "audit",
     "createBatch": "batch",
     "createDataset": "upload",
     "createKey": "keys create",
@@ -27,6 +29,7 @@ COMMANDS = {
     "createWebhook": "webhooks create",
     "deleteAlias": "aliases delete",
     "deleteAliasShadow": "aliases set",
+    "deleteAudit": "audits delete",
     "deleteDataset": "datasets delete",
     "deleteFeedback": "feedback delete",
     "deleteModel": "models",
@@ -35,6 +38,8 @@ COMMANDS = {
     "exportModel": "export",
     "getAlias": "aliases show",
     "getAliasShadow": "aliases shadow",
+    "getAudit": "audits show",
+    "getAuditRows": "audit",
     "getBatch": "batches show",
     "getBatchResult": "batches result",
     "getDataset": "datasets show",
@@ -51,6 +56,7 @@ COMMANDS = {
     "getUpload": "uploads show",
     "getUploadOffset": "upload",
     "listAliases": "aliases list",
+    "listAudits": "audits list",
     "listBatches": "batches list",
     "listDatasets": "datasets list",
     "listFeedback": "feedback list",
@@ -70,6 +76,7 @@ COMMANDS = {
     "revokeKey": "keys revoke",
     "rollbackAlias": "aliases rollback",
     "rotateKey": "keys rotate",
+    "sealAudit": "audits seal",
     "train": "train",
 }
 OF_OTHER_CLIENTS = {

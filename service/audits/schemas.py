@@ -1,0 +1,203 @@
+"""What ``/audits`` takes and gives."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
+
+from service.jobs.schemas import JobError
+from service.models.objectives import ErrorCost, Share
+from service.schemas import AliasName, Answer, Body, Label
+
+MOST_ROWS = 10_000
+"""That an audit draws: more than anybody looks at."""
+
+
+class AuditPrecision(Body):
+    """Of the rows that the model calls positive, at least this share is."""
+
+    kind: Literal["precision"]
+    target: Share
+
+
+class AuditRecall(Body):
+    """Of the rows that are positive, the model calls at least this share so."""
+
+    kind: Literal["recall"]
+    target: Share
+
+
+class AuditCost(Body):
+    """Wrong decisions cost at most so much a row, on average over all rows."""
+
+    kind: Literal["cost"]
+    at_most: ErrorCost
+    false_negative: ErrorCost
+    false_positive: ErrorCost
+
+
+AuditObjective = Annotated[AuditPrecision | AuditRecall | AuditCost, Field(discriminator="kind")]
+
+
+class AuditRequest(Body):
+    """What is to be proved of a model, on the unlabelled rows of which data set."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "spam-filter",
+                    "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
+                    "objective": {"kind": "precision", "target": 0.95},
+                    "confidence": 0.95,
+                },
+            ]
+        }
+    )
+
+    model: str = Field(
+        description="Id of a model, or an alias: of what it points at now, with the threshold that decides now.",
+        min_length=1,
+        max_length=100,
+    )
+    dataset: str = Field(description="Id of the data set.", max_length=100)
+    objective: AuditObjective
+    confidence: Annotated[float, Field(ge=0.5, le=0.9999)] = Field(
+        default=0.95, description="A proof is false with a probability of at most 1 - confidence, whenever one looks."
+    )
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
+        default=2000, description="Rows that are drawn, at most. Nobody has to look at all of them."
+    )
+
+
+class AuditAnswers(Body):
+    """What rows are that the audit has drawn."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rows": [17, 4], "labels": ["spam", "ham"]}]})
+
+    rows: list[Annotated[int, Field(ge=0, lt=2**53)]] = Field(
+        min_length=1, max_length=MOST_ROWS, description="Numbers of rows of the data set, from 0, as `next` gives them."
+    )
+    labels: list[Label] = Field(
+        min_length=1,
+        max_length=MOST_ROWS,
+        description="Of each of them: one of the two that the model decides between.",
+    )
+
+
+class AuditSeal(Body):
+    """What becomes of the answers once the audit is over."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"alias": "spam-filter"}]})
+
+    alias: AliasName | None = Field(
+        default=None, description="The answers become feedback for this alias: its next training learns them."
+    )
+
+
+class AuditPool(Answer):
+    """The rows that the statement is about, counted when they were drawn."""
+
+    rows: int = Field(description="Rows of the data set without a label.")
+    called_positive: int = Field(description="Those of them that the model calls positive.")
+    labelled: int = Field(description="Rows that are left out because the data set has their label.")
+    drawn: int = Field(description="Rows that can be looked at, in an order that is fixed.")
+    threshold: float = Field(description="By which the model decides in this audit, whatever is applied to it later.")
+    positive: str
+    negative: str
+    warnings: list[str]
+
+
+class AuditVerdict(Answer):
+    """What the answers prove."""
+
+    bound: float = Field(
+        description="Proved at the confidence, whatever the target: precision or recall is at least this, cost at most."
+    )
+    estimate: float | None = Field(description="The value itself, as far as the answers tell; no more than a guess.")
+    decided_after: int | None = Field(description="Rows after which it was proven or refuted.")
+    sentence: str = Field(description="The verdict in words.")
+
+
+EXAMPLE_AUDIT: JsonDict = {
+    "id": "aud_0192f0c1d5a67b3e8f0a1b2c3d4e5f66",
+    "status": "proven",
+    "progress": 1.0,
+    "model": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62",
+    "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
+    "objective": {"kind": "precision", "target": 0.95},
+    "confidence": 0.95,
+    "pool": {
+        "rows": 5000,
+        "called_positive": 420,
+        "labelled": 100,
+        "drawn": 420,
+        "threshold": 0.31,
+        "positive": "spam",
+        "negative": "ham",
+        "warnings": [],
+    },
+    "statement": "of the 420 unlabelled rows that the model calls spam, at least 0.95 are spam",
+    "answered": 58,
+    "corrected": 0,
+    "verdict": {
+        "bound": 0.9506,
+        "estimate": 1.0,
+        "decided_after": 58,
+        "sentence": "proven after 58 rows: of the 420 unlabelled rows that the model calls spam, at least 0.95 are "
+        "spam (confidence 0.95)",
+    },
+    "job": "job_0192f0c1d5a67b3e8f0a1b2c3d4e5f63",
+    "error": None,
+    "created_at": "2026-11-01T12:00:00Z",
+    "sealed_at": None,
+    "feedback": None,
+}
+
+
+class Audit(Answer):
+    """An audit and how far it is."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_AUDIT]})
+
+    id: str
+    status: Literal["preparing", "failed", "open", "proven", "refuted"] = Field(
+        description="`preparing`: a worker scores the data set and draws the rows. `open`: neither proven nor refuted."
+    )
+    progress: float = Field(ge=0, le=1, description="Of the preparation.")
+    model: str
+    dataset: str | None = Field(description="Null once it was deleted; the rows of the audit stay.")
+    objective: AuditObjective
+    confidence: float
+    pool: AuditPool | None = Field(description="Null until the rows are drawn.")
+    statement: str | None = Field(description="What is to be proved, in words.")
+    answered: int = Field(description="Rows that have an answer.")
+    corrected: int = Field(description="How often an answer took the place of another one.")
+    verdict: AuditVerdict | None = Field(description="Null until there is an answer.")
+    job: str | None = Field(description="The job that draws the rows, as webhooks name it; null once it was deleted.")
+    error: JobError | None = Field(description="Why no rows could be drawn.")
+    created_at: datetime
+    sealed_at: datetime | None
+    feedback: str | None = Field(description="Id of the feedback that the answers became.")
+
+
+class AuditItem(Answer):
+    """A row that somebody is to look at."""
+
+    position: int = Field(description="In the order in which rows were drawn, from 1.")
+    row: int = Field(description="Number in the data set, from 0.")
+    key: str | None = Field(description="What names it, where the training had a `key`.")
+    label: str = Field(description="What the model calls it.")
+    score: float
+    probability: float | None
+    content: dict[str, Any] = Field(description="What the model sees of it: values, text, or the fields of a mail.")
+
+
+class AuditItems(Answer):
+    """The rows to look at next."""
+
+    items: list[AuditItem]
+    left: int = Field(description="Rows of the draw that have no answer.")

@@ -1,0 +1,70 @@
+"""How feedback comes into the table, whoever sends it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy.orm import Session
+
+from service.access.repository import QuotaRepository
+from service.db.tables import FeedbackRow
+from service.errors import InvalidRequest
+from service.feedback.errors import TooMuchFeedback
+from service.feedback.repository import FeedbackRepository
+from service.identifiers import new_id
+from service.models.repository import AliasRepository
+
+NO_ALIAS = "no alias has this name"
+
+
+def feedback_row(
+    project_id: str,
+    alias: str,
+    model_id: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[str],
+    meant: Mapping[str, str],
+) -> FeedbackRow:
+    """Return feedback that is not stored yet.
+
+    Parameters
+    ----------
+    project_id, alias, model_id
+    rows, labels
+        As many of each.
+    meant : mapping of str to str
+        What the columns are to the model, see `solver.corrections.Corrections`.
+    """
+    content = orjson.dumps({"rows": rows, "labels": labels, "meant": meant})
+    return FeedbackRow(
+        id=new_id("fb"),
+        project_id=project_id,
+        alias=alias,
+        model_id=model_id,
+        rows=len(rows),
+        labels=dict(Counter(labels)),
+        bytes=len(content),
+        content=content,
+    )
+
+
+def keep_feedback(session: Session, row: FeedbackRow, most: int) -> FeedbackRow:
+    """Store feedback, if its alias has room for it: `most` rows.
+
+    Raises
+    ------
+    InvalidRequest
+        If there is no such alias.
+    TooMuchFeedback, StorageQuotaExceeded
+        If there is no room.
+    """
+    feedback = FeedbackRepository(session, row.project_id)
+    if AliasRepository(session, row.project_id).lock(row.alias) is None:
+        raise InvalidRequest.of("body.alias", NO_ALIAS)
+    if feedback.count_rows(row.alias) + row.rows > most:
+        raise TooMuchFeedback(f"an alias may have {most} corrected rows; delete older feedback first")
+    QuotaRepository(session, row.project_id).make_room_for_bytes(row.bytes)
+    return feedback.add(row)

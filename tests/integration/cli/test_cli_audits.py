@@ -1,0 +1,170 @@
+"""``prefsvm audit`` against the real application: keys in the terminal, a CSV file out and in."""
+
+from __future__ import annotations
+
+import csv
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from api_support import store_model, tiny_model, upload
+from sqlalchemy import select
+from typer.testing import CliRunner
+from worker_bench import STANDIN, Bench
+
+from prefsvm import Client, ClientError
+from service.cli import audits
+from service.cli.main import app
+from service.db.session import Database
+from service.db.tables import AuditRow
+from service.settings import Settings
+
+CSV = "age,job\n" + "".join(f"{20 + i % 40},{('clerk', '=cook')[i % 2]}\n" for i in range(200))
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def prefsvm(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def run(*arguments: object, code: int = 0, keys: str | None = None) -> str:
+        with monkeypatch.context() as patch:
+            if keys is not None:  # somebody sits there
+                patch.setattr(audits, "_somebody_is_there", lambda: True)
+                typed = iter(keys)
+                patch.setattr(audits.typer, "getchar", lambda: next(typed, "\x03"))
+            done = CliRunner().invoke(app, [*map(str, arguments), "--url", str(client.base_url)])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    return run
+
+
+@pytest.fixture
+def bench(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    opened = Bench(settings, database)
+    yield opened
+    opened.close()
+
+
+def test_from_the_first_key_to_the_seal(
+    prefsvm: Run, client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
+) -> None:
+    model = store_model(database, tmp_path, tiny_model())
+    client.put("/aliases/filter", json={"model": model}).raise_for_status()
+    dataset = upload(client, CSV.encode())["id"]
+
+    def draw(objective: dict[str, Any]) -> str:
+        made = client.post("/audits", json={"model": model, "dataset": dataset, "objective": objective}).json()
+        assert bench.supervisor.run(made["job"]) == "succeeded"
+        return str(made["id"])
+
+    audit = draw({"kind": "precision", "target": 0.5})
+    assert "no row has an answer yet whether of the " in prefsvm("audit", audit)
+
+    said = prefsvm("audit", audit, keys="ysxnq")
+    assert "Is it so that of the " in said
+    assert "y: it is spam, n: it is ham, s: later, q: enough for now" in said
+    assert re.search(r"--- row \d+: called spam, score [\d.]+\nage: [\d.]+\njob: (clerk|=cook)\nspam\? y\n", said)
+    assert "  2 answered, proved so far: precision at least 0." in said
+    assert f"{audit}: open after 2 rows" in said
+    assert f"\nprefsvm audit {audit} goes on\n" in said
+    interrupted = prefsvm("audit", audit, keys="y", code=130)
+    assert f"{audit} keeps its answers; prefsvm audit {audit} goes on" in interrupted
+    assert client.get(f"/audits/{audit}").json()["answered"] == 3
+
+    rows = tmp_path / "rows.csv"
+    said = prefsvm("audit", audit, "--out", rows)
+    assert f"prefsvm audit {audit} --labels {rows}" in said
+    with rows.open(newline="") as file:
+        table = list(csv.DictReader(file))
+    left = client.get(f"/audits/{audit}/next").json()["left"]
+    assert len(table) == left
+    assert list(table[0]) == ["row", "answer", "called", "score", "probability", "age", "job"]
+    assert {line["job"] for line in table} == {"clerk", "'=cook"}  # harmless in a spreadsheet
+    assert CSV.splitlines()[int(table[0]["row"]) + 1].startswith(f"{float(table[0]['age']):.0f},")
+
+    for line, filled in zip(table, ["y", "spam", "Y", "n", *["spam"] * 20], strict=False):
+        line["answer"] = filled
+    with rows.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]), delimiter=";")  # as a spreadsheet may save it
+        writer.writeheader()
+        writer.writerows(table)
+    said = prefsvm("audit", audit, "--labels", rows)
+    assert "24 answers sent" in said
+    assert re.search(rf"{audit}: proven after \d+ rows: of the \d+ unlabelled rows that the model calls spam", said)
+
+    rows.write_text(f"row,answer\n{table[0]['row']},spam\nx,spam\n")
+    assert "line 3 of" in prefsvm("audit", audit, "--labels", rows, code=1)
+    rows.write_text("row,label\n1,spam\n")
+    assert "has no column 'answer'" in prefsvm("audit", audit, "--labels", rows, code=1)
+
+    listed = prefsvm("audits")
+    assert re.search(rf"{audit} +proven +27 .*precision 0.5 with confidence 0.95", listed)
+    assert prefsvm("audits", audit).startswith(listed)
+    assert f"seal the audit (prefsvm audits seal {audit})" not in listed
+    prefsvm("aliases", "delete", "filter")
+    refused = prefsvm("models", model, "--delete", code=1)
+    assert f"prefsvm audits seal {audit}" in refused
+    assert f"prefsvm audits delete {audit}" in refused
+    client.put("/aliases/filter", json={"model": model}).raise_for_status()
+    sealed = prefsvm("audits", "seal", audit[:-4], "--alias", "filter")
+    assert re.search(r"its answers are fb_\w+; prefsvm retrain filter learns them", sealed)
+    assert f"{audit} is deleted" in prefsvm("audits", "delete", audit)
+
+    costs = draw({"kind": "cost", "at_most": 0.6, "false_negative": 5, "false_positive": 1})
+    assert "cost 5:1 at most 0.6 with confidence 0.95" in prefsvm("audits", costs)
+    assert "proved so far: at most " in prefsvm("audit", costs, keys="yq")
+
+
+def test_from_python(client: httpx.Client, bench: Bench, database: Database, tmp_path: Path) -> None:
+    model = store_model(database, tmp_path, tiny_model())
+    client.put("/aliases/filter", json={"model": model}).raise_for_status()
+    dataset = upload(client, CSV.replace("=cook", "cook").encode())["id"]
+    young = upload(client, b"age,job\n20,cook\n")["id"]
+
+    def work() -> None:
+        done: set[str] = set()
+        while len(done) < 2:
+            with database.transaction() as session:
+                waiting = set(session.scalars(select(AuditRow.job_id))) - done
+            for job in waiting:
+                bench.supervisor.run(str(job))
+                done.add(str(job))
+            time.sleep(0.02)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    with Client(str(client.base_url)) as python:
+        audit = python.audit("filter", dataset, objective="precision=0.5", confidence=0.9)
+        with pytest.raises(ClientError, match="no rows could be drawn: the model calls none of the 1"):
+            python.audit(model, young, objective={"kind": "precision", "target": 0.5})
+        worker.join(40)
+        assert (audit.status, audit.bound) == ("open", None)
+        assert audit.statement.endswith("unlabelled rows that the model calls spam, at least 0.5 are spam")
+        first, *_, last = python.audit_rows(audit, 5)
+        assert (first.position, last.position) == (1, 5)
+        assert set(first.content) == {"age", "job"}
+        assert python.audit_rows(audit, 1, after=5)[0].position == 6
+        audit = python.answer(audit, {row.row: "spam" for row in python.audit_rows(audit, 20)})
+        assert audit.status == "proven"
+        assert audit.bound is not None
+        assert audit.bound > 0.5
+        sealed = python.seal(audit.id, alias="filter")
+        assert sealed.document["feedback"].startswith("fb_")
+
+
+def test_what_is_asked_for_must_be_said(prefsvm: Run, client: httpx.Client, database: Database, tmp_path: Path) -> None:
+    model = store_model(database, tmp_path, tiny_model())
+    dataset = upload(client, CSV.encode())["id"]
+    assert "--objective" in prefsvm("audit", model, dataset, code=2)
+    assert "none of precision=0.95" in prefsvm("audit", model, dataset, "--objective", "f1", code=2)
+    assert "at most" in prefsvm("audit", model, dataset, "--objective", "cost=5:1", code=2)
+    assert "at most" in prefsvm("audit", model, dataset, "--objective", "recall=0.9", "--at-most", 1, code=2)
+    assert "no audit has this id" in prefsvm("audit", "aud_" + 32 * "0", code=1)

@@ -1,0 +1,398 @@
+"""Audits end to end: accepted by the API, drawn by a child of the worker, answered, sealed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from api_support import problem, store_model, tiny_model, upload
+from sqlalchemy import select
+from worker_bench import STANDIN, Bench
+
+from service.audits import service as audits
+from service.db.session import Database
+from service.db.tables import AuditItemRow, AuditRow, FeedbackRow, JobRow
+from service.settings import Settings
+from solver.audits import AuditTarget, Draws, Stratum, judge
+from solver.decision import DecisionState
+from solver.evaluation import Sigmoid
+from solver.features import Column, MatrixData, MatrixFeatures, Table, table_from_rows
+from solver.model_file import Model
+from worker import audit
+
+ROWS, LABELLED = 3000, 500
+RNG = np.random.default_rng(0)
+AGES = RNG.integers(20, 80, ROWS)
+POSITIVE = RNG.random(ROWS) < np.where(AGES > 50, 0.99, 0.02)
+
+
+def line(i: int) -> str:
+    label = ("ham", "spam")[int(POSITIVE[i])] if i < LABELLED else ("?" if i % 2 else "")
+    return f"{i:05d},{AGES[i]},{('clerk', 'cook')[i % 2]},{label}\n"
+
+
+CSV = "id,age,job,label\n" + "".join(map(line, range(ROWS)))
+PRECISION = {"kind": "precision", "target": 0.9}
+Ask = Callable[..., str]
+
+
+@pytest.fixture
+def bench(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    opened = Bench(settings, database)
+    yield opened
+    opened.close()
+
+
+def model_of_ages(key: str | None = "id") -> Model:
+    """A model that calls people above 50 positive."""
+    model = tiny_model()
+    only_age = np.eye(1, model.decision.support_vectors.shape[1])
+    age = dataclasses.replace(model.decision, support_vectors=only_age, dual_coef=np.array([1.0]))
+    model = dataclasses.replace(model, decision=age)
+    ages = Table({"age": Column("age", "number", np.array([50.0])), "job": Column("job", "text", np.array(["cook"]))})
+    threshold = float(model.predict(ages).scores[0])
+    decision = dataclasses.replace(model.decision, probability=Sigmoid(3.0, -3.0 * threshold), threshold=threshold)
+    return dataclasses.replace(model, decision=decision, key=key)
+
+
+@pytest.fixture
+def model(bench: Bench, database: Database, tmp_path: Path, dataset: str) -> str:
+    """A model whose training took the labels from `label`, where ? is unlabelled."""
+    job = bench.enqueue("nothing", dataset_id=dataset, target="label", unlabeled=["?"])
+    with database.transaction() as session:
+        session.get_one(JobRow, job).status = "cancelled"
+        session.get_one(JobRow, job).finished_at = session.get_one(JobRow, job).created_at
+    return store_model(database, tmp_path, model_of_ages(), job_id=job)
+
+
+@pytest.fixture
+def dataset(client: httpx.Client) -> str:
+    return str(upload(client, CSV.encode())["id"])
+
+
+@pytest.fixture
+def ask(client: httpx.Client, bench: Bench, model: str, dataset: str) -> Ask:
+    """Make an audit, have its rows drawn, and return its id."""
+
+    def made(objective: dict[str, Any] = PRECISION, ends: str = "succeeded", **changes: Any) -> str:
+        body = {"model": model, "dataset": dataset, "objective": objective} | changes
+        answer = client.post("/audits", json=body)
+        assert answer.status_code == 202, answer.text
+        audit = answer.json()
+        assert answer.headers["location"] == f"/audits/{audit['id']}"
+        assert (audit["status"], audit["pool"], audit["verdict"]) == ("preparing", None, None)
+        problem(client.get(f"/audits/{audit['id']}/next"), 409, "audit-not-ready")
+        assert bench.supervisor.run(audit["job"]) == ends
+        return str(audit["id"])
+
+    return made
+
+
+def label_of(row: int) -> str:
+    return "spam" if POSITIVE[row] else "ham"
+
+
+def answer(client: httpx.Client, audit: str, rows: list[int], labels: list[str] | None = None) -> httpx.Response:
+    body = {"rows": rows, "labels": labels or [label_of(row) for row in rows]}
+    return client.post(f"/audits/{audit}/labels", json=body)
+
+
+def rows_of(client: httpx.Client, audit: str, n: int = 100) -> list[int]:
+    rows: list[int] = []
+    after = 0
+    while len(rows) < n:
+        items = client.get(f"/audits/{audit}/next", params={"n": 100, "after": after}).json()["items"]
+        if not items:
+            break
+        rows += [item["row"] for item in items]
+        after = items[-1]["position"]
+    return rows[:n]
+
+
+def drawn(database: Database, audit: str) -> tuple[Draws, list[int]]:
+    with database.transaction() as session:
+        pool = session.get_one(AuditRow, audit).pool
+        items = session.scalars(
+            select(AuditItemRow).where(AuditItemRow.audit_id == audit).order_by(AuditItemRow.position)
+        ).all()
+    assert pool is not None
+    strata = tuple(Stratum(**stratum) for stratum in pool["strata"])
+    rows = [item.row for item in items]
+    return Draws(strata, np.array([item.stratum for item in items]), np.array(rows)), rows
+
+
+def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, dataset: str, model: str) -> None:
+    audit = ask()
+    found = client.get(f"/audits/{audit}").json()
+    called = AGES[LABELLED:] > 50
+    expected = {"rows": ROWS - LABELLED, "called_positive": int(called.sum()), "labelled": LABELLED}
+    assert {name: found["pool"][name] for name in expected} == expected
+    assert found["pool"]["drawn"] == found["pool"]["called_positive"]
+    assert (found["status"], found["verdict"], found["answered"]) == ("open", None, 0)
+
+    given = client.get(f"/audits/{audit}/next", params={"n": 3}).json()
+    assert given["left"] == found["pool"]["drawn"]
+    assert [item["position"] for item in given["items"]] == [1, 2, 3]
+    for item in given["items"]:
+        row = item["row"]
+        assert row >= LABELLED
+        assert AGES[row] > 50
+        assert item["content"] == {"age": float(AGES[row]), "job": ("clerk", "cook")[row % 2]}
+        assert (item["key"], item["label"]) == (f"{row:05d}", "spam")
+        assert item["score"] > found["pool"]["threshold"]
+        assert 0.5 < item["probability"] < 1
+
+    rows = rows_of(client, audit)
+    assert len(set(rows)) == 100
+    states = []
+    for number, row in enumerate(rows, 1):
+        said = answer(client, audit, [row])
+        assert said.status_code == 200, said.text
+        states.append(said.json()["status"])
+        assert said.json()["answered"] == number
+        if states[-1] == "proven":
+            break
+    assert states[-1] == "proven"
+    assert 20 <= len(states) <= 80  # 28 of them are enough if all are right
+    verdict = said.json()["verdict"]
+    assert verdict["bound"] >= 0.9
+    assert verdict["decided_after"] == len(states)
+    assert verdict["sentence"] == (
+        f"proven after {len(states)} rows: of the {called.sum()} unlabelled rows that the model calls spam, at least "
+        "0.9 are spam (confidence 0.95)"
+    )
+    left = client.get(f"/audits/{audit}/next", params={"n": 1}).json()
+    assert left["items"][0]["position"] == len(states) + 1
+    page = client.get("/audits").json()
+    assert [each["id"] for each in page["items"]] == [audit]
+    assert page["items"][0] == client.get(f"/audits/{audit}").json()
+    assert client.get("/jobs").json()["items"][0]["id"] != audit  # no training, no batch
+    assert client.get("/batches").json()["items"] == []
+
+
+def test_rows_are_given_as_the_model_sees_them(
+    client: httpx.Client, ask: Ask, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = ask()
+    items = client.get(f"/audits/{audit}/next", params={"n": 5}).json()["items"]
+    made = client.post("/predict", json={"model": model, "rows": [item["content"] for item in items]}).json()
+    assert [each["score"] for each in made["predictions"]] == pytest.approx([item["score"] for item in items])
+    data, _ = table_from_rows([item["content"] for item in items], model_of_ages().columns, {})
+    assert model_of_ages().predict(data).labels == [item["label"] for item in items]
+
+    rows = rows_of(client, audit, 3)
+    stranger = next(row for row in range(ROWS) if AGES[row] < 50)
+    refused = problem(answer(client, audit, [rows[0], stranger]), 422, "answers-do-not-fit")
+    assert refused["errors"][0]["field"] == "body.rows.1"
+    assert f"row {stranger} is none of those that the audit has drawn" in refused["detail"]
+    refused = problem(answer(client, audit, rows[:1], ["eggs"]), 422, "answers-do-not-fit")
+    assert "'ham' or 'spam'" in refused["detail"]
+    refused = problem(answer(client, audit, [rows[0]] * 2, ["ham", "spam"]), 422, "answers-do-not-fit")
+    assert "send one label for each row" in refused["detail"]
+    problem(answer(client, audit, rows[:2], ["ham"]), 422, "invalid-request")
+    problem(answer(client, "aud_" + 32 * "0", rows[:1]), 404, "audit-not-found")
+    assert client.get(f"/audits/{audit}").json()["answered"] == 0
+
+    monkeypatch.setattr(audits, "MOST_BYTES", 100)
+    rows = rows_of(client, audit, 10)
+    assert len(client.get(f"/audits/{audit}/next", params={"n": 50}).json()["items"]) == 3
+    monkeypatch.setattr(audits, "MOST_BYTES", 1)
+    assert rows_of(client, audit, 10) == rows
+
+
+COSTS = {"false_negative": 5.0, "false_positive": 1.0}
+STATEMENTS = [
+    ({"kind": "precision", "target": 0.999}, AuditTarget("precision", 0.999), "refuted"),
+    ({"kind": "recall", "target": 0.8}, AuditTarget("recall", 0.8), "proven"),
+    ({"kind": "recall", "target": 1}, AuditTarget("recall", 1.0), "refuted"),
+    ({"kind": "cost", "at_most": 0.5, **COSTS}, AuditTarget("cost", 0.5, **COSTS), "proven"),
+    ({"kind": "cost", "at_most": 0.05, **COSTS}, AuditTarget("cost", 0.05, **COSTS), "open"),
+]
+
+
+def test_the_verdict_is_that_of_the_statistics(client: httpx.Client, ask: Ask, database: Database) -> None:
+    for objective, target, status in STATEMENTS:
+        audit = ask(objective, rows=800, confidence=0.9)
+        draws, rows = drawn(database, audit)
+        some = rows[:600]
+        said = answer(client, audit, some[::-1]).json()  # in whatever order
+        answers = [int(POSITIVE[row]) for row in some] + [-1] * (len(rows) - len(some))
+        expected = judge(draws, answers, target, 0.9)
+        verdict = said["verdict"]
+        assert (said["status"], verdict["bound"]) == (expected.standing, expected.bound)
+        assert (verdict["estimate"], verdict["decided_after"]) == (expected.estimate, expected.decided_at)
+        assert said["status"] == status
+        assert verdict["sentence"].startswith(status)
+
+
+def test_the_same_question_draws_the_same_rows(client: httpx.Client, ask: Ask, database: Database) -> None:
+    """So nobody asks again until the rows please; and fewer rows are the beginning of more."""
+    first, again, fewer = drawn(database, ask()), drawn(database, ask()), drawn(database, ask(rows=10))
+    assert first[1] == again[1]
+    assert fewer[1] == first[1][:10]
+    other = drawn(database, ask({"kind": "precision", "target": 0.5}))
+    assert other[1] == first[1]
+
+
+def test_an_answer_may_be_sent_twice_corrected_or_left_out(client: httpx.Client, ask: Ask) -> None:
+    audit = ask()
+    rows = rows_of(client, audit, 40)
+    first = answer(client, audit, rows, ["spam"] * 40).json()
+    assert (first["status"], first["answered"], first["corrected"]) == ("proven", 40, 0)
+    assert answer(client, audit, rows[5:9], ["spam"] * 4).json() == first
+    corrected = answer(client, audit, rows[:10], ["ham"] * 10).json()
+    assert (corrected["answered"], corrected["corrected"]) == (40, 10)
+    assert corrected["status"] != "proven"
+    assert corrected["verdict"]["bound"] < 0.9
+    back = answer(client, audit, rows[:10], ["spam"] * 10).json()
+    assert (back["status"], back["corrected"]) == ("proven", 20)
+    assert back["verdict"] == first["verdict"]
+
+    audit = ask()  # a row that is passed over counts against the proof
+    rows = rows_of(client, audit, 40)
+    all_but_some = [row for number, row in enumerate(rows) if number % 4]
+    assert answer(client, audit, all_but_some, ["spam"] * 30).json()["status"] != "proven"
+    assert answer(client, audit, rows, ["spam"] * 40).json()["status"] == "proven"
+
+
+def test_a_sealed_audit_stays_and_its_answers_are_feedback(
+    client: httpx.Client, ask: Ask, model: str, database: Database
+) -> None:
+    assert client.put("/aliases/filter", json={"model": model}).status_code == 200
+    audit = ask()
+    rows = rows_of(client, audit, 40)
+    answered = answer(client, audit, rows).json()
+    problem(client.post(f"/audits/{audit}/seal", json={"alias": "nobody"}), 422, "invalid-request")
+    sealed = client.post(f"/audits/{audit}/seal", json={"alias": "filter"})
+    assert sealed.status_code == 200, sealed.text
+    said = sealed.json()
+    assert said["sealed_at"] is not None
+    assert said["verdict"] == answered["verdict"]
+    kept = client.get(f"/feedback/{said['feedback']}").json()
+    assert (kept["rows"], kept["alias"]) == (40, "filter")
+    assert kept["labels"] == {
+        label: n for label in ("spam", "ham") if (n := [label_of(row) for row in rows].count(label))
+    }
+    # It is what somebody would have sent by key.
+    labels = [label_of(row) for row in rows]
+    keyed = {"alias": "filter", "dataset": said["dataset"], "keys": [f"{row:05d}" for row in rows], "labels": labels}
+    twin = client.post("/feedback", json=keyed)
+    assert twin.status_code == 201, twin.text
+    with database.transaction() as session:
+        ours, theirs = (
+            orjson.loads(session.get_one(FeedbackRow, fb).content) for fb in (said["feedback"], twin.json()["id"])
+        )
+    assert ours == theirs
+
+    problem(answer(client, audit, rows[:1]), 409, "audit-sealed")
+    assert client.post(f"/audits/{audit}/seal", json={}).json() == said
+    problem(client.post(f"/audits/{audit}/seal", json={"alias": "filter"}), 409, "audit-sealed")
+    quiet = ask()
+    assert client.post(f"/audits/{quiet}/seal", json={"alias": "filter"}).json()["feedback"] is None
+
+
+def test_what_an_audit_needs_is_not_deleted_without_a_word(
+    client: httpx.Client, ask: Ask, model: str, dataset: str, bench: Bench
+) -> None:
+    made = client.post("/audits", json={"model": model, "dataset": dataset, "objective": PRECISION}).json()
+    waiting = made["id"]
+    refused = problem(client.delete(f"/datasets/{dataset}"), 409, "dataset-in-use")
+    assert f"DELETE /audits/{waiting}" in refused["detail"]
+    assert client.delete(f"/audits/{waiting}").status_code == 204
+    assert bench.row(made["job"]).status == "cancelled"
+
+    audit = ask()
+    rows = rows_of(client, audit, 2)
+    answer(client, audit, rows)
+    assert client.delete(f"/datasets/{dataset}").status_code == 204
+    assert client.get(f"/audits/{audit}").json()["dataset"] is None
+    assert answer(client, audit, rows).status_code == 200  # its rows are its own
+    refused = problem(client.delete(f"/models/{model}"), 409, "model-in-use")
+    assert f"POST /audits/{audit}/seal" in refused["detail"]
+    assert client.post(f"/audits/{audit}/seal", json={}).status_code == 200
+    assert client.delete(f"/models/{model}").status_code == 204
+    problem(client.get(f"/audits/{audit}"), 404, "audit-not-found")
+
+
+def test_what_cannot_be_audited_says_why(
+    client: httpx.Client, ask: Ask, model: str, database: Database, tmp_path: Path
+) -> None:
+    whole = upload(client, "".join(CSV.splitlines(keepends=True)[: LABELLED + 1]).encode())["id"]
+    audit = ask(ends="failed", dataset=whole)
+    found = client.get(f"/audits/{audit}").json()
+    assert (found["status"], found["error"]["code"]) == ("failed", "no_unlabelled_rows")
+    problem(client.get(f"/audits/{audit}/next"), 409, "audit-not-ready")
+    problem(client.post(f"/audits/{audit}/seal", json={}), 409, "audit-not-ready")
+    young = upload(client, b"age,job\n" + b"30,cook\n" * 20)["id"]
+    audit = ask(ends="failed", dataset=young)
+    error = client.get(f"/audits/{audit}").json()["error"]
+    assert error["code"] == "nothing_called_positive"
+    assert "none of the 20 unlabelled rows spam" in error["message"]
+    # a column of another name is no label: then all rows are unlabelled, and recall has its rows
+    audit = ask({"kind": "recall", "target": 0.5}, dataset=young)
+    assert client.get(f"/audits/{audit}").json()["pool"]["labelled"] == 0
+
+    body = {"model": model, "dataset": young, "objective": PRECISION}
+    problem(client.post("/audits", json=body | {"model": "nobody"}), 422, "invalid-request")
+    problem(client.post("/audits", json=body | {"dataset": "ds_" + 32 * "0"}), 422, "invalid-request")
+    lacking = upload(client, b"job\ncook\n")["id"]
+    problem(client.post("/audits", json=body | {"dataset": lacking}), 422, "rows-do-not-fit")
+    for wrong in ({"kind": "f1"}, {"kind": "precision", "target": 0}, {"kind": "cost", "at_most": 1}):
+        assert client.post("/audits", json=body | {"objective": wrong}).status_code == 422
+
+
+def test_a_key_makes_one_audit(client: httpx.Client, model: str, dataset: str) -> None:
+    body = {"model": model, "dataset": dataset, "objective": PRECISION}
+    first, again = (client.post("/audits", json=body, headers={"Idempotency-Key": "k"}) for _ in range(2))
+    assert first.json() == again.json()
+    assert len(client.get("/audits").json()["items"]) == 1
+    problem(
+        client.post("/audits", json=body | {"rows": 5}, headers={"Idempotency-Key": "k"}), 409, "idempotency-conflict"
+    )
+
+
+def test_rows_of_a_matrix(client: httpx.Client, bench: Bench, ask: Ask, database: Database, tmp_path: Path) -> None:
+    lines = [f"{('+1', '-1')[i % 2]} 1:{i} 3:2.5" for i in range(1, 60)]
+    dataset = upload(client, "\n".join(lines).encode(), "rows.svmlight")["id"]
+    X = np.array([[1.0, 0.0, 2.5], [60.0, 0.0, 2.5]])
+    features = MatrixFeatures().fit(MatrixData(X, 1))
+    decision = DecisionState(
+        kind="linear",
+        gamma=1.0,
+        degree=3,
+        coef0=0.0,
+        support_vectors=np.array([[1.0, 0.0, 0.0]]),
+        dual_coef=np.array([1.0]),
+        intercept=0.0,
+        threshold=0.5,
+    )
+    model = store_model(database, tmp_path, Model("svm", {}, {"kind": "f1"}, (-1, 1), decision, features))
+    audit = ask({"kind": "recall", "target": 0.5}, model=model, dataset=dataset)
+    found = client.get(f"/audits/{audit}").json()
+    assert found["pool"]["rows"] == 59  # the training is not known, so no label is
+    (item,) = client.get(f"/audits/{audit}/next", params={"n": 1}).json()["items"]
+    assert item["content"] == {"1": float(item["row"] + 1), "3": 2.5}
+    assert item["probability"] is None
+    assert answer(client, audit, [item["row"]], ["1"]).status_code == 200
+
+
+def test_of_large_rows_fewer_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rows"
+    ids = [f"{row:05d}" for row in range(40_000)]
+    pq.write_table(pa.table({"age": np.full(40_000, 30.0), "job": ["x" * 100] * 40_000, "id": ids}), path)
+    wanted = np.random.default_rng(0).permutation(40_000)[:3000]
+    whole = audit._contents(model_of_ages(), path, "table", wanted)
+    assert [key for key, _ in whole] == [ids[row] for row in wanted]
+    monkeypatch.setattr(audit, "MOST_BYTES", 100_000)
+    fewer = audit._contents(model_of_ages(), path, "table", wanted)
+    assert 300 < len(fewer) < 900
+    assert fewer == whole[: len(fewer)]
