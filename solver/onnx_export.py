@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,13 +18,18 @@ from solver.features import MatrixFeatures, TableFeatures
 from solver.features.columns import LARGEST_SCORE
 from solver.features.strings import unpack_strings
 from solver.model_file import Model
+from solver.reading import BLANKS, Reading
 from solver.typing import FloatArray
 
 # a file of ONNX ends at 2 GiB, and its runtime holds it twice
 MAX_BYTES: Final = 1 << 30
 OPSET: Final = 17
-# where categories are numbers: it has the operator that tells whether a text is one
+# where categories are numbers or blanks around them are cut: it has the operator that tells what a text is like
 OPSET_OF_NUMBERS: Final = 20
+# columns of more levels leave it to the caller to cut blanks around their values
+MOST_TRIMMED: Final = 100
+# what matches no text
+NOTHING: Final = r"[^\x00-\x{10FFFF}]"
 ML_OPSET: Final = 3
 IR_VERSION: Final = 9
 # texts that are numbers, as far as a level can be one: a longer one would be beyond float64
@@ -45,15 +50,15 @@ def onnx_model(model: Model) -> bytes:
     matrix has one input `features` of shape (rows, columns). Outputs: `label` (string), `score` (double), and
     `probability` (double) where the model gives one; each of shape (rows,), in that order. The metadata have the
     `positive` and the `negative` class, the `threshold` and the `columns`, as JSON, and under `readings` what
-    of reading categories is left to the caller, by column (`Reading.to_json`): to cut blanks around them (`trim`), to
-    write them in small letters (`lower`), or numbers with a point and nothing else (`decimal`, `thousands`,
-    `unit`).
+    of reading categories is left to the caller, by column (`Reading.to_json`): to cut blanks around them (`trim`, where
+    there are more than a hundred levels), to write them in small letters (`lower`), or numbers with a point and nothing
+    else (`decimal`, `thousands`, `unit`).
 
     Returns
     -------
     bytes
-        A file for opset 17, or 20 where all levels of a category are numbers, and version 3 of the machine learning
-        operators.
+        A file for opset 17, or 20 where all levels of a category are numbers or blanks around them are cut, and version
+        3 of the machine learning operators.
 
     Raises
     ------
@@ -100,11 +105,12 @@ def _left_to_the_caller(model: Model) -> dict[str, dict[str, Any]]:
     if not isinstance(model.features, TableFeatures):
         return {}
     done = ("kind", "missing", "composed", "typed")
-    left = {
-        name: {part: value for part, value in model.features.readings[name].to_json().items() if part not in done}
-        for name, _ in model.features.category_levels
-        if name in model.features.readings
-    }
+    readings, left = model.features.readings, {}
+    for name, levels in model.features.category_levels:
+        if name in readings:
+            cut = ["trim"] if _cuts_blanks(readings[name], len({*levels.values()})) else []
+            parts = readings[name].to_json().items()
+            left[name] = {part: value for part, value in parts if part not in (*done, *cut)}
     return {name: parts for name, parts in left.items() if parts}
 
 
@@ -226,23 +232,48 @@ def _categories(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArra
             if reading.composed:
                 for level, code in tuple(known.items()):
                     known.setdefault(unicodedata.normalize("NFD", level), code)
-        codes = graph.add(
-            "LabelEncoder",
-            given,
-            domain="ai.onnx.ml",
-            keys_strings=list(known),
-            values_int64s=list(known.values()),
-            default_int64=-1,
-        )
-        met = graph.add("Equal", codes, graph.constant(np.arange(width, dtype=np.int64)))
+        if _cuts_blanks(reading, width):
+            met = _met_between_blanks(graph, given, known, width)
+        else:
+            codes = graph.add(
+                "LabelEncoder",
+                given,
+                domain="ai.onnx.ml",
+                keys_strings=list(known),
+                values_int64s=list(known.values()),
+                default_int64=-1,
+            )
+            met = graph.add("Equal", codes, graph.constant(np.arange(width, dtype=np.int64)))
         if by_number:
             numbers = np.full(width, np.nan)
             numbers[[code - first for code in by_number.values()]] = list(by_number)
-            other = graph.add("Equal", codes, graph.constant(np.int64(-1)))
+            axis = graph.constant(np.array([1], dtype=np.int64))
+            some = graph.add("ReduceMax", graph.add("Cast", met, to=TensorProto.INT64), axis, keepdims=1)
+            other = graph.add("Equal", some, graph.constant(np.int64(0)))
             same = graph.add("Equal", _number_of(graph, given), graph.constant(numbers))
             met = graph.add("Or", met, graph.add("And", other, same))
         yield graph.add("Cast", met, to=TensorProto.DOUBLE)
         first += width
+
+
+def _cuts_blanks(reading: Reading | None, width: int) -> bool:
+    """Whether the blanks around the values of a column are cut here: each level takes an operator."""
+    return reading is not None and reading.trim and width <= MOST_TRIMMED
+
+
+def _met_between_blanks(graph: _Graph, texts: str, known: Mapping[str, int], width: int) -> str:
+    """Which level, of shape (rows, width), each text is without the blanks around it."""
+    graph.opset = OPSET_OF_NUMBERS
+    spellings: list[list[str]] = [[] for _ in range(width)]
+    for text, code in known.items():
+        if text == text.strip(BLANKS):  # nothing else is left when blanks are cut
+            # no letter or sign of a text means anything but itself
+            spellings[code].append("".join(each if each.isalnum() else f"\\x{{{ord(each):x}}}" for each in text))
+    found = [
+        graph.add("RegexFullMatch", texts, pattern=rf"[ \t]*({'|'.join(each)})[ \t]*" if each else NOTHING)
+        for each in spellings
+    ]
+    return graph.add("Concat", *found, axis=1)
 
 
 def _number_of(graph: _Graph, texts: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -138,6 +139,38 @@ def test_what_has_no_form_is_refused():
     wide = sparse.csr_array(([1.0], [0], [0, *[1] * 2000]), shape=(2000, 100_000))
     with pytest.raises(OnnxExportError, match="2000 × 100000"):
         onnx_model(model_of(None, decision("rbf", wide)))
+
+
+@pytest.mark.parametrize("missing", ["indicate", "impute"])
+@pytest.mark.parametrize("levels", [["red", "dark red", "größe", "a|b.*", "[x]", "(\n)"], ["1", "2.5", "10"]])
+def test_blanks_around_values_are_cut_where_the_training_cut_them(levels: list[str], missing: Any) -> None:
+    read = Reading(missing=("n/a", " odd"), trim=True)
+    values = np.array([*levels, None] * 12, dtype=object)
+    features = TableFeatures(kinds={"x": "category"}, missing=missing).fit(
+        Table({"x": Column("x", "text", values, read), "z": Column("z", "number", np.arange(len(values)) % 5.0)})
+    )
+    model = model_of(features, decision("rbf", np.random.default_rng(0).normal(size=(5, features.n_features))))
+    session = onnxruntime.InferenceSession(onnx_model(model), providers=["CPUExecutionProvider"])
+    assert json.loads(session.get_modelmeta().custom_metadata_map["readings"]) == {}
+    around = [each + level + other for level in levels for each in ("", " ", "\t ") for other in ("", "  ", "\n")]
+    sent = [
+        *around,
+        "",
+        " ",
+        "n/a",
+        " n/a\t",
+        " odd",
+        "odd",
+        "gro\u0308ße ",
+        "blue",
+        "red\u00a0",
+        "dark  red",
+        "1.0 ",
+        "x",
+    ]
+    given = {"x": np.array([[text] for text in sent], dtype=object), "z": np.ones((len(sent), 1))}
+    wanted, _ = model.predict_rows([{"x": text, "z": 1} for text in sent])
+    np.testing.assert_allclose(session.run(["score"], given)[0], wanted.scores, rtol=1e-9)
 
 
 def test_outputs_and_metadata_say_what_they_are() -> None:
