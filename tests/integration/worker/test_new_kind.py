@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import text, update
+from sqlalchemy import update
+from sqlalchemy.exc import IntegrityError
 from worker_bench import STANDIN, Bench, store_table
 
 from service.db.session import Database
@@ -31,7 +32,6 @@ def dataset(settings: Settings, database: Database) -> str:
 def of_kind(bench: Bench, kind: str, dataset: str, **request: str) -> str:
     job_id = bench.enqueue("nothing", dataset_id=dataset, **request)
     with bench.database.transaction() as session:
-        session.execute(text("ALTER TABLE jobs DROP CONSTRAINT IF EXISTS ck_jobs_kind"))  # what a migration would do
         session.execute(update(JobRow).where(JobRow.id == job_id).values(kind=kind))
     return job_id
 
@@ -57,3 +57,9 @@ def test_a_worker_leaves_jobs_of_a_kind_that_it_does_not_know(bench: Bench, data
     assert bench.row(job_id).status == "queued"
     reason = bench.events(job_id)[-1].data["reason"]
     assert reason["message"] == "this worker knows no jobs of the kind sum: it is older than the service"
+
+
+def test_what_names_no_kind_is_no_row(bench: Bench, dataset: str) -> None:
+    for nonsense in ("", "Sum", "two words", "9", "a" * 33, "sum\n"):
+        with pytest.raises(IntegrityError, match="ck_jobs_kind"):
+            of_kind(bench, nonsense, dataset)
