@@ -21,7 +21,7 @@ from service.identifiers import new_id
 from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import JobStatus
-from service.models.repository import AliasRepository, ModelFileRepository, ModelRepository
+from service.models.repository import ModelFile, ModelFileRepository, ModelRepository
 from service.paging import as_page
 from service.predictions.errors import RowsDoNotFit
 from service.schemas import Page
@@ -89,7 +89,7 @@ class BatchService:
                 "dataset": dataset.id,
                 "format": body.format,
             }
-            shadow = _shadow(session, project_id, body.model)
+            shadow = _shadow(session, model, body.model)
             # Where a lost attempt is the last one, a shadow that is too large for the worker would end the batch.
             if shadow is not None and self._settings.max_attempts > 1:
                 request["shadow"] = shadow
@@ -168,15 +168,14 @@ class BatchService:
             return BatchRepository(session, project_id).require(batch_id)
 
 
-def _shadow(session: Session, project_id: str, name: str) -> dict[str, Any] | None:
-    """Return which model is to decide on the same rows, without a say in them; None if `name` is no alias with one."""
-    alias = AliasRepository(session, project_id).get(name)
-    if alias is None or alias.shadow_id is None:
+def _shadow(session: Session, model: ModelFile, alias: str) -> dict[str, Any] | None:
+    """Return which model is to decide on the same rows, without a say in them; None if `alias` is none with one."""
+    if model.shadow_id is None:
         return None
-    file = ModelFileRepository(session, project_id).find(alias.shadow_id)
+    file = ModelFileRepository(session, model.project_id).find(model.shadow_id)
     if file is None:
         return None
-    return {"alias": name, "model": file.model_id, "sha256": file.sha256, "threshold": file.threshold}
+    return {"alias": alias, "model": file.model_id, "sha256": file.sha256, "threshold": file.threshold}
 
 
 def check_columns(dataset: DatasetRow, needed: Sequence[str]) -> None:
