@@ -48,7 +48,8 @@ def test_a_frame_goes_in_and_a_frame_comes_out(client: prefsvm.Client) -> None:
     assert (dataset.name, dataset.rows, dataset.columns) == ("frame", 80, tuple(rows.columns))
     seen: list[float] = []
     job = client.train(dataset, target="label", positive="yes", objective="f1", algorithm="svm")
-    model = client.wait(job, progress=lambda state: seen.append(state.progress))
+    with pytest.warns(prefsvm.ServiceWarning, match="column 'size' alone tells the label"):
+        model = client.wait(job, progress=lambda state: seen.append(state.progress))
     assert model.algorithm == "svm"
     assert seen == sorted(seen)
     assert seen[-1] == 1
@@ -75,7 +76,9 @@ def test_labels_come_from_another_frame(client: prefsvm.Client) -> None:
         labels_from=labels,
         labels={"key": "who"},
     )
-    report = client.wait(job).report
+    with pytest.warns(prefsvm.ServiceWarning) as told:
+        report = client.wait(job).report
+    assert any("does not learn from the 20 unlabelled rows" in str(each.message) for each in told)
     assert (report["rows"]["labelled"], report["rows"]["unlabelled"]) == (60, 20)
     assert report["labels"]["unmatched"] == 0
 
