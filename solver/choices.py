@@ -10,6 +10,7 @@ from typing import Literal
 ThresholdRule = Literal["auto", "f1max", "paper", "lcb", "fixed-sequence", "zero"]
 LabeledSplit = Literal["xfit", "part", "full"]
 Certificate = Literal["cross_fitted", "strict"]
+PromiseLevel = Literal["proven", "likely", "open", "missed"]
 KernelName = Literal["rbf", "linear", "poly", "sigmoid"]
 GammaRule = Literal["scale", "auto"]
 ClassWeight = Literal["balanced"]

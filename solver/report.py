@@ -309,12 +309,51 @@ class SharedStage(JsonObject):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Needs(JsonObject):
+    """Rows that would prove a target if what was seen on the labelled ones goes on."""
+
+    random_labels: int = field(
+        metadata=_about("Further labels, of rows drawn at random; 0 or less: those that are there may do.")
+    )
+    checked_rows: int | None = field(
+        metadata=_about("Rows called positive, drawn at random, whose labels are checked; null for other targets.")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise(JsonObject):
+    """What can be relied on of a threshold, on new rows drawn like the labelled ones."""
+
+    level: str | None = field(
+        metadata=_about(
+            "`proven`, with the confidence that was asked; `likely`: the chance is at least 0.75; `open`: the labelled "
+            "rows reach the target, but it is not likely enough; `missed`: they do not. Null without a target."
+        )
+    )
+    chance: float | None = field(metadata=_about("That the target holds; null without one."))
+    confidence: float = field(metadata=_about("Level of the bounds: that of the objective, else 0.95."))
+    bounds: dict[str, float] = field(
+        metadata=_about("What each measure is at least (a cost: at most). Empty where nothing was measured honestly.")
+    )
+    needs: Needs | None = field(
+        default=None, metadata=_about("What would prove the target; null where it is, or nothing to speak of would.")
+    )
+    sentence: str = field(metadata=_about("All of it in words."))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportedPoint(JsonObject):
     """A threshold, the objective that it was chosen for, and whether it serves that."""
 
+    promise: Promise | None = field(
+        default=None, metadata=_about("What can be relied on. Null where nothing was measured, and in old reports.")
+    )
     objective: dict[str, Any]
     status: str = field(
-        metadata=_about("`met`, `preference_unmet`, `cannot_certify`, `solver_limit` or `stopped`.", examples=["met"])
+        metadata=_about(
+            "`met` (see `promise`), `preference_unmet`, `cannot_certify`, `solver_limit` or `stopped`.",
+            examples=["met"],
+        )
     )
     status_reason: str = field(metadata=_about("One sentence; empty if the objective was met."))
     threshold: float = field(metadata=_about("The decision is score > threshold."))

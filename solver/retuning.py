@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, Protocol
 
 from solver.choices import Certificate
 from solver.evaluation import OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
-from solver.report import Report, ReportedPoint
+from solver.promise import promise_of, promised_status
+from solver.report import Measures, Promise, Report, ReportedPoint
 
 FEWEST_OF_A_CLASS: Final = 2
 """Calibration rows of each class that a certificate needs."""
@@ -80,16 +81,43 @@ class Calibration:
         return replace(cautious, status="cannot_certify", reason=reason)
 
 
+class StoredPoint(Protocol):
+    """An operating point that was applied."""
+
+    objective: dict[str, Any]
+    status: str
+    calibration: Measures | None
+
+
+def stored_promise(report: Report, point: StoredPoint) -> Promise | None:
+    """What an operating point promises that was applied to the model of this report."""
+    if point.calibration is None:
+        return None
+    objective = Objective.parse(point.objective)
+    return promise_of(
+        objective,
+        point.calibration,
+        report.classes.positive,
+        is_proven=objective.confidence is not None and point.status == "met",
+        has_seen=report.labeled_split == "full",
+    )
+
+
 def chosen_point(report: Report, objective: Objective) -> ReportedPoint | None:
     """The operating point of a trained model for an objective; None if its report has no curve to choose from."""
     calibration = Calibration.from_report(report)
     if calibration is None:
         return None
     point = calibration.operating_point(objective)
+    is_proven = objective.confidence is not None and point.status == "met"
+    has_seen = report.labeled_split == "full"
+    promise = promise_of(objective, point.counts, report.classes.positive, is_proven=is_proven, has_seen=has_seen)
+    status, reason = (point.status, point.reason) if is_proven else promised_status(point.status, point.reason, promise)
     return ReportedPoint(
+        promise=promise,
         objective=objective.to_dict(),
         threshold=point.threshold,
-        status=point.status,
-        status_reason=point.reason,
+        status=status,
+        status_reason=reason,
         calibration=measures(point.counts, costs=objective.costs),
     )

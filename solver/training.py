@@ -35,6 +35,7 @@ from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
 from solver.parts import ALONE, PartExecutor, PartsOfRun
 from solver.peak_memory import peak_memory_bytes
+from solver.promise import promise_of, promised_status
 from solver.report import (
     Classes,
     DecidedUnlabelled,
@@ -314,6 +315,7 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         rows=task.counted(),
         feedback=task.feedback(),
         unlabelled=unlabelled,
+        **_promised(fitted, task, measured.get("")),
         test=measured.get(""),
         controls={name: replace(each, test=measured.get(name)) for name, each in fitted.controls.items()},
         features=features.n_features,
@@ -332,6 +334,27 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         ],
     )
     return TrainedModel(model, report)
+
+
+def _promised(fitted: Report, task: _Task, test: Measures | None) -> dict[str, Any]:
+    """What the model promises, with what the test rows add to that, and the status that goes with it."""
+    before = fitted.promise
+    if before is None or fitted.calibration is None:
+        return {}
+    promise = promise_of(
+        task.objective,
+        fitted.calibration,
+        task.target.classes[1],
+        is_proven=before.level == "proven",
+        has_seen=fitted.labeled_split == "full",
+        test=test,
+    )
+    status, reason = fitted.status, fitted.status_reason
+    if reason == before.sentence:
+        status, reason = "met", ""
+    if status == "met" and fitted.certificate is None:
+        status, reason = promised_status("met", reason, promise)
+    return {"promise": promise, "status": status, "status_reason": reason}
 
 
 def _refit(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedModel:

@@ -13,7 +13,7 @@ import typer
 from service.cli.advice import in_flags, print_notes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
-from service.cli.words import objective_words, outcome_words, status_words
+from service.cli.words import objective_words, outcome_words, reasons, status_words
 from solver.report import Estimate, Measures, Report, ReportedPoint
 
 if TYPE_CHECKING:
@@ -167,8 +167,8 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     # What decides now; the report always shows what the training chose.
     point = ReportedPoint.from_dict(applied) if applied else report
     print(f"{report.algorithm}, objective {outcome_words(point)}")
-    if point.status_reason:
-        print(point.status_reason)
+    for reason in reasons(point):
+        print(reason)
     print(f"threshold {point.threshold:.6g} on the score for {report.classes.positive!r}")
     if applied:
         trained = objective_words(report.objective)

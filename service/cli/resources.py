@@ -25,7 +25,7 @@ from service.cli.support import (
     short_time,
     short_value,
 )
-from service.cli.words import objective_words, outcome_words, status_words
+from service.cli.words import objective_words, outcome_words, reasons, status_words
 from solver.report import ReportedPoint
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
@@ -181,8 +181,8 @@ def threshold(
         answer = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
     point = ReportedPoint.from_dict(answer)
     print(f"threshold {point.threshold:.6g} for {outcome_words(point)}" + (", in use now" if apply else ""))
-    if point.status_reason:
-        print(point.status_reason)
+    for reason in reasons(point):
+        print(reason)
     measured = point.calibration
     if measured is None:
         return

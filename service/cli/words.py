@@ -48,16 +48,22 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
         case "met" | "preference_unmet" if not has_target:
             return ""
         case "met":
-            return f"certified{at}" if at else f"met on {where}"
+            return f"certified{at}" if at else f"likely to hold, by {where}"
         case "preference_unmet":
             return f"target not reached on {where}"
         case "cannot_certify":
-            return f"not certified{at}"
+            return f"not certified{at}" if at else f"reached on {where}, too few to promise it"
         case "solver_limit":
             return "the solver met its limit first"
         case "stopped":
             return "stopped early, the best so far"
     return status
+
+
+def reasons(point: ReportedPoint) -> list[str]:
+    """Return what else there is to say of how that ended: what can be relied on first."""
+    promise = [] if point.promise is None else [point.promise.sentence]
+    return list(dict.fromkeys(filter(None, (*promise, point.status_reason))))
 
 
 def outcome_words(point: ReportedPoint) -> str:

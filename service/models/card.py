@@ -18,7 +18,12 @@ MEASURES = ("precision", "recall", "f1", "cost")
 
 def model_card(model: Model, origin: Origin) -> str:
     """Return the card of a model."""
-    return "\n".join((*_head(model), *_asked(model), *_reached(model), *_data(model, origin), *_notes(model))) + "\n"
+    return (
+        "\n".join(
+            (*_head(model), *_promised(model), *_asked(model), *_reached(model), *_data(model, origin), *_notes(model))
+        )
+        + "\n"
+    )
 
 
 def _head(model: Model) -> Iterator[str]:
@@ -30,6 +35,13 @@ def _head(model: Model) -> Iterator[str]:
     yield f"Made {model.created_at:%Y-%m-%d %H:%M} UTC with {_code(model.algorithm)}."
     yield ""
     yield f"A row is {_text(report.classes.positive)} when its score is above {model.threshold:.6g}."
+
+
+def _promised(model: Model) -> Iterator[str]:
+    """What can be relied on, of the threshold that decides now."""
+    promise = (model.operating_point or model.report).promise
+    if promise is not None:
+        yield from ("", f"**{_text(promise.sentence)}**")
 
 
 def _asked(model: Model) -> Iterator[str]:

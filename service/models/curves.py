@@ -37,6 +37,7 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
         "objective": point.objective,
         "threshold": point.threshold,
         "calibration": point.calibration,
+        "promise": point.promise,
     }
     if kind == "pr":
         pr = [

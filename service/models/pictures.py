@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ PictureForm = Literal["svg", "png"]
 WIDTH, HEIGHT = 6.4, 5.2
 """Inches."""
 DPI = 100
+PROMISE_CHARACTERS = 105
+"""Of a line of its sentence."""
 _DRAWING = threading.Lock()
 """Matplotlib is not made for threads."""
 
@@ -75,11 +78,13 @@ def draw(curve: AnyCurve, form: PictureForm) -> bytes:
     about = [f"positive: {_short(curve.positive)}"]
     if curve.calibration is not None:
         about.append(f"{curve.calibration.n:,} calibration rows")
+    if curve.promise is not None:
+        about.append(f"\n{textwrap.fill(_drawable(curve.promise.sentence), PROMISE_CHARACTERS)}")
     # Text stays text in SVG; equal curves give equal files.
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": "prefsvm", "font.family": "DejaVu Sans", "font.size": 10}
     file = io.BytesIO()
     with _DRAWING, rc_context(style):
-        figure = _figure(plot, "; ".join(about))
+        figure = _figure(plot, "; ".join(about).replace("; \n", "\n"))
         metadata = {"Title": plot.title, "Date": None} if form == "svg" else {"Title": plot.title}
         figure.savefig(file, format=form, dpi=2 * DPI, metadata=metadata)
     return file.getvalue()
@@ -201,10 +206,15 @@ def _mark(axes: Axes, chosen: Chosen) -> None:
     )  # fmt: skip
 
 
-def _short(text: str, most: int = 40) -> str:
-    """A name that fits, in characters that the font of the pictures has."""
+def _drawable(text: str) -> str:
+    """The text in characters that the font of the pictures has."""
     from matplotlib.font_manager import findfont, get_font
 
     glyphs = get_font(findfont("DejaVu Sans")).get_charmap()
-    drawable = "".join(character if ord(character) in glyphs else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return "".join(character if ord(character) in glyphs else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def _short(text: str, most: int = 40) -> str:
+    """A name that fits."""
+    drawable = _drawable(text)
     return drawable if len(drawable) <= most else drawable[: most - 1] + "…"

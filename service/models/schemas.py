@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 
 from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body
-from solver.report import Measures, ModelColumn, Report
+from solver.report import Measures, ModelColumn, Promise, Report
 
 
 class ModelSummary(Answer):
@@ -46,6 +46,17 @@ EXAMPLE_MEASURES: JsonDict = {
 }
 
 
+EXAMPLE_PROMISE: JsonDict = {
+    "level": "likely",
+    "chance": 0.81,
+    "confidence": 0.95,
+    "bounds": {"precision": 0.916},
+    "needs": {"random_labels": 154, "checked_rows": 153},
+    "sentence": "Precision 0.95 is likely to hold on new rows (chance 81%), not proven; what you can count on is a "
+    "precision of 0.92. Check some 160 of the rows it calls 'spam' to prove precision 0.95.",
+}
+
+
 class OperatingPoint(Answer):
     """A threshold, the objective that it was chosen for, and what is to be expected of it."""
 
@@ -57,6 +68,7 @@ class OperatingPoint(Answer):
                     "threshold": 0.31,
                     "status": "met",
                     "status_reason": "",
+                    "promise": EXAMPLE_PROMISE,
                     "calibration": EXAMPLE_MEASURES,
                     "created_at": "2026-11-01T12:30:00Z",
                 }
@@ -64,12 +76,13 @@ class OperatingPoint(Answer):
         }
     )
 
+    promise: Promise | None = Field(default=None, description="What can be relied on, as in the report.")
     objective: dict[str, Any]
     threshold: float = Field(description="The decision is score > threshold.")
     status: str = Field(
-        description="`met`; `preference_unmet`: the calibration rows do not reach the target; `cannot_certify`: they "
-        "do, but that does not prove it with the asked confidence. The trained point may also be `solver_limit` or "
-        "`stopped`."
+        description="`met`: the promise is `likely`, or `proven` where a confidence was asked for; `preference_unmet`: "
+        "the calibration rows do not reach the target; `cannot_certify`: they do, but that does not prove it with the "
+        "asked confidence, or does not make it likely. The trained point may also be `solver_limit` or `stopped`."
     )
     status_reason: str = Field(description="One sentence; empty if the objective is met.")
     calibration: Measures | None = Field(
@@ -142,6 +155,7 @@ class BaseCurve(Answer):
     objective: dict[str, Any] = Field(description="What the threshold was chosen for.")
     threshold: float = Field(description="The one that the model uses.")
     calibration: Measures | None = Field(description="What the threshold in use gave.")
+    promise: Promise | None = Field(default=None, description="What can be relied on of the threshold in use.")
 
 
 class PrecisionRecallCurve(BaseCurve):

@@ -83,9 +83,10 @@ class ModelService:
             row = models.require(models.id_of(name))
         with _whole(row.id):
             report = Report.from_dict(row.report)
+            applied = None if row.applied is None else _promised(OperatingPoint.model_validate(row.applied), report)
             return Model(
                 **_summary(row),
-                operating_point=row.applied,
+                operating_point=applied,
                 columns=report.columns,
                 report=report,
             )
@@ -153,11 +154,11 @@ class ModelService:
             if not body.apply:
                 return point
             row = OperatingPointRow(
-                id=new_id("op"), model_id=model_id, **point.model_dump(exclude={"created_at"}, mode="json")
+                id=new_id("op"), model_id=model_id, **point.model_dump(exclude={"created_at", "promise"}, mode="json")
             )
             if not ModelRepository(session, project_id).apply(row):
                 raise ModelNotFound
-            return OperatingPoint.model_validate(row)
+            return _promised(OperatingPoint.model_validate(row), report)
 
     def applied_points(self, project_id: str, name: str, cursor: str | None, limit: int) -> Page[OperatingPoint]:
         """Return a page of the operating points that were applied, newest first; raises `ModelNotFound`."""
@@ -167,7 +168,10 @@ class ModelService:
             if not models.exists(model_id):
                 raise ModelNotFound
             rows = models.applied_points(model_id, cursor, limit)
-        return as_page(rows, limit, OperatingPoint.model_validate)
+            stored, _ = models.report(model_id)
+        with _whole(model_id):
+            report = Report.from_dict(stored)
+        return as_page(rows, limit, lambda row: _promised(OperatingPoint.model_validate(row), report))
 
 
 class AliasService:
@@ -344,11 +348,18 @@ def _report(session: Session, project_id: str, name: str) -> tuple[str, Report, 
     stored, applied = models.report(model_id)
     with _whole(model_id):
         report = Report.from_dict(stored)
-    return model_id, report, None if applied is None else OperatingPoint.model_validate(applied)
+    return model_id, report, None if applied is None else _promised(OperatingPoint.model_validate(applied), report)
+
+
+def _promised(point: OperatingPoint, report: Report) -> OperatingPoint:
+    """The point with what it promises, which follows from what is stored of it."""
+    if point.calibration is None:
+        return point
+    return point.model_copy(update={"promise": stored_promise(report, point)})
 
 
 def _trained(report: Report) -> OperatingPoint:
-    names = ("objective", "threshold", "status", "status_reason", "calibration")
+    names = ("promise", "objective", "threshold", "status", "status_reason", "calibration")
     return OperatingPoint(**{name: getattr(report, name) for name in names}, created_at=None)
 
 

@@ -77,7 +77,8 @@ def store_report(session: Session, model_id: str, report: Report) -> None:
 
 def store_operating_point(session: Session, model_id: str, point: dict[str, Any]) -> None:
     """Let a model that `store_model` has written decide by another point than that of its training."""
-    session.add(OperatingPointRow(id=new_id("op"), model_id=model_id, **point))
+    stored = {name: value for name, value in point.items() if name != "promise"}  # it follows from the rest
+    session.add(OperatingPointRow(id=new_id("op"), model_id=model_id, **stored))
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -31,7 +31,7 @@ from solver.estimators._choosing import (
 )
 from solver.estimators._expansion import Expansion
 from solver.estimators._labels import BinaryLabels, encode_labels
-from solver.estimators._reporting import fitted_report
+from solver.estimators._reporting import fitted_report, promise_of_fit
 from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
 from solver.estimators._scores import decision_state
 from solver.estimators._tuning import SHARE_OF_FIT, Tuning, tune
@@ -40,6 +40,7 @@ from solver.evaluation.probability import fit_sigmoid
 from solver.evaluation.splits import stratified_halves
 from solver.operating_point import Objective, check_rule
 from solver.parts import ALONE, PartExecutor
+from solver.promise import promised_status
 from solver.report import Report
 from solver.typing import FloatArray, IndexArray, Matrix
 
@@ -381,6 +382,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         run, point = fit.run, fitted.point
         scored = np.isfinite(fitted.scores)
         scores, truth = fitted.scores[scored], run.y[fitted.plan.rows][scored]
+        promise = promise_of_fit(fit, fitted, str(self.classes_[1])) if scored.any() else None
         self.threshold_ = point.threshold
         self.n_iter_ = max(1, run.iterations)
         if run.ended == "stopped":
@@ -390,12 +392,15 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             self.status_reason_ = "The solver reached its limit of iterations, time or precision before it converged."
         else:
             self.status_, self.status_reason_ = point.status, point.reason
+            # where a certificate was asked for, the tests have decided
+            if promise is not None and fitted.certificate is None:
+                self.status_, self.status_reason_ = promised_status(point.status, point.reason, promise)
         # in-sample scores say nothing about probabilities of new rows
         both = (truth > 0).any() and (truth < 0).any()
         sigmoid = fit_sigmoid(scores, truth) if both and fitted.plan.split != "full" else None
         self._state = replace(decision_state(run, fitted.model, point.threshold), probability=sigmoid)
         self.control_states_ = {name: decision_state(run, c.model, c.threshold) for name, c in fitted.controls.items()}
-        self.report_ = fitted_report(self, fit, fitted, self._state, self._labelled_cost(run) * run.cost)
+        self.report_ = fitted_report(self, fit, fitted, self._state, promise, self._labelled_cost(run) * run.cost)
 
 
 def _ruler(X: Matrix, unlabelled: IndexArray) -> Matrix | None:

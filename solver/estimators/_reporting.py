@@ -17,7 +17,8 @@ from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import Sigmoid, brier_score, reliability_curve
 from solver.operating_point import Objective
-from solver.report import Classes, Control, CurvePoints, ProbabilityReport, Report, RowCounts, SolverReport
+from solver.promise import promise_of
+from solver.report import Classes, Control, CurvePoints, ProbabilityReport, Promise, Report, RowCounts, SolverReport
 from solver.typing import FloatArray
 
 _CURVE_POINTS: Final = 4000
@@ -60,8 +61,24 @@ def asked_and_ended(estimator: FittedEstimator, run: TrainingRun, objective: Obj
     }
 
 
+def promise_of_fit(fit: Fit, fitted: Fitted, positive: str) -> Promise:
+    """What the threshold of a fit promises; `positive` is the name of the class."""
+    return promise_of(
+        fit.objective,
+        fitted.point.counts,
+        positive,
+        is_proven=fitted.certificate is not None and fitted.point.status == "met",
+        has_seen=fitted.plan.split == "full",
+    )
+
+
 def fitted_report(
-    estimator: FittedEstimator, fit: Fit, fitted: Fitted, state: DecisionState, upper_bounds: FloatArray
+    estimator: FittedEstimator,
+    fit: Fit,
+    fitted: Fitted,
+    state: DecisionState,
+    promise: Promise | None,
+    upper_bounds: FloatArray,
 ) -> Report:
     """The report of a fit that measured.
 
@@ -72,6 +89,7 @@ def fitted_report(
     fitted : Fitted
     state : DecisionState
         The decision that is returned.
+    promise : Promise or None
     upper_bounds : float64 array
         Of the variables of the run's labelled rows.
     """
@@ -82,6 +100,7 @@ def fitted_report(
     solution = fitted.model.solution
     return Report(
         **asked_and_ended(estimator, run, fit.objective),
+        promise=promise,
         threshold_rule=fit.rule,
         labeled_split=fitted.plan.split,
         certificate=fitted.certificate,

@@ -21,7 +21,7 @@ from service.jobs.claims import Claim, JobClaims
 from service.jobs.events import add_event
 from service.models.repository import AliasRepository
 from service.models.storing import FinishedModel, store_model, store_operating_point, store_report
-from solver.report import Report
+from solver.report import Report, json_ready
 from worker.attempt import Attempt, Ending
 from worker.kinds.kind import Made
 from worker.protocol import FEEDBACK_FILE, MODEL_FILE, RESULT_FILE, UnrunnableJobError
@@ -120,9 +120,15 @@ def finish_with_model(
         store_report(session, model.id, report)
         if model.operating_point is not None:
             store_operating_point(session, model.id, model.operating_point)
-        return {"model_id": model.id}
+        return {"model_id": model.id, **_told(model)}
 
     return jobs.finish_succeeded(session, claim, store=store)
+
+
+def _told(model: FinishedModel) -> dict[str, Any]:
+    """What the last event says besides of what the model promises, if that is known."""
+    promise = (model.operating_point or {}).get("promise") or json_ready(model.report.promise)
+    return {} if promise is None else {"promise": {name: promise[name] for name in ("level", "sentence")}}
 
 
 def _move_alias(session: Session, claim: Claim, model: FinishedModel) -> str | None:

@@ -1,0 +1,274 @@
+"""What can be relied on of a threshold: a chance, a bound, what would prove the target, and all of it in words.
+
+Everything comes of the counts that a report keeps, so that thresholds of old and applied ones have a promise too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from scipy.special import betainc, betaincinv
+
+from solver.choices import PromiseLevel
+from solver.evaluation.counts import ConfusionCounts
+from solver.evaluation.intervals import clopper_pearson_lower
+from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus
+from solver.report import Measures, Needs, Promise
+from solver.typing import FloatArray
+
+DEFAULT_CONFIDENCE: Final = 0.95
+"""Level of the bounds where the objective names none."""
+LIKELY: Final = 0.75
+"""Chance from which on a target is called likely to hold."""
+CHOSEN_WORTH: Final = 0.4
+"""What a calibration row counts that has chosen the threshold: so much of one that has not."""
+
+# share of the labelled rows that is asked for besides where their number would do, but did not
+_A_FEW_MORE: Final = 0.2
+# Jeffreys' prior of a proportion
+_PRIOR: Final = 0.5
+_MOST_ROWS: Final = 10_000
+_SIZES: Final = np.unique(np.geomspace(1, _MOST_ROWS, 1500).astype(np.int64))
+"""More rows than the last are not asked for."""
+
+
+Counts = ConfusionCounts | Measures
+"""Counts of a decision."""
+
+
+def promise_of(
+    objective: Objective,
+    calibration: Counts,
+    positive: str,
+    *,
+    is_proven: bool = False,
+    has_seen: bool = False,
+    test: Counts | None = None,
+) -> Promise:
+    """What a threshold promises on new rows drawn like the labelled ones.
+
+    The threshold was chosen as the best of many on these very rows, by scores of models that each leave some of them
+    out. So their counts say less than counts of untouched rows would: each of them is taken for `CHOSEN_WORTH` of one
+    in a Beta posterior with Jeffreys' prior. That share is measured, over ten data sets, and was confirmed on others
+    (`benchmarks/promises.py`); it is no theorem. What is proven is.
+
+    Parameters
+    ----------
+    objective : Objective
+    calibration : Counts
+        What the threshold decides on the calibration rows.
+    positive : str
+        Name of the positive class, for the words.
+    is_proven : bool, default False
+        Whether the target is certified, with the objective's confidence.
+    has_seen : bool, default False
+        Whether the model was trained on these rows: then nothing can be promised.
+    test : Counts, optional
+        What this very model and threshold decided on rows that nothing was fitted to.
+    """
+    confidence = objective.confidence or DEFAULT_CONFIDENCE
+    evidence = {name: _evidence(name, calibration, objective, test) for name in _measures(objective)}
+    posteriors = {} if has_seen else {name: _Share(hits, misses) for name, (hits, misses) in evidence.items()}
+    bounds = {name: share.lower(confidence) for name, share in posteriors.items()}
+    if objective.costs is not None and not has_seen:
+        bounds = {"cost": _cost_bound(calibration, objective.costs, confidence)}
+    elif not objective.targets:
+        bounds = {name: 2 * low / (1 + low) for name, low in bounds.items()}
+    chance = None
+    if objective.targets and not has_seen:
+        chance = math.prod(posteriors[name].above(target) for name, target in objective.targets.items())
+    if is_proven:
+        chance = max(chance or 0.0, confidence)
+        bounds = {name: max(low, objective.targets[name]) for name, low in bounds.items()}
+    level = _level(objective, calibration, chance, is_proven=is_proven)
+    needs = _needs(objective, calibration, confidence) if level in ("likely", "open") and not has_seen else None
+    return Promise(
+        level=level,
+        chance=chance,
+        confidence=confidence,
+        bounds=bounds,
+        needs=needs,
+        sentence=_sentence(objective, calibration, positive, level, chance, confidence, bounds, needs),
+    )
+
+
+def promised_status(status: PointStatus, reason: str, promise: Promise) -> tuple[PointStatus, str]:
+    """Status and reason of a threshold as a promise allows them: met is what is likely to hold, or proven."""
+    return ("cannot_certify", promise.sentence) if status == "met" and promise.level == "open" else (status, reason)
+
+
+class _Share:
+    """Beta posterior of a proportion."""
+
+    def __init__(self, hits: float, misses: float) -> None:
+        self._a, self._b = hits + _PRIOR, misses + _PRIOR
+
+    def above(self, target: float) -> float:
+        """Chance that it is at least the target."""
+        return float(1 - betainc(self._a, self._b, target))
+
+    def lower(self, confidence: float) -> float:
+        return float(betaincinv(self._a, self._b, 1 - confidence))
+
+    def upper(self, confidence: float) -> float:
+        return float(betaincinv(self._a, self._b, confidence))
+
+
+def _measures(objective: Objective) -> tuple[str, ...]:
+    if objective.targets:
+        return tuple(objective.targets)
+    return () if objective.costs is not None else (objective.kind,)
+
+
+def _hits_and_misses(name: str, counts: Counts, objective: Objective) -> tuple[float, float]:
+    """A measure as a proportion: F_β = 2 s / (1 + s) of the share s of true positives among them and the errors."""
+    if name == "precision":
+        return counts.true_positives, counts.false_positives
+    if name == "recall":
+        return counts.true_positives, counts.false_negatives
+    weight = (objective.beta or 1.0) ** 2
+    errors = 2 * (weight * counts.false_negatives + counts.false_positives) / (1 + weight)
+    return counts.true_positives, errors
+
+
+def _evidence(name: str, calibration: Counts, objective: Objective, test: Counts | None) -> tuple[float, float]:
+    """Rows for and against, in untouched ones."""
+    hits, misses = (CHOSEN_WORTH * part for part in _hits_and_misses(name, calibration, objective))
+    more_hits, more_misses = (0.0, 0.0) if test is None else _hits_and_misses(name, test, objective)
+    return hits + more_hits, misses + more_misses
+
+
+def _cost_bound(counts: Counts, costs: tuple[float, float], confidence: float) -> float:
+    """Upper bound of the mean cost of a row: those of the two error rates, their distances squared and added."""
+    n = counts.true_positives + counts.false_positives + counts.true_negatives + counts.false_negatives
+    mean, squares = 0.0, 0.0
+    for errors, cost in zip((counts.false_negatives, counts.false_positives), costs, strict=True):
+        high = _Share(CHOSEN_WORTH * errors, CHOSEN_WORTH * (n - errors)).upper(confidence)
+        mean += cost * errors / max(n, 1)
+        squares += (cost * max(0.0, high - errors / max(n, 1))) ** 2
+    return mean + math.sqrt(squares)
+
+
+def _level(objective: Objective, counts: Counts, chance: float | None, *, is_proven: bool) -> PromiseLevel | None:
+    if not objective.targets:
+        return None
+    if is_proven:
+        return "proven"
+    seen = {name: _rate(*_hits_and_misses(name, counts, objective)) for name in objective.targets}
+    if any(seen[name] < target - 1e-12 for name, target in objective.targets.items()):
+        return "missed"
+    is_likely = chance is not None and chance >= LIKELY and not _lacks_negatives(objective, counts)
+    return "likely" if is_likely else "open"
+
+
+def _rate(hits: float, misses: float) -> float:
+    return hits / (hits + misses) if hits + misses > 0 else 0.0
+
+
+def _needs(objective: Objective, counts: Counts, confidence: float) -> Needs | None:
+    """How many rows would prove the targets if what was seen goes on; None where no number to speak of would."""
+    n = counts.true_positives + counts.false_positives + counts.true_negatives + counts.false_negatives
+    labels, checks = 0, None
+    for name, target in objective.targets.items():
+        hits, misses = _hits_and_misses(name, counts, objective)
+        rate = _rate(hits, misses)
+        # with fewer than one error in all of them, it is the exact bound for none
+        passing = np.flatnonzero(_lower_bounds(rate, confidence) >= target)
+        if len(passing) == 0:
+            return None
+        rows = int(_SIZES[passing[0]])
+        if name == "precision":
+            checks = rows
+        labels = max(labels, math.ceil((rows - (hits + misses)) * n / (hits + misses)))
+    if objective.confidence is not None:
+        # they have been tested, and were not enough: thresholds of a grid, in order, up to the first failure
+        labels = max(labels, math.ceil(_A_FEW_MORE * n))
+    if labels > _MOST_ROWS and checks is None:
+        return None
+    return Needs(random_labels=labels, checked_rows=checks if len(objective.targets) == 1 else None)
+
+
+def _lower_bounds(rate: float, confidence: float) -> FloatArray:
+    return clopper_pearson_lower(np.floor(rate * _SIZES + 1e-9), _SIZES, confidence)
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+_NAMES: Final = {"f1": "an F1", "f_beta": "an F-beta", "precision": "a precision", "recall": "a recall"}
+
+
+def _sentence(
+    objective: Objective,
+    counts: Counts,
+    positive: str,
+    level: PromiseLevel | None,
+    chance: float | None,
+    confidence: float,
+    bounds: dict[str, float],
+    needs: Needs | None,
+) -> str:
+    if not bounds:
+        return "Nothing can be promised: the threshold was chosen on rows that trained the model."
+    if "cost" in bounds:
+        return f"What you can count on is a mean cost of at most {bounds['cost']:.3g} a row."
+    counted = "What you can count on is " + " and ".join(f"{_NAMES[name]} of {low:.2f}" for name, low in bounds.items())
+    if level is None:
+        return f"{counted}."
+    wanted = " and ".join(f"{name} {target:g}" for name, target in objective.targets.items())
+    if level == "proven":
+        return f"{_capital(wanted)} is proven for new rows like the labelled ones, with confidence {confidence:g}."
+    if level == "missed":
+        seen = " and ".join(
+            f"{name} {_rate(*_hits_and_misses(name, counts, objective)):.3g}" for name in objective.targets
+        )
+        return f"The labelled rows reach {seen}, where {wanted} was asked. {counted}."
+    odds = "" if chance is None else f" (chance {_percent(chance)})"
+    if level == "likely":
+        said = f"{_capital(wanted)} is likely to hold on new rows{odds}, not proven"
+    else:
+        said = f"{_few(objective, counts, positive)} to promise {wanted}{odds}"
+    return f"{said}; {counted[0].lower()}{counted[1:]}.{_advice(objective, counts, needs, positive, wanted)}"
+
+
+def _percent(chance: float) -> str:
+    return "under 1%" if chance < 0.01 else "over 99%" if chance > 0.99 else f"{chance:.0%}"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _few(objective: Objective, counts: Counts, positive: str) -> str:
+    """What there is too little of."""
+    called = counts.true_positives + counts.false_positives
+    positives = counts.true_positives + counts.false_negatives
+    if _lacks_negatives(objective, counts):
+        return f"{counts.true_negatives + counts.false_positives} labelled rows that are not {positive!r} are too few"
+    if objective.precision_target > 0 and (objective.recall_target == 0 or called < positives):
+        return f"{called} labelled rows called {positive!r} are too few"
+    return f"{positives} labelled {positive!r} rows are too few"
+
+
+def _lacks_negatives(objective: Objective, counts: Counts) -> bool:
+    """Whether a precision means nothing, as hardly any row could be called positive wrongly."""
+    return objective.precision_target > 0 and counts.true_negatives + counts.false_positives < FEWEST_NEGATIVES
+
+
+def _advice(objective: Objective, counts: Counts, needs: Needs | None, positive: str, wanted: str) -> str:
+    if _lacks_negatives(objective, counts):
+        return f" Label at least {FEWEST_NEGATIVES} of them."
+    if needs is None:
+        return " It is too near to the target to be proven by more labels."
+    if needs.random_labels <= 0:
+        return f" Ask for it with a confidence: the labels there are may prove {wanted}."
+    if needs.checked_rows is not None:
+        return f" Check some {_some(needs.checked_rows)} of the rows it calls {positive!r} to prove {wanted}."
+    return f" Label some {_some(needs.random_labels)} more rows, drawn at random, to prove {wanted}."
+
+
+def _some(rows: int) -> int:
+    """Two figures of a number, rounded up."""
+    step = 10 ** max(0, len(str(rows)) - 2)
+    return math.ceil(rows / step) * step if rows >= 100 else math.ceil(rows / 10) * 10 if rows > 20 else rows
