@@ -18,12 +18,8 @@ MEASURES = ("precision", "recall", "f1", "cost")
 
 def model_card(model: Model, origin: Origin) -> str:
     """Return the card of a model."""
-    return (
-        "\n".join(
-            (*_head(model), *_promised(model), *_asked(model), *_reached(model), *_data(model, origin), *_notes(model))
-        )
-        + "\n"
-    )
+    parts = (_head(model), _promised(model), _asked(model), _reached(model), _data(model, origin), _notes(model))
+    return "\n".join(line for part in parts for line in part) + "\n"
 
 
 def _head(model: Model) -> Iterator[str]:

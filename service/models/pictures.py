@@ -78,13 +78,14 @@ def draw(curve: AnyCurve, form: PictureForm) -> bytes:
     about = [f"positive: {_short(curve.positive)}"]
     if curve.calibration is not None:
         about.append(f"{curve.calibration.n:,} calibration rows")
-    if curve.promise is not None:
-        about.append(f"\n{textwrap.fill(_drawable(curve.promise.sentence), PROMISE_CHARACTERS)}")
     # Text stays text in SVG; equal curves give equal files.
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": "prefsvm", "font.family": "DejaVu Sans", "font.size": 10}
     file = io.BytesIO()
     with _DRAWING, rc_context(style):
-        figure = _figure(plot, "; ".join(about).replace("; \n", "\n"))
+        figure = _figure(plot, "; ".join(about))
+        if curve.promise is not None:
+            promise = textwrap.fill(_drawable(curve.promise.sentence), PROMISE_CHARACTERS)
+            figure.supxlabel(promise, x=0.01, ha="left", fontsize=8, parse_math=False)
         metadata = {"Title": plot.title, "Date": None} if form == "svg" else {"Title": plot.title}
         figure.savefig(file, format=form, dpi=2 * DPI, metadata=metadata)
     return file.getvalue()

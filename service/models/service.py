@@ -48,7 +48,7 @@ from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver.operating_point import Objective
 from solver.report import Report
-from solver.retuning import chosen_point
+from solver.retuning import chosen_point, stored_promise
 
 logger = logging.getLogger("prefsvm.models")
 Changed = Callable[[], None]
