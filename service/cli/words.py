@@ -48,7 +48,7 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
         case "met" | "preference_unmet" if not has_target:
             return ""
         case "met":
-            return f"certified{at}" if at else f"likely to hold, by {where}"
+            return f"certified{at}" if at else f"met on {where}"
         case "preference_unmet":
             return f"target not reached on {where}"
         case "cannot_certify":

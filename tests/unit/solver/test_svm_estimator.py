@@ -72,7 +72,12 @@ def test_report_tells_what_the_decision_does(tumours, split, objective):
     report = svm.report_
     assert Report.from_dict(json.loads(json.dumps(report.to_dict(), allow_nan=False))) == report
     calibration = report.calibration
-    assert svm.status_ == report.status == "met"
+    # met is what is likely to hold, which rows that trained the model cannot say
+    likely = objective == "f1" or report.promise.level == "likely"
+    assert svm.status_ == report.status == ("met" if likely else "cannot_certify")
+    assert svm.status_reason_ == ("" if likely else report.promise.sentence)
+    assert likely or report.promise.level == "open"
+    assert (report.promise.bounds == {}) == (split == "full")
     if isinstance(objective, dict):
         assert getattr(calibration, objective["kind"]).value >= objective["target"]
     assert report.threshold == svm.threshold_
@@ -300,7 +305,8 @@ def test_equal_rows_are_on_one_side_of_the_threshold(target):
     X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 60, axis=0)
     y = np.r_[np.arange(60) < 40, np.arange(60) < 10].astype(int)
     svm = SVM(objective={"kind": "precision", "target": target}, random_state=0).fit(X, y)
-    assert svm.status_ == ("met" if target < 2 / 3 else "preference_unmet")
+    assert svm.status_ == ("cannot_certify" if target < 2 / 3 else "preference_unmet")  # 40 of 60 are too near to it
+    assert svm.report_.promise.level == ("open" if target < 2 / 3 else "missed")
     found = svm.predict(X)
     calibration = svm.report_.calibration
     assert (calibration.true_positives, calibration.false_positives) == (40, 20)
