@@ -223,7 +223,8 @@ def test_layer_of_objectives_is_the_same_for_all(method):
     report = estimator.report_
     json.dumps(report.to_dict(), allow_nan=False)
     assert report.calibration.n == 40
-    assert estimator.status_ == "met"
+    assert report.promise.level in ("likely", "open")  # reached; 20 positive rows are few to promise it
+    assert estimator.status_ == ("met" if report.promise.level == "likely" else "cannot_certify")
     assert report.calibration.recall.value >= 0.9
     supervised = report.controls["no_unlabelled"].calibration
     assert supervised.recall.value >= 0.9

@@ -1,0 +1,269 @@
+"""Is what the product promises true? Certificates and promises on many draws, beside what others do.
+
+    python -P benchmarks/promises.py [--data FOLDER] [--draws 8] [--unconfirmed NAME,NAME]
+
+The sets are those of scikit-learn, and each `*.npz` of the folder with `y` (-1/+1, or classes, of which the one nearest
+to a quarter of the rows is positive) and `X`, or the parts of a CSR matrix. For each draw some rows keep their label,
+600 have none, and up to 4,000 others say what is true. Sets named as unconfirmed chose how the chance is calculated,
+the others confirm it. Writes `benchmarks/results/promises.md`.
+
+Beside the certificates stand scikit-learn's `TunedThresholdClassifierCV` (a target counts as claimed where the
+cross-validated score says that it is reached) and, where it is installed (`requirements-peers.txt`), MAPIE's
+`BinaryClassificationController` on one half of the labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import make_scorer, precision_score, recall_score
+from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
+from sklearn.svm import SVC
+
+from solver.estimators import SVM
+from solver.operating_point import Objective
+from solver.promise import LIKELY
+from solver.retuning import chosen_point
+
+RESULTS = Path(__file__).parent / "results" / "promises.md"
+UNLABELLED, MOST_TEST = 600, 4000
+CONFIDENCE = 0.9
+CERTIFIED = [("precision", 0.9), ("precision", 0.95), ("recall", 0.9), ("recall", 0.95)]
+PROMISED: list[dict[str, Any]] = [
+    *({"kind": kind, "target": target} for kind in ("precision", "recall") for target in (0.8, 0.9, 0.95)),
+    *({"kind": "precision_recall", "precision": both, "recall": both} for both in (0.7, 0.8, 0.9)),
+]
+LABELS = (40, 100, 300)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Labelled rows first, then unlabelled ones (-1); and rows that say what is true."""
+
+    X: Any
+    y: NDArray[np.int64]
+    labelled: int
+    new_rows: Any
+    truth: NDArray[np.bool_]
+
+    def reached(self, predicted: NDArray[np.bool_]) -> dict[str, float]:
+        """What a decision on the new rows reaches."""
+        hits = np.count_nonzero(predicted & self.truth)
+        return {
+            "precision": hits / max(np.count_nonzero(predicted), 1),
+            "recall": hits / max(np.count_nonzero(self.truth), 1),
+        }
+
+
+def sets(folder: Path | None) -> Iterator[tuple[str, Any, NDArray[np.bool_]]]:
+    X, y = load_breast_cancer(return_X_y=True)
+    yield "breast cancer", X, y == 0
+    X, y = load_digits(return_X_y=True)
+    yield "digits", X, np.isin(y, (3, 8, 9))
+    for path in sorted(folder.glob("*.npz")) if folder else ():
+        with np.load(path, allow_pickle=False) as stored:
+            if "X" in stored:
+                X = stored["X"].astype(np.float64)
+            else:
+                parts = (stored["data"].astype(np.float64), stored["indices"], stored["indptr"])
+                X = sparse.csr_matrix(parts, shape=tuple(stored["shape"]))
+            classes, counts = np.unique(stored["y"], return_counts=True)
+            positive = 1 if len(classes) == 2 else classes[np.argmin(np.abs(counts / counts.sum() - 0.25))]
+            yield path.stem, X, stored["y"] == positive
+
+
+def draw(X: Any, y: NDArray[np.bool_], labelled: int, seed: int) -> Draw | None:
+    """None where the set is too small."""
+    rng = np.random.default_rng(seed)
+    if X.shape[0] < labelled + UNLABELLED // 2 + 150:
+        return None
+    unlabelled = min(UNLABELLED, (X.shape[0] - labelled) // 2)
+    while True:
+        order = rng.permutation(X.shape[0])
+        if min(y[order[:labelled]].sum(), (~y[order[:labelled]]).sum()) >= 4:
+            break
+    train, test = np.split(order[: labelled + unlabelled + MOST_TEST], [labelled + unlabelled])
+    rows, new_rows = X[train], X[test]
+    if not sparse.issparse(X):
+        scale = np.maximum(np.abs(rows).max(axis=0), 1e-12)
+        rows, new_rows = rows / scale, new_rows / scale
+    marked = np.where(np.arange(len(train)) < labelled, y[train].astype(np.int64), -1)
+    return Draw(rows, marked, labelled, new_rows, y[test])
+
+
+def kernel_of(X: Any) -> str:
+    return "linear" if sparse.issparse(X) else "rbf"
+
+
+# -- certificates ------------------------------------------------------------------------------------------------------
+
+
+def product(case: Draw, kind: str, target: float, certificate: str) -> NDArray[np.bool_] | None:
+    objective = {"kind": kind, "target": target, "confidence": CONFIDENCE, "certificate": certificate}
+    model = SVM(objective=objective, kernel=kernel_of(case.X), random_state=0).fit(case.X, case.y)
+    return model.predict(case.new_rows) == 1 if model.status_ == "met" else None
+
+
+def tuned_threshold(case: Draw, kind: str, target: float) -> NDArray[np.bool_] | None:
+    def worth(truth: NDArray[Any], predicted: NDArray[Any]) -> float:
+        precision = precision_score(truth, predicted, zero_division=0)
+        recall = recall_score(truth, predicted, zero_division=0)
+        measure, other = (precision, recall) if kind == "precision" else (recall, precision)
+        return float(other if measure >= target else measure - 1)
+
+    svc = SVC(kernel=kernel_of(case.X))
+    tuned = TunedThresholdClassifierCV(svc, scoring=make_scorer(worth), cv=5, random_state=0)
+    tuned.fit(case.X[: case.labelled], case.y[: case.labelled])
+    return tuned.predict(case.new_rows) == 1 if tuned.best_score_ >= 0 else None
+
+
+def mapie(case: Draw, kind: str, target: float) -> NDArray[np.bool_] | None:
+    from mapie.risk_control import BinaryClassificationController
+
+    half, other = train_test_split(
+        np.arange(case.labelled), test_size=0.5, stratify=case.y[: case.labelled], random_state=0
+    )
+    model = CalibratedClassifierCV(SVC(kernel=kernel_of(case.X)), cv=3, ensemble=False).fit(case.X[half], case.y[half])
+    control = BinaryClassificationController(
+        predict_function=model.predict_proba, risk=kind, target_level=target, confidence_level=CONFIDENCE
+    )
+    control.calibrate(case.X[other], case.y[other])
+    if control.best_predict_param is None:
+        return None
+    return np.asarray(control.predict(case.new_rows)) == 1
+
+
+METHODS: dict[str, Any] = {
+    "cross_fitted": lambda case, kind, target: product(case, kind, target, "cross_fitted"),
+    "strict": lambda case, kind, target: product(case, kind, target, "strict"),
+    "TunedThresholdClassifierCV": tuned_threshold,
+}
+
+
+def certificates(cases: list[Draw]) -> list[str]:
+    methods = METHODS | ({"MAPIE, half of the labels": mapie} if importlib.util.find_spec("mapie") else {})
+    lines = ["| target | by | claimed | of these false | the other measure, mean |", "|---|---|---|---|---|"]
+    for kind, target in CERTIFIED:
+        for name, decide in methods.items():
+            claims = [case.reached(found) for case in cases if (found := decide(case, kind, target)) is not None]
+            false = sum(reached[kind] < target for reached in claims)
+            other = np.mean([reached["recall" if kind == "precision" else "precision"] for reached in claims])
+            share = f"{len(claims) / len(cases):.0%} of {len(cases)}"
+            lines.append(f"| {kind} {target} | {name} | {share} | {false} of {len(claims)} | {other:.2f} |")
+    return lines
+
+
+# -- promises ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A promise, and whether the target held on the new rows."""
+
+    labelled: int
+    kind: str
+    level: str
+    chance: float
+    bounds_held: bool
+    held: bool
+
+
+def promises(case: Draw) -> Iterator[Outcome]:
+    model = SVM(kernel=kernel_of(case.X), random_state=0).fit(case.X, case.y)
+    scores = model.decision_function(case.new_rows)
+    for asked in PROMISED:
+        objective = Objective.parse(asked)
+        point = chosen_point(model.report_, objective)
+        if point is None or point.promise is None or point.promise.chance is None:
+            raise RuntimeError("a cross-fitted model has a curve, and targets a chance")
+        reached = case.reached(scores > point.threshold)
+        yield Outcome(
+            case.labelled,
+            objective.kind,
+            str(point.promise.level),
+            point.promise.chance,
+            all(reached[name] >= low for name, low in point.promise.bounds.items()),
+            all(reached[name] >= target for name, target in objective.targets.items()),
+        )
+
+
+def share(outcomes: list[Outcome]) -> str:
+    return f"{np.mean([each.held for each in outcomes]):.2f} of {len(outcomes)}" if outcomes else "none"
+
+
+def calibration(outcomes: dict[str, list[Outcome]]) -> list[str]:
+    edges = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.01]
+    heads = [f"chance {low:.0%}-{min(high, 1):.0%}" for low, high in itertools.pairwise(edges)]
+    lines = [
+        f"| runs | {' | '.join(heads)} | likely (≥ {LIKELY:.0%}) | bounds held |",
+        "|---|" + "---|" * (len(heads) + 2),
+    ]
+    for name, some in outcomes.items():
+        cells = [share([each for each in some if low <= each.chance < high]) for low, high in itertools.pairwise(edges)]
+        likely = share([each for each in some if each.level == "likely"])
+        lines.append(f"| {name} | {' | '.join(cells)} | {likely} | {np.mean([e.bounds_held for e in some]):.2f} |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--unconfirmed", default="")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    chose = set(given.unconfirmed.split(","))
+    certifying: list[Draw] = []
+    outcomes: dict[str, list[Outcome]] = {}
+    names = []
+    for name, X, y in sets(given.data):
+        names.append(name)
+        for labelled in LABELS:
+            for seed in range(given.draws):
+                case = draw(X, y, labelled, 1000 * seed + labelled)
+                if case is None:
+                    continue
+                if labelled == LABELS[-1]:
+                    certifying.append(case)
+                which = "sets that chose" if name in chose else "other sets"
+                for each in promises(case):
+                    for group in (which, f"{which}, {labelled} labels", f"{which}, {each.kind}"):
+                        outcomes.setdefault(group, []).append(each)
+        print(name, flush=True)
+    text = [
+        "# Certificates and promises",
+        "",
+        f"`python -P benchmarks/promises.py`, {given.draws} draws each of {', '.join(names)}.",
+        "",
+        f"## Certificates, confidence {CONFIDENCE:g}, {LABELS[-1]} labels, {UNLABELLED} unlabelled rows",
+        "",
+        *certificates(certifying),
+        "",
+        "## Chance, and how often the target held",
+        "",
+        f"Without a confidence; {len(PROMISED)} objectives, {', '.join(map(str, LABELS))} labels. Chosen on: "
+        + (", ".join(sorted(chose - {""})) or "other sets")
+        + ".",
+        "",
+        *calibration(dict(sorted(outcomes.items()))),
+    ]
+    RESULTS.write_text("\n".join(text) + "\n")
+    print("\n".join(text))
+
+
+if __name__ == "__main__":
+    main()
