@@ -38,6 +38,12 @@ def written() -> Report:
     return train(MatrixData(X), labels, request).report
 
 
+def test_a_report_begins_with_its_promise(written: Report) -> None:
+    assert next(iter(written.to_dict())) == "promise"
+    assert written.promise is not None
+    assert "F1" in written.promise.sentence
+
+
 def same(told: Any, said: Any) -> None:
     """Check that what was stored is there, under its name."""
     if isinstance(said, dict):
@@ -57,6 +63,7 @@ def test_a_report_of_old_is_read_whole_and_serves_what_reads_reports(name):
     report = Report.from_dict(said)
     same(report, said)
     assert Report.from_dict(json.loads(json.dumps(report.to_dict(), allow_nan=False))) == report
+    assert report.promise is None
     assert report.parts == {}
     assert report.excluded == []
     assert report.labels is None

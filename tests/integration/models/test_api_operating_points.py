@@ -72,6 +72,23 @@ def test_another_objective_without_training(client, database, tmp_path, rng, obj
     assert client.get(f"/models/{model}/operating-points").json()["items"] == []
 
 
+def test_an_applied_point_shows_everywhere_what_it_promises(client, database, tmp_path, rng):
+    model, _, _ = calibrated(database, tmp_path, rng)
+    asked = {"objective": {"kind": "precision", "target": 0.9}, "apply": True}
+    promise = client.post(f"/models/{model}/operating-points", json=asked).json()["promise"]
+    assert promise["level"] in ("likely", "open")
+    assert "precision 0.9" in promise["sentence"].lower()
+    assert client.get(f"/models/{model}").json()["operating_point"]["promise"] == promise
+    assert client.get(f"/models/{model}/operating-points").json()["items"][0]["promise"] == promise
+    assert client.get(f"/models/{model}/curves/pr").json()["promise"] == promise
+    card = client.get(f"/models/{model}/card").text
+    assert card.index("**Precision 0\\.9" if "\\.9" in card else "recision 0.9") < card.index(
+        "## What it was asked for"
+    )
+    picture = client.get(f"/models/{model}/curves/pr", headers={"Accept": "image/svg+xml"}).text
+    assert "What you can count on" in picture or "what you can count on" in picture
+
+
 def test_what_cannot_be_reached_or_certified_is_said(client, database, tmp_path, rng):
     model, _, _ = calibrated(database, tmp_path, rng)
 

@@ -459,6 +459,17 @@ def test_what_a_model_reached_is_no_promise(prefsvm, stand_in, objective, status
     assert lines[:3] == ["mdl_1", "trained on a data set that is deleted → spam", said]
 
 
+def test_what_can_be_relied_on_is_said_once(prefsvm, stand_in):
+    sentence = "10 labelled rows called 'spam' are too few to promise precision 0.95."
+    promise = {"level": "open", "chance": 0.4, "confidence": 0.95, "bounds": {"precision": 0.6}, "sentence": sentence}
+    stand_in.answers["GET /models/mdl_1"] = a_model(
+        parse_objective("precision=0.95"), "cannot_certify", promise=promise, status_reason=sentence
+    )
+    said = prefsvm("models", "mdl_1").stdout
+    assert "precision 0.95: reached on the 40 calibration rows, too few to promise it" in said
+    assert said.count(sentence) == 1
+
+
 @pytest.mark.parametrize(
     ("status", "said"),
     [("met", "certified at confidence 0.95"), ("cannot_certify", "not certified at confidence 0.95")],

@@ -14,7 +14,7 @@ from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import cost_interval
 from solver.operating_point import Objective, certify_from_curve, choose_threshold
 from solver.report import Classes, CurvePoints, ProbabilityReport, Report, RowCounts, TuningReport
-from solver.retuning import Calibration
+from solver.retuning import Calibration, chosen_point, stored_promise
 
 
 def scored(n: int, seed: int, ties: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -62,6 +62,20 @@ def test_certificate_from_the_curve_is_that_from_the_scores(n, seed, kind, targe
         from_scores.counts,
         from_scores.reason,
     )
+
+
+def test_another_threshold_has_a_promise_and_met_is_said_of_likely_ones_only():
+    scores, y = scored(300, 1)
+    trained = report(OperatingCurve.from_scores(scores, y))
+    hard, easy = ({"kind": "precision", "target": target} for target in (0.95, 0.5))
+    for asked, level, status in ((hard, "open", "cannot_certify"), (easy, "likely", "met")):
+        point = chosen_point(trained, Objective.parse(asked))
+        assert (point.promise.level, point.status) == (level, status)
+        assert point.status_reason == ("" if status == "met" else point.promise.sentence)
+        assert stored_promise(trained, point) == point.promise
+    certified = chosen_point(trained, Objective.parse({"kind": "recall", "target": 0.7, "confidence": 0.9}))
+    assert (certified.promise.level, certified.status) == ("proven", "met")
+    assert stored_promise(trained, certified) == certified.promise
 
 
 @pytest.mark.parametrize("kind", ["precision", "recall"])
