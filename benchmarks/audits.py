@@ -19,14 +19,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from solver.audits import AuditKind, AuditTarget, draw_rows, judge
+from solver.audits import AuditedMeasure, AuditTarget, draw_rows, judge
 from solver.evaluation.betting import BETS_ON_MANY, log_capital
 from solver.typing import BoolArray, FloatArray
 
 AUDITS: Final = 400
 CONFIDENCE: Final = 0.95
 COSTS: Final = {"false_negative": 5.0, "false_positive": 1.0}
-MOST: Final[dict[AuditKind, int]] = {"precision": 1500, "recall": 2500, "cost": 1500}
+MOST: Final[dict[AuditedMeasure, int]] = {"precision": 1500, "recall": 2500, "cost": 1500}
 
 
 class Pool(NamedTuple):
@@ -67,7 +67,7 @@ MODELS: Final = {
 }
 
 
-def truth(pool: Pool, kind: AuditKind) -> float:
+def truth(pool: Pool, kind: AuditedMeasure) -> float:
     """Return the value that is audited."""
     hits = int((pool.positive & pool.called).sum())
     if kind == "precision":
@@ -78,7 +78,7 @@ def truth(pool: Pool, kind: AuditKind) -> float:
     return (COSTS["false_negative"] * false_negatives + COSTS["false_positive"] * false_positives) / len(pool.positive)
 
 
-def just_beyond(pool: Pool, kind: AuditKind) -> AuditTarget:
+def just_beyond(pool: Pool, kind: AuditedMeasure) -> AuditTarget:
     """Return the easiest statement that is not so."""
     value = truth(pool, kind)
     if kind == "cost":
@@ -94,7 +94,7 @@ def audit(pool: Pool, target: AuditTarget, most: int, seed: int) -> tuple[str, i
     return verdict.standing, verdict.decided_at or most
 
 
-def false_proofs(model: Model, kind: AuditKind, audits: int = AUDITS, seed: int = 0) -> int:
+def false_proofs(model: Model, kind: AuditedMeasure, audits: int = AUDITS, seed: int = 0) -> int:
     """Count the audits that prove at some moment what is just not so."""
     rng = np.random.default_rng([seed, *kind.encode()])
     false = 0

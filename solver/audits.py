@@ -35,7 +35,7 @@ import numpy as np
 from solver.evaluation.betting import BETS_ON_FEW, BETS_ON_MANY, Bets, log_capital
 from solver.typing import BoolArray, FloatArray, IndexArray
 
-AuditKind = Literal["precision", "recall", "cost"]
+AuditedMeasure = Literal["precision", "recall", "cost"]
 Standing = Literal["proven", "refuted", "open"]
 
 # shares of the draws that are spread by what a failure weighs, from which the plan chooses
@@ -66,7 +66,7 @@ class AuditTarget:
         What a wrong decision costs.
     """
 
-    kind: AuditKind
+    kind: AuditedMeasure
     target: float
     false_negative: float = 1.0
     false_positive: float = 1.0

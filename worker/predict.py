@@ -35,7 +35,7 @@ SHADOW_BLOCK_ROWS = 2_048
 """Smaller: a job that is to end has some seconds for that, in which the block at hand must become ready."""
 Block = Table | MatrixData
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Computed = TypeVar("Computed")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 FIELDS = [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), ("probability", pa.float64())]
 Keys = NDArray[np.object_] | None
@@ -170,7 +170,7 @@ def _compare(
     return {"pairs": counted, "dropped": len(positive) - done - failed, "failed": failed}
 
 
-def _map_ahead(apply: Callable[[Item], Made], blocks: Iterator[Item]) -> Iterator[Made]:
+def _map_ahead(apply: Callable[[Item], Computed], blocks: Iterator[Item]) -> Iterator[Computed]:
     """Yield what `apply` makes of the blocks, in order, while the next ones are in the making.
 
     Whole blocks side by side, with BLAS held to one thread: threads of BLAS would wait for each other, spinning, in
@@ -178,7 +178,7 @@ def _map_ahead(apply: Callable[[Item], Made], blocks: Iterator[Item]) -> Iterato
     """
     threads = thread_count()
     with single_threaded_blas(), ThreadPoolExecutor(threads) as executor:
-        coming: deque[Future[Made]] = deque()
+        coming: deque[Future[Computed]] = deque()
         try:
             for block in blocks:
                 coming.append(executor.submit(apply, block))

@@ -19,7 +19,7 @@ from service.predictions.deciding import Decisions, ReadyModel, decide, with_key
 from service.predictions.inputs import InputKind, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
-from service.predictions.shadow import Kind, Shadows
+from service.predictions.shadow import Shadows, ShownKind
 from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
 
@@ -134,7 +134,7 @@ class PredictionService:
         key = file._replace(shadow_id=None)
         return self.cache.recall(key) or await self.cache.get(key, lambda: self._load(file))
 
-    def _offer(self, file: ModelFile, name: str, kind: Kind, items: Sequence[Any], decided: Decisions) -> None:
+    def _offer(self, file: ModelFile, name: str, kind: ShownKind, items: Sequence[Any], decided: Decisions) -> None:
         """Let the shadow of an alias decide, too, if it has one."""
         if file.shadow_id is not None:
             self.shadows.offer(ShadowKey(file.project_id, name, file.model_id, file.shadow_id), kind, items, decided)

@@ -26,7 +26,7 @@ from solver.features import FeatureError
 
 log = logging.getLogger("prefsvm.shadow")
 
-Kind = Literal["rows", "texts", "messages"]
+ShownKind = Literal["rows", "texts", "messages"]
 
 FLUSH_SECONDS = 2.0
 MAX_ROWS = 1000
@@ -41,7 +41,7 @@ class _Decided:
     """What an alias has answered, for its shadow to look at."""
 
     key: ShadowKey
-    kind: Kind
+    kind: ShownKind
     items: bytes | Sequence[str | bytes]
     """Rows as JSON; texts or mails as they came."""
     nbytes: int
@@ -68,7 +68,7 @@ class Shadows:
         self._thread = CapacityLimiter(1)
         self._counts: dict[ShadowKey, ShadowCounts] = {}
 
-    def offer(self, key: ShadowKey, kind: Kind, items: Sequence[Any], decided: Decisions) -> None:
+    def offer(self, key: ShadowKey, kind: ShownKind, items: Sequence[Any], decided: Decisions) -> None:
         """Put by what was decided. Returns at once, and raises nothing."""
         kept = items[:MAX_ROWS]
         payload = orjson.dumps(kept) if kind == "rows" else kept

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from solver.algorithms import ALGORITHMS
-from solver.choices import Scope
+from solver.choices import ClusterScope
 from solver.estimators._expansion import Expansion
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier
 from solver.estimators._run import TrainingRun
@@ -50,7 +50,7 @@ class RocSVM(EngineParameter, CostParameters, PositiveUnlabelledClassifier):
     declaration: ClassVar = ALGORITHMS["roc-svm"]
 
     clusters: int = declaration.defaults["clusters"]
-    scope: Scope = declaration.defaults["scope"]
+    scope: ClusterScope = declaration.defaults["scope"]
 
     def _separate(
         self, run: TrainingRun, positive: IndexArray, unlabelled: IndexArray, share: float | None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from solver.algorithms import ALGORITHMS
-from solver.choices import Labels, NoiseOf
+from solver.choices import NoiseOf, PosteriorLabels
 from solver.estimators._expansion import Expansion
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, in_standard_deviations, should_stop
 from solver.estimators._run import TrainingRun
@@ -62,7 +62,7 @@ class SpyEM(CostParameters, PositiveUnlabelledClassifier):
     spies: float = declaration.defaults["spies"]
     noise: float = declaration.defaults["noise"]
     noise_of: NoiseOf = declaration.defaults["noise_of"]
-    labels: Labels = declaration.defaults["labels"]
+    labels: PosteriorLabels = declaration.defaults["labels"]
 
     def _separate(
         self, run: TrainingRun, positive: IndexArray, unlabelled: IndexArray, share: float | None

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from solver.choices import Scope
+from solver.choices import ClusterScope
 from solver.planes import indicator, products, row_lengths, weighted_sums
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -28,7 +28,7 @@ _MOST_ROUNDS: Final = 50
 # more move hardly a row, and nothing could stop them
 _LLOYD_ROUNDS: Final = 100
 
-Model = TypeVar("Model")
+Trained = TypeVar("Trained")
 
 
 def reliable_negatives(
@@ -37,7 +37,7 @@ def reliable_negatives(
     unlabelled: IndexArray,
     *,
     clusters: int = 10,
-    scope: Scope = "reliable",
+    scope: ClusterScope = "reliable",
     seed: int = 0,
 ) -> BoolArray:
     """Unlabelled rows that are surely negative, by the angles between rows; at least one.
@@ -82,7 +82,7 @@ def reliable_negatives(
 
 
 @dataclass(frozen=True)
-class Grown(Generic[Model]):
+class Grown(Generic[Trained]):
     """What the trainings ended with.
 
     Attributes
@@ -96,7 +96,7 @@ class Grown(Generic[Model]):
     kept : {"first", "last"}
     """
 
-    model: Model
+    model: Trained
     negative: BoolArray
     rounds: int
     kept: Literal["first", "last"]
@@ -104,9 +104,9 @@ class Grown(Generic[Model]):
 
 def grow_negatives(
     negative: BoolArray,
-    train: Callable[[BoolArray, Model | None], tuple[Model, FloatArray, FloatArray]],
+    train: Callable[[BoolArray, Trained | None], tuple[Trained, FloatArray, FloatArray]],
     is_over: Callable[[], bool] = lambda: False,
-) -> Grown[Model]:
+) -> Grown[Trained]:
     """Train on the positive rows and the negatives; add what is called negative of the others; go on until none is.
 
     Parameters
