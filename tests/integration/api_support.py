@@ -28,6 +28,7 @@ from service.settings import Settings
 from solver.decision import DecisionState
 from solver.features import Column, Table, TableFeatures
 from solver.model_file import Model, write_model
+from solver.training import TrainingRequest, train
 
 CSV = b"age,job,label\n" + b"".join(
     f"{20 + i % 40},{('clerk', 'cook')[i % 2]},{('spam', 'ham', '')[i % 3]}\n".encode() for i in range(60)
@@ -142,6 +143,22 @@ def train_body(dataset: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "algorithm": "svm",
         "params": {"C": 10},
     } | changes
+
+
+SPAM = "claim your prize money now, click this offer"
+HAM = "see you at the meeting about the report"
+
+
+def text_model(names: tuple[str, ...]) -> Model:
+    """Train a model that tells `SPAM` from `HAM` by texts in these columns, `body` and maybe `subject`."""
+    pairs = [
+        [{"subject": text.split(",")[0], "body": f"{text} {i % 7} times"} for text in (SPAM, HAM)] for i in range(20)
+    ]
+    rows = [row for pair in pairs for row in pair]
+    columns = {name: Column(name, "text", np.array([row[name] for row in rows], dtype=object)) for name in names}
+    labels = np.array(["spam", "ham"] * 20, dtype=object)
+    request = TrainingRequest(positive="spam", kinds=dict.fromkeys(names, "text"))
+    return train(Table(columns), labels, request).model
 
 
 def tiny_model(threshold: float = 0.25) -> Model:

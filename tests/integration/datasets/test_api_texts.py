@@ -4,41 +4,24 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-import numpy as np
 import orjson
 import pytest
-from api_support import problem, store_model, tiny_model
+from api_support import HAM, SPAM, problem, store_model, text_model, tiny_model
 
 from service.db.tables import DEFAULT_PROJECT
 from service.feedback.repository import FeedbackRepository
 from service.ingest.mail import FIELDS, parse_mail
-from solver.features import Column, Table
-from solver.training import TrainingRequest, train
-
-SPAM = "claim your prize money now, click this offer"
-HAM = "see you at the meeting about the report"
 
 
 def mail(subject: str, body: str) -> str:
     return f"From: a@example.org\r\nTo: b@example.org\r\nSubject: {subject}\r\n\r\n{body}\r\n"
 
 
-def trained(names: tuple[str, ...]):
-    rows = [
-        [{"subject": text.split(",")[0], "body": f"{text} {i % 7} times"} for text in (SPAM, HAM)] for i in range(20)
-    ]
-    rows = [row for pair in rows for row in pair]
-    columns = {name: Column(name, "text", np.array([row[name] for row in rows], dtype=object)) for name in names}
-    labels = np.array(["spam", "ham"] * 20, dtype=object)
-    kinds = dict.fromkeys(names, "text")
-    return train(Table(columns), labels, TrainingRequest(positive="spam", kinds=kinds)).model
-
-
 @pytest.fixture
 def models(database, tmp_path):
     """Ids of a model of one text, and of one of mails."""
-    return store_model(database, tmp_path, trained(("body",))), store_model(
-        database, tmp_path, trained(("subject", "body"))
+    return store_model(database, tmp_path, text_model(("body",))), store_model(
+        database, tmp_path, text_model(("subject", "body"))
     )
 
 

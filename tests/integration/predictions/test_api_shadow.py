@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from api_support import api_client, store_model, tiny_model
+from api_support import api_client, store_model, text_model, tiny_model
 from sqlalchemy import text
 from worker_bench import wait_for
 
@@ -153,9 +153,7 @@ def test_it_decides_on_the_same_rows_and_the_answer_is_the_models(
 def test_what_does_not_fit_a_shadow_fails_no_answer(
     settings: Settings, database: Database, models: tuple[str, str], tmp_path: Path
 ) -> None:
-    from test_api_texts import trained
-
-    texts = store_model(database, tmp_path, trained(("body",)))
+    texts = store_model(database, tmp_path, text_model(("body",)))
     with api_client(settings) as client:
         client.put("/aliases/filter", json={"model": models[0], "shadow": texts})
         predict(client)
