@@ -61,6 +61,8 @@ def test_tumours_are_learned_within_little_overhead(settings: Settings, database
     kinds = [event.kind for event in bench.events(job_id)]
     assert kinds[:2] == ["queued", "started"]
     assert kinds[-1] == "finished"
+    told = bench.events(job_id)[-1].data["promise"]
+    assert told == {name: report["promise"][name] for name in ("level", "sentence")}
     assert {"reading", "features", "training", "evaluating"} <= {
         event.data.get("phase") for event in bench.events(job_id)
     }
