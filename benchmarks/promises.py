@@ -161,9 +161,10 @@ def certificates(cases: list[Draw]) -> list[str]:
         for name, decide in methods.items():
             claims = [case.reached(found) for case in cases if (found := decide(case, kind, target)) is not None]
             false = sum(reached[kind] < target for reached in claims)
-            other = np.mean([reached["recall" if kind == "precision" else "precision"] for reached in claims])
+            others = [reached["recall" if kind == "precision" else "precision"] for reached in claims]
+            other = f"{np.mean(others):.2f}" if others else "–"
             share = f"{len(claims) / len(cases):.0%} of {len(cases)}"
-            lines.append(f"| {kind} {target} | {name} | {share} | {false} of {len(claims)} | {other:.2f} |")
+            lines.append(f"| {kind} {target} | {name} | {share} | {false} of {len(claims)} | {other} |")
     return lines
 
 

@@ -82,10 +82,8 @@ def draw(curve: AnyCurve, form: PictureForm) -> bytes:
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": "prefsvm", "font.family": "DejaVu Sans", "font.size": 10}
     file = io.BytesIO()
     with _DRAWING, rc_context(style):
-        figure = _figure(plot, "; ".join(about))
-        if curve.promise is not None:
-            promise = textwrap.fill(_drawable(curve.promise.sentence), PROMISE_CHARACTERS)
-            figure.supxlabel(promise, x=0.01, ha="left", fontsize=8, parse_math=False)
+        promise = "" if curve.promise is None else curve.promise.sentence
+        figure = _figure(plot, "; ".join(about), textwrap.fill(_drawable(promise), PROMISE_CHARACTERS))
         metadata = {"Title": plot.title, "Date": None} if form == "svg" else {"Title": plot.title}
         figure.savefig(file, format=form, dpi=2 * DPI, metadata=metadata)
     return file.getvalue()
@@ -168,7 +166,7 @@ def _cost(curve: CostCurve) -> Plot:
 # -- drawing ----------------------------------------------------------------------------------------------------------
 
 
-def _figure(plot: Plot, subtitle: str) -> Figure:
+def _figure(plot: Plot, subtitle: str, promise: str) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, layout="constrained")
@@ -188,7 +186,10 @@ def _figure(plot: Plot, subtitle: str) -> Figure:
     if plot.chosen is not None:
         _mark(axes, plot.chosen)
     if plot.chosen is not None or plot.helpers:
-        figure.legend(loc="outside lower left", frameon=False)
+        legend = figure.legend(
+            loc="outside lower left", frameon=False, title=promise or None, title_fontsize=8, alignment="left"
+        )
+        legend.get_title().set_parse_math(False)
     return figure
 
 
