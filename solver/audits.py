@@ -300,6 +300,10 @@ class _Path:
     left: FloatArray
     """Rows that are left of each stratum after each draw."""
     strata_called: BoolArray
+    stratum: IndexArray
+    """Of each draw."""
+    sizes: FloatArray
+    """Rows of each stratum, before any draw."""
 
     @classmethod
     def of(cls, draws: Draws, answers: IndexArray, target: AuditTarget) -> _Path:
@@ -324,6 +328,8 @@ class _Path:
             worst_weights=weights,
             left=left[1:],
             strata_called=strata_called,
+            stratum=stratum,
+            sizes=sizes,
         )
 
     @property
@@ -385,15 +391,19 @@ class _Path:
         )
 
     def estimate(self) -> float | None:
-        """Return the value that the answers give, rows divided by their probabilities."""
+        """Return the value that the answers give: each speaks for an equal share of the rows of its stratum.
+
+        So it is the value itself once all rows have an answer.
+        """
         known = self.answers != NOT_ANSWERED
-        positive, called, weights = self.answers[known] == 1, self.called[known], self.weights[known]
+        positive, called, stratum = self.answers[known] == 1, self.called[known], self.stratum[known]
+        weights = (self.sizes / np.maximum(np.bincount(stratum, minlength=len(self.sizes)), 1))[stratum]
         if self.target.kind == "cost":
             costs = np.where(called, ~positive * self.target.false_positive, positive * self.target.false_negative)
             return float((costs * weights).sum() / weights.sum())
         among = called if self.target.kind == "precision" else positive
         total = (among * weights).sum()
-        return float((positive & called) @ weights / total) if total > 0 else None
+        return float((weights * (positive & called)).sum() / total) if total > 0 else None
 
 
 def _tolerance(sums: FloatArray) -> FloatArray:

@@ -269,6 +269,21 @@ def test_bound_and_verdict_say_the_same(kind: str):
         assert verdict.estimate == pytest.approx(found, rel=0.5)
 
 
+@pytest.mark.parametrize("kind", ["recall", "cost"])
+def test_the_estimate_is_the_value_itself_once_all_is_answered(kind: str):
+    rng = np.random.default_rng(9)
+    positive = rng.random(3000) < 0.2
+    probabilities = np.clip(np.where(positive, 0.6, 0.2) + 0.2 * rng.normal(size=3000), 0, 1)
+    called = probabilities > 0.5
+    found = {"recall": (positive & called).sum() / positive.sum(), "cost": (positive != called).mean()}[kind]
+    target = AuditTarget(kind, float(found))  # type: ignore[arg-type]
+    draws = draw_rows(probabilities, called, target, 3000, 0)
+    answers = positive[draws.row].astype(int)
+    assert judge(draws, answers, target, 0.95).estimate == pytest.approx(found)
+    half = judge(draws, answered(draws, *answers[:1500]), target, 0.95).estimate
+    assert half == pytest.approx(found, rel=0.1)
+
+
 def test_without_an_answer_nothing_is_said():
     for target, bound in ((PRECISION, 0.0), (COST, 1.0)):
         draws = all_called(100, target=target)
