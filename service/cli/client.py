@@ -259,6 +259,10 @@ class Connection:
         """Make one call and return its answer, whatever it is; raises `UnreachableError`."""
         try:
             return self._http.request(method, path, **content)
+        except ValueError as error:
+            if "not JSON compliant" not in str(error):
+                raise
+            raise ClientError("a number is nan or infinite, and no request can say that; give a finite one") from None
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
             raise UnreachableError(

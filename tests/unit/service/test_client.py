@@ -51,6 +51,15 @@ def test_each_row_of_a_list_is_named_by_its_place_in_all_of_it() -> None:
         raise of_two_rows("rows")
 
 
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_a_number_that_no_request_can_say_is_refused_in_words(number: str) -> None:
+    with (
+        client.Connection("http://127.0.0.1:9") as service,
+        pytest.raises(ClientError, match="a number is nan or infinite"),
+    ):
+        service.post("/train", {"objective": parse_objective(f"precision={number}")})
+
+
 @pytest.mark.parametrize(
     ("text", "objective"),
     [
