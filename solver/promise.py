@@ -46,6 +46,7 @@ def promise_of(
     is_proven: bool = False,
     has_seen: bool = False,
     test: Counts | None = None,
+    labelled: int = 0,
 ) -> Promise:
     """What a threshold promises on new rows drawn like the labelled ones.
 
@@ -67,6 +68,8 @@ def promise_of(
         Whether the model was trained on these rows: then nothing can be promised.
     test : Counts, optional
         What this very model and threshold decided on rows that nothing was fitted to.
+    labelled : int, optional
+        Labelled rows that the training had, where not all of them calibrate: of further ones the same share will.
     """
     confidence = objective.confidence or DEFAULT_CONFIDENCE
     evidence = {name: _evidence(name, calibration, objective, test) for name in _measures(objective)}
@@ -83,7 +86,9 @@ def promise_of(
         chance = max(chance or 0.0, confidence)
         bounds = {name: max(low, objective.targets[name]) for name, low in bounds.items()}
     level = _level(objective, calibration, chance, is_proven=is_proven)
-    needs = _needs(objective, calibration, confidence) if level in ("likely", "open") and not has_seen else None
+    needs = None
+    if level in ("likely", "open") and not has_seen:
+        needs = _needs(objective, calibration, confidence, labelled)
     return Promise(
         level=level,
         chance=chance,
@@ -141,10 +146,16 @@ def _evidence(name: str, calibration: Counts, objective: Objective, test: Counts
 
 
 def _cost_bound(counts: Counts, costs: tuple[float, float], confidence: float) -> float:
-    """Upper bound of the mean cost of a row: those of the two error rates, their distances squared and added."""
+    """Upper bound of the mean cost of a row: those of the two error rates, their distances squared and added.
+
+    Where all rows are decided alike, the other error cannot happen.
+    """
     n = counts.true_positives + counts.false_positives + counts.true_negatives + counts.false_negatives
     mean, squares = 0.0, 0.0
-    for errors, cost in zip((counts.false_negatives, counts.false_positives), costs, strict=True):
+    decided = (counts.true_negatives + counts.false_negatives, counts.true_positives + counts.false_positives)
+    for errors, cost, rows in zip((counts.false_negatives, counts.false_positives), costs, decided, strict=True):
+        if rows == 0:
+            continue
         high = _Share(CHOSEN_WORTH * errors, CHOSEN_WORTH * (n - errors)).upper(confidence)
         mean += cost * errors / max(n, 1)
         squares += (cost * max(0.0, high - errors / max(n, 1))) ** 2
@@ -167,7 +178,7 @@ def _rate(hits: float, misses: float) -> float:
     return hits / (hits + misses) if hits + misses > 0 else 0.0
 
 
-def _needs(objective: Objective, counts: Counts, confidence: float) -> Needs | None:
+def _needs(objective: Objective, counts: Counts, confidence: float, labelled: int) -> Needs | None:
     """How many rows would prove the targets if what was seen goes on; None where no number to speak of would."""
     n = counts.true_positives + counts.false_positives + counts.true_negatives + counts.false_negatives
     labels, checks = 0, None
@@ -181,10 +192,10 @@ def _needs(objective: Objective, counts: Counts, confidence: float) -> Needs | N
         rows = int(_SIZES[passing[0]])
         if name == "precision":
             checks = rows
-        labels = max(labels, math.ceil((rows - (hits + misses)) * n / (hits + misses)))
+        labels = max(labels, math.ceil((rows - (hits + misses)) * max(n, labelled) / (hits + misses)))
     if objective.confidence is not None:
         # they have been tested, and were not enough: thresholds of a grid, in order, up to the first failure
-        labels = max(labels, math.ceil(_A_FEW_MORE * n))
+        labels = max(labels, math.ceil(_A_FEW_MORE * max(n, labelled)))
     if labels > _MOST_ROWS and checks is None:
         return None
     return Needs(random_labels=labels, checked_rows=checks if len(objective.targets) == 1 else None)

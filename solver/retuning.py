@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from solver.choices import Certificate
 from solver.evaluation import OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
-from solver.promise import promise_of, promised_status
+from solver.promise import Counts, promise_of, promised_status
 from solver.report import Measures, Promise, Report, ReportedPoint
 
 FEWEST_OF_A_CLASS: Final = 2
@@ -86,7 +86,23 @@ class StoredPoint(Protocol):
 
     objective: dict[str, Any]
     status: str
+    threshold: float
     calibration: Measures | None
+
+
+def _promise(report: Report, objective: Objective, counts: Counts, threshold: float, *, is_proven: bool) -> Promise:
+    """What a threshold of the model of this report promises."""
+    # What the test rows said is of this model at the threshold of its training, if it has not learned from them since.
+    is_measured = report.refit is None and threshold == report.threshold
+    return promise_of(
+        objective,
+        counts,
+        report.classes.positive,
+        is_proven=is_proven,
+        has_seen=report.labeled_split == "full",
+        test=report.test if is_measured else None,
+        labelled=report.rows.labelled - (0 if report.refit is not None else report.rows.test),
+    )
 
 
 def stored_promise(report: Report, point: StoredPoint) -> Promise | None:
@@ -94,13 +110,8 @@ def stored_promise(report: Report, point: StoredPoint) -> Promise | None:
     if point.calibration is None:
         return None
     objective = Objective.parse(point.objective)
-    return promise_of(
-        objective,
-        point.calibration,
-        report.classes.positive,
-        is_proven=objective.confidence is not None and point.status == "met",
-        has_seen=report.labeled_split == "full",
-    )
+    is_proven = objective.confidence is not None and point.status == "met"
+    return _promise(report, objective, point.calibration, point.threshold, is_proven=is_proven)
 
 
 def chosen_point(report: Report, objective: Objective) -> ReportedPoint | None:
@@ -110,8 +121,7 @@ def chosen_point(report: Report, objective: Objective) -> ReportedPoint | None:
         return None
     point = calibration.operating_point(objective)
     is_proven = objective.confidence is not None and point.status == "met"
-    has_seen = report.labeled_split == "full"
-    promise = promise_of(objective, point.counts, report.classes.positive, is_proven=is_proven, has_seen=has_seen)
+    promise = _promise(report, objective, point.counts, point.threshold, is_proven=is_proven)
     status, reason = (point.status, point.reason) if is_proven else promised_status(point.status, point.reason, promise)
     return ReportedPoint(
         promise=promise,

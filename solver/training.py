@@ -348,6 +348,7 @@ def _promised(fitted: Report, task: _Task, test: Measures | None) -> dict[str, A
         is_proven=before.level == "proven",
         has_seen=fitted.labeled_split == "full",
         test=test,
+        labelled=fitted.rows.labelled,
     )
     status, reason = fitted.status, fitted.status_reason
     if reason == before.sentence:

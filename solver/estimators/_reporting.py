@@ -69,6 +69,7 @@ def promise_of_fit(fit: Fit, fitted: Fitted, positive: str) -> Promise:
         positive,
         is_proven=fitted.certificate is not None and fitted.point.status == "met",
         has_seen=fitted.plan.split == "full",
+        labelled=len(fit.run.labelled),
     )
 
 

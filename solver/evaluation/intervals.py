@@ -81,7 +81,8 @@ def cost_interval(counts: ConfusionCounts, costs: tuple[float, float], confidenc
     """Interval of the mean cost of a row, from the Wilson intervals of the two error rates.
 
     The squared distances of the two parts are added (MOVER); that the two kinds of errors exclude each other is left
-    out, which errs towards a wider interval. Unlike a bootstrap it is not of length zero where no error was seen.
+    out, which errs towards a wider interval. Unlike a bootstrap it is not of length zero where no error was seen. Where
+    all rows are decided alike, the other error cannot happen and counts nothing.
 
     Parameters
     ----------
@@ -102,7 +103,13 @@ def cost_interval(counts: ConfusionCounts, costs: tuple[float, float], confidenc
     """
     n = counts.total
     below = above = 0.0
-    for errors, cost in ((counts.false_negatives, costs[0]), (counts.false_positives, costs[1])):
+    negative = counts.true_negatives + counts.false_negatives
+    for errors, cost, decided in (
+        (counts.false_negatives, costs[0], negative),
+        (counts.false_positives, costs[1], n - negative),
+    ):
+        if decided == 0:
+            continue
         low, high = wilson(errors, n, confidence)
         below += (cost * (errors / n - low)) ** 2
         above += (cost * (high - errors / n)) ** 2

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.evaluation.counts import ConfusionCounts
-from solver.evaluation.intervals import clopper_pearson_lower
+from solver.evaluation.intervals import clopper_pearson_lower, cost_interval
 from solver.operating_point import Objective
 from solver.promise import LIKELY, promise_of, promised_status
 from solver.report import Promise
@@ -109,3 +109,19 @@ def test_met_is_said_of_what_is_likely_only() -> None:
     assert promised_status("met", "", unlikely) == ("cannot_certify", unlikely.sentence)
     assert promised_status("preference_unmet", "why", unlikely) == ("preference_unmet", "why")
     assert promised_status("met", "", promise("f1", 1, 9, 9, 1)) == ("met", "")
+
+
+def test_where_half_of_the_labels_certify_twice_as_many_are_needed():
+    counts = ConfusionCounts(20, 0, 20, 0)
+    objective = Objective.parse({"kind": "recall", "target": 0.95, "confidence": 0.9})
+    whole, half = (promise_of(objective, counts, "spam", labelled=labelled) for labelled in (40, 80))
+    assert half.needs.random_labels == pytest.approx(2 * whole.needs.random_labels, abs=1)
+
+
+@pytest.mark.parametrize("counts", [ConfusionCounts(15, 24, 0, 0), ConfusionCounts(0, 0, 24, 15)])
+def test_where_all_rows_are_decided_alike_a_cost_is_that_of_the_one_error_that_there_is(counts):
+    objective = Objective.parse({"kind": "cost", "false_negative": 200.0, "false_positive": 1.0})
+    most = 1.0 if counts.false_positives else 200.0
+    assert promise_of(objective, counts, "malignant").bounds["cost"] <= most
+    low, high = cost_interval(counts, (200.0, 1.0))
+    assert low < high <= most

@@ -20,7 +20,9 @@ from sklearn.metrics import confusion_matrix
 from solver.estimators import PSVM, SVM
 from solver.features import Column, FeatureError, MatrixData, Table
 from solver.model_file import read_model, write_model
+from solver.operating_point import Objective
 from solver.report import Classes, Refit, RowCounts
+from solver.retuning import chosen_point
 from solver.training import (
     ALGORITHMS,
     ParamError,
@@ -354,6 +356,22 @@ def test_the_model_learns_from_the_test_rows_once_they_have_measured_it(algorith
     for name, control in both.report.controls.items():
         assert control.test == measured.report.controls[name].test
         assert control.calibration == every.report.controls[name].calibration
+
+
+@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_the_threshold_of_the_training_promises_the_same_when_it_is_chosen_again(
+    refit: bool, confidence: float | None
+) -> None:
+    table, labels = blobs(400, 100)
+    objective = {"kind": "precision", "target": 0.8, **({} if confidence is None else {"confidence": confidence})}
+    report = train(table, labels, request(objective=objective, test_fraction=0.25, refit=refit)).report
+    point = chosen_point(report, Objective.parse(objective))
+    assert point is not None
+    if point.threshold == report.threshold:
+        assert (point.promise, point.status) == (report.promise, report.status)
+    else:
+        assert confidence is not None  # a certificate tests its own grid
 
 
 @pytest.mark.parametrize("stop_in", ["training", "refitting"])
