@@ -127,9 +127,11 @@ class AuditService:
         """
         with self._database.transaction() as session:
             audits = AuditRepository(session, project_id)
-            row = audits.lock(audit_id)
+            row, _ = audits.with_job(audit_id)
+            # the job before the audit, as the worker locks them that ends it
             if row.pool is None and row.job_id is not None:
                 JobRepository(session, project_id).cancel(row.job_id, keep_best=False)
+            audits.lock(audit_id)
             audits.delete(audit_id)
 
     def next(self, project_id: str, audit_id: str, after: int, n: int) -> AuditItems:
