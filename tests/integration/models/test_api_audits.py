@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from api_support import problem, store_model, tiny_model, upload
-from sqlalchemy import select
-from worker_bench import STANDIN, Bench
+from sqlalchemy import select, text
+from worker_bench import STANDIN, Bench, wait_for
 
 from service.audits import service as audits
 from service.db.session import Database
@@ -321,6 +322,21 @@ def test_what_an_audit_needs_is_not_deleted_without_a_word(
     assert client.post(f"/audits/{audit}/seal", json={}).status_code == 200
     assert client.delete(f"/models/{model}").status_code == 204
     problem(client.get(f"/audits/{audit}"), 404, "audit-not-found")
+
+
+def test_who_deletes_an_audit_locks_its_job_first_as_the_worker_does_that_ends_it(
+    client: httpx.Client, model: str, dataset: str, database: Database
+) -> None:
+    made = client.post("/audits", json={"model": model, "dataset": dataset, "objective": PRECISION}).json()
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    with ThreadPoolExecutor(1) as other:
+        with database.transaction() as session:
+            session.get_one(JobRow, made["job"], with_for_update=True)
+            deleted = other.submit(client.delete, f"/audits/{made['id']}")
+            wait_for(lambda: session.scalar(waiting) > 0, 40)
+            # the other way round each would wait for the other here
+            session.get_one(AuditRow, made["id"], with_for_update={"nowait": True})
+        assert deleted.result().status_code == 204
 
 
 def test_what_cannot_be_audited_says_why(
