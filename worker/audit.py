@@ -16,11 +16,11 @@ from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from solver.audits import Draws, draw_rows, target_of
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table, TableFeatures, meant_table
-from solver.model_file import Model, ModelFileError, read_model
+from solver.model_file import Model
 from solver.typing import BoolArray, FloatArray
 from worker.dataset_file import dataset_file
-from worker.predict import BLOCK_ROWS, ROWS_FILE, decisions, rows_for
-from worker.protocol import AUDIT_FILE, MODEL_FILE, JobSpec, Reporter, Result, UnrunnableJobError
+from worker.predict import BLOCK_ROWS, ROWS_FILE, decisions, model_of, rows_for
+from worker.protocol import AUDIT_FILE, JobSpec, Reporter, Result, UnrunnableJobError
 
 MOST_BYTES = 64 << 20
 """That the rows of an audit may take. Where they would take more, fewer are drawn: each beginning of a draw is one."""
@@ -34,12 +34,7 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     UnrunnableJobError
         For what the user can mend.
     """
-    try:
-        model = read_model(Path(job.scratch, MODEL_FILE)).with_threshold(job.request["threshold"])
-    except ModelFileError as error:
-        raise UnrunnableJobError(
-            "damaged_model", "the stored model is damaged and cannot be applied; train it again"
-        ) from error
+    model = model_of(job)
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     try:

@@ -41,6 +41,22 @@ FIELDS = [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), 
 Keys = NDArray[np.object_] | None
 
 
+def model_of(job: JobSpec) -> Model:
+    """Return the model that the supervisor has put into the job's folder, with the threshold of its request.
+
+    Raises
+    ------
+    UnrunnableJobError
+        If the file is damaged.
+    """
+    try:
+        return read_model(Path(job.scratch, MODEL_FILE)).with_threshold(job.request["threshold"])
+    except ModelFileError as error:
+        raise UnrunnableJobError(
+            "damaged_model", "the stored model is damaged and cannot be applied; train it again"
+        ) from error
+
+
 def run(job: JobSpec, reporter: Reporter) -> Result:
     """Predict the data set of the job.
 
@@ -49,12 +65,7 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     UnrunnableJobError
         For what the user can mend.
     """
-    try:
-        model = read_model(Path(job.scratch, MODEL_FILE)).with_threshold(job.request["threshold"])
-    except ModelFileError as error:
-        raise UnrunnableJobError(
-            "damaged_model", "the stored model is damaged and cannot be applied; train it again"
-        ) from error
+    model = model_of(job)
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     labels: Counter[str] = Counter()
