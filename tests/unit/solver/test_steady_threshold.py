@@ -48,6 +48,22 @@ def test_costs_on_new_rows_are_lower_and_seldom_above_those_of_no_model(false_ne
     assert np.mean(costs["auto"]) < no_model
 
 
+def test_of_labels_drawn_at_random_far_less_is_claimed_and_paid_for():
+    new, truth = drawn(20_000, 999, apart=0.0)
+    cost = Objective(kind="cost", false_negative=1.0, false_positive=3.0)
+    no_model = min(1.0 * np.mean(truth > 0), 3.0 * np.mean(truth < 0))
+    claimed, paid = {"auto": [], "f1max": []}, {"auto": [], "f1max": []}
+    for seed in range(60):
+        scores, y = drawn(60, seed, apart=0.0)
+        for rule in claimed:
+            point = choose_threshold(scores, y, Objective(), rule)
+            claimed[rule].append(point.counts.f1 - confusion(truth, new > point.threshold).f1)
+            counts = confusion(truth, new > choose_threshold(scores, y, cost, rule).threshold)
+            paid[rule].append(counts.cost(1.0, 3.0) / counts.total)
+    assert np.mean(claimed["auto"]) < 0.5 * np.mean(claimed["f1max"])
+    assert np.mean(paid["auto"]) - no_model < 0.5 * (np.mean(paid["f1max"]) - no_model)
+
+
 def test_with_rows_enough_both_are_the_best_threshold():
     scores, y = drawn(30_000, 3)
     curve = OperatingCurve.from_scores(scores, y)
