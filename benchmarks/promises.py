@@ -1,11 +1,12 @@
 """Is what the product promises true? Certificates and promises on many draws, beside what others do.
 
-    python -P benchmarks/promises.py [--data FOLDER] [--draws 8] [--unconfirmed NAME,NAME]
+    python -P benchmarks/promises.py [--data FOLDER] [--draws 8] [--unconfirmed NAME,NAME] [--only chances]
 
 The sets are those of scikit-learn, and each `*.npz` of the folder with `y` (-1/+1, or classes, of which the one nearest
 to a quarter of the rows is positive) and `X`, or the parts of a CSR matrix. For each draw some rows keep their label,
 600 have none, and up to 4,000 others say what is true. Sets named as unconfirmed chose how the chance is calculated,
-the others confirm it. Writes `benchmarks/results/promises.md`.
+and that a threshold is taken by which a target is likely to hold (`auto`) and not the best that reaches it on the
+calibration rows (`f1max`); the others confirm it. Writes `benchmarks/results/promises.md`.
 
 Beside the certificates stand scikit-learn's `TunedThresholdClassifierCV` (a target counts as claimed where the
 cross-validated score says that it is reached) and, where it is installed (`requirements-peers.txt`), MAPIE's
@@ -33,10 +34,12 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.svm import SVC
 
+from solver.chances import LIKELY
+from solver.choices import ThresholdRule
 from solver.estimators import SVM
-from solver.operating_point import Objective
-from solver.promise import LIKELY
-from solver.retuning import chosen_point
+from solver.evaluation.curves import OperatingCurve
+from solver.operating_point import Objective, choose_from_curve
+from solver.promise import promise_of
 
 RESULTS = Path(__file__).parent / "results" / "promises.md"
 UNLABELLED, MOST_TEST = 600, 4000
@@ -47,6 +50,7 @@ PROMISED: list[dict[str, Any]] = [
     *({"kind": "precision_recall", "precision": both, "recall": both} for both in (0.7, 0.8, 0.9)),
 ]
 LABELS = (40, 100, 300)
+RULES: tuple[ThresholdRule, ...] = ("f1max", "auto")
 
 
 @dataclass(frozen=True)
@@ -176,29 +180,37 @@ class Outcome:
     """A promise, and whether the target held on the new rows."""
 
     labelled: int
+    rule: str
     kind: str
+    target: str
     level: str
     chance: float
     bounds_held: bool
     held: bool
+    reached: dict[str, float]
 
 
 def promises(case: Draw) -> Iterator[Outcome]:
     model = SVM(kernel=kernel_of(case.X), random_state=0).fit(case.X, case.y)
     scores = model.decision_function(case.new_rows)
-    for asked in PROMISED:
+    curve = OperatingCurve.from_dict(vars(model.report_.curve))
+    for asked, rule in itertools.product(PROMISED, RULES):
         objective = Objective.parse(asked)
-        point = chosen_point(model.report_, objective)
-        if point is None or point.promise is None or point.promise.chance is None:
-            raise RuntimeError("a cross-fitted model has a curve, and targets a chance")
+        point = choose_from_curve(curve, objective, rule)
+        promise = promise_of(objective, point.counts, "1")
+        if promise.chance is None:
+            raise RuntimeError("of cross-fitted scores targets have a chance")
         reached = case.reached(scores > point.threshold)
         yield Outcome(
             case.labelled,
+            rule,
             objective.kind,
-            str(point.promise.level),
-            point.promise.chance,
-            all(reached[name] >= low for name, low in point.promise.bounds.items()),
+            ", ".join(f"{name} {target:g}" for name, target in objective.targets.items()),
+            str(promise.level),
+            promise.chance,
+            all(reached[name] >= low for name, low in promise.bounds.items()),
             all(reached[name] >= target for name, target in objective.targets.items()),
+            reached,
         )
 
 
@@ -220,11 +232,36 @@ def calibration(outcomes: dict[str, list[Outcome]]) -> list[str]:
     return lines
 
 
+def thresholds(outcomes: list[Outcome]) -> list[str]:
+    """How often targets hold, and what that takes of the other measure."""
+    lines = ["| target | labels | rule | held | met | of these held | the other measure, mean |", "|---|" + "---|" * 6]
+    others = {"precision": "recall", "recall": "precision"}
+    targets = dict.fromkeys((each.target, each.kind) for each in outcomes if each.kind in others)
+    for (target, kind), labelled, rule in itertools.product(targets, LABELS, RULES):
+        some = [each for each in outcomes if (each.target, each.labelled, each.rule) == (target, labelled, rule)]
+        if some:
+            met = [each for each in some if each.level == "likely"]
+            other = np.mean([each.reached[others[kind]] for each in some])
+            held = np.mean([each.held for each in some])
+            cells = (target, labelled, rule, f"{held:.2f}", f"{len(met) / len(some):.2f}", share(met), f"{other:.3f}")
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    return lines
+
+
+def written(sections: dict[str, list[str]]) -> str:
+    """The page, with what stands there already of the sections that are not made anew."""
+    parts = RESULTS.read_text().split("\n## ") if RESULTS.exists() else []
+    kept = {part.partition("\n")[0]: part.rstrip() for part in parts[1:]}
+    made = {title: "\n".join((title, "", *lines)) for title, lines in sections.items()}
+    return "\n\n## ".join(("# Certificates and promises", *(kept | made).values())) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--unconfirmed", default="")
+    parser.add_argument("--only", choices=("certificates", "chances"))
     given = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -234,37 +271,39 @@ def main() -> None:
     names = []
     for name, X, y in sets(given.data):
         names.append(name)
-        for labelled in LABELS:
-            for seed in range(given.draws):
-                case = draw(X, y, labelled, 1000 * seed + labelled)
-                if case is None:
-                    continue
-                if labelled == LABELS[-1]:
-                    certifying.append(case)
-                which = "sets that chose" if name in chose else "other sets"
-                for each in promises(case):
-                    for group in (which, f"{which}, {labelled} labels", f"{which}, {each.kind}"):
-                        outcomes.setdefault(group, []).append(each)
+        which = "sets that chose" if name in chose else "other sets"
+        for labelled, seed in itertools.product(LABELS, range(given.draws)):
+            case = draw(X, y, labelled, 1000 * seed + labelled)
+            if case is None:
+                continue
+            if labelled == LABELS[-1] and given.only != "chances":
+                certifying.append(case)
+            if given.only != "certificates":
+                outcomes.setdefault(which, []).extend(promises(case))
         print(name, flush=True)
-    text = [
-        "# Certificates and promises",
-        "",
-        f"`python -P benchmarks/promises.py`, {given.draws} draws each of {', '.join(names)}.",
-        "",
-        f"## Certificates, confidence {CONFIDENCE:g}, {LABELS[-1]} labels, {UNLABELLED} unlabelled rows",
-        "",
-        *certificates(certifying),
-        "",
-        "## Chance, and how often the target held",
-        "",
-        f"Without a confidence; {len(PROMISED)} objectives, {', '.join(map(str, LABELS))} labels. Chosen on: "
-        + (", ".join(sorted(chose - {""})) or "other sets")
-        + ".",
-        "",
-        *calibration(dict(sorted(outcomes.items()))),
-    ]
-    RESULTS.write_text("\n".join(text) + "\n")
-    print("\n".join(text))
+    drawn = f"`python -P benchmarks/promises.py`, {given.draws} draws each of {', '.join(names)}."
+    sections = {}
+    if certifying:
+        title = f"Certificates, confidence {CONFIDENCE:g}, {LABELS[-1]} labels, {UNLABELLED} unlabelled rows"
+        sections[title] = [drawn, "", *certificates(certifying)]
+    if outcomes:
+        asked = f"Without a confidence; {len(PROMISED)} objectives, {', '.join(map(str, LABELS))} labels. Chosen on: "
+        asked += (", ".join(sorted(chose & {*names})) or "other sets") + "."
+        groups: dict[str, list[Outcome]] = {}
+        for which, each in ((which, each) for which, some in outcomes.items() for each in some if each.rule == "auto"):
+            for group in (which, f"{which}, {each.labelled} labels", f"{which}, {each.kind}"):
+                groups.setdefault(group, []).append(each)
+        sections["Chance, and how often the target held"] = [
+            drawn,
+            asked,
+            "",
+            *calibration(dict(sorted(groups.items()))),
+        ]
+        for which, some in outcomes.items():
+            sections[f"Thresholds by which a target is likely to hold: {which}"] = thresholds(some)
+    text = written(sections)
+    RESULTS.write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solver.chances import CHOSEN_WORTH, LIKELY, Share
 from solver.choices import Certificate, ThresholdRule
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
@@ -259,7 +260,8 @@ def choose_threshold(
     objective : Objective
     rule : str, default "auto"
         `auto`: for F1, F_β and costs a threshold that evens out the chance in few rows, see `solver.steady_threshold`;
-        for targets as `f1max`.
+        for targets the best value among the thresholds by which they are likely to hold on new rows, see
+        `solver.chances`, and where there is none, as `f1max`.
         `f1max`: the best value (F1, F_β, lowest cost) among the thresholds that meet the targets. `paper`: the
         adjusting rule of PSVM, which raises the lower of precision and recall to the other one's value. `lcb`: as
         `f1max` with the measure of the target replaced by its Clopper–Pearson lower bound. `fixed-sequence`: tests a
@@ -325,6 +327,8 @@ def choose_from_curve(
         return _point(threshold, curve.counts(position), objective)
     if rule == "auto" and objective.kind in ("f1", "f_beta") and curve.positives > 0:
         return _from_position(curve, steady_position(curve, objective.beta or 1.0), objective)
+    if rule == "auto" and objective.targets:
+        return _from_position(curve, _likely_position(curve, objective), objective)
     if rule in ("auto", "f1max"):
         return _from_position(curve, _best_position(curve, objective), objective)
     raise ValueError(f"rule {rule!r} needs the scores; a curve serves auto, f1max and lcb")
@@ -421,6 +425,21 @@ def _best_position(curve: OperatingCurve, objective: Objective) -> int:
     if p_goal > 0:
         return _most_precise(precision, useful)
     return _argmax_where(recall, useful)
+
+
+def _likely_position(curve: OperatingCurve, objective: Objective) -> int:
+    """The best value among the candidates by which the targets are likely to hold; none does: the best of all.
+
+    One that just reaches a target on the calibration rows misses it on new rows about as often as not.
+    """
+    hits = curve.true_positives
+    misses = {"precision": curve.false_positives, "recall": curve.positives - hits}
+    chance = np.ones(len(curve))
+    for name, target in objective.targets.items():
+        chance *= Share(CHOSEN_WORTH * hits, CHOSEN_WORTH * misses[name]).above(target)
+    reached = _reached(objective, {"precision": curve.precision, "recall": curve.recall}) >= -_SLACK
+    likely = (chance >= LIKELY) & reached & (hits > 0)
+    return _argmax_where(_value(curve, objective), likely) if likely.any() else _best_position(curve, objective)
 
 
 def _argmax_where(value: FloatArray, allowed: BoolArray) -> int:

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
+from solver.chances import LIKELY
 from solver.evaluation import ConfusionCounts, OperatingCurve, confusion, fit_sigmoid
 from solver.operating_point import FEWEST_NEGATIVES, Objective, ObjectiveError, choose_from_curve, choose_threshold
+from solver.promise import promise_of
 
 TIED_SCORES = st.integers(-4, 4).map(lambda k: k / 2)
 
@@ -93,7 +95,7 @@ def test_curve_is_exact_between_neighbouring_floats(rows):
 def test_best_f1_under_a_target_is_the_brute_force_optimum(rows, target, kind):
     scores, y = rows
     objective = Objective.parse({"kind": kind, "target": target})
-    point = choose_threshold(scores, y, objective)
+    point = choose_threshold(scores, y, objective, "f1max")
     assert point.counts == confusion(y, scores > point.threshold)
     decisions = [c for c in all_decisions(scores, y) if c.true_positives > 0]
     meeting = [c for c in decisions if getattr(c, kind) >= target - 1e-12]
@@ -123,7 +125,7 @@ def test_f_beta_and_cost_are_the_brute_force_optimum(rows, first, second):
 def test_two_targets_at_once(rows, precision, recall):
     scores, y = rows
     objective = Objective.parse({"kind": "precision_recall", "precision": precision, "recall": recall})
-    point = choose_threshold(scores, y, objective)
+    point = choose_threshold(scores, y, objective, "f1max")
     decisions = [c for c in all_decisions(scores, y) if c.true_positives > 0]
     meeting = [c for c in decisions if c.precision >= precision and c.recall >= recall]
     if meeting:
@@ -134,6 +136,26 @@ def test_two_targets_at_once(rows, precision, recall):
         miss = [max((precision - c.precision) / precision, (recall - c.recall) / recall) for c in decisions]
         mine = max((precision - point.counts.precision) / precision, (recall - point.counts.recall) / recall)
         assert mine == pytest.approx(min(miss))
+
+
+@pytest.mark.parametrize(
+    ("objective", "other"),
+    [({"kind": "precision", "target": 0.8}, "recall"), ({"kind": "recall", "target": 0.8}, "precision")],
+)
+def test_a_target_is_reached_where_it_is_likely_to_hold_if_it_is_anywhere(objective, other):
+    rng = np.random.default_rng(4)
+    y = rng.random(150) < 0.4
+    scores = 1.6 * y + rng.normal(size=len(y))
+    asked = Objective.parse(objective)
+    likely, reached = (choose_threshold(scores, y, asked, rule) for rule in ("auto", "f1max"))
+    chances = [promise_of(asked, point.counts, "yes").chance for point in (likely, reached)]
+    assert chances[0] >= LIKELY > chances[1]
+    assert getattr(likely.counts, other) < getattr(reached.counts, other)
+    # of those by which it is, the one with the best F1
+    others = [c for c in all_decisions(scores, y) if promise_of(asked, c, "yes").level == "likely"]
+    assert likely.counts.f1 == max(c.f1 for c in others)
+    few = slice(0, 12)
+    assert choose_threshold(scores[few], y[few], asked) == choose_threshold(scores[few], y[few], asked, "f1max")
 
 
 def paper_theta(scores, y, precision_goal, recall_goal):
