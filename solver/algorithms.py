@@ -31,6 +31,10 @@ from solver.parameters import (
 __all__ = ["ALGORITHMS", "AUTO", "AlgorithmSpec", "ParamError", "Parameter", "validate_params"]
 
 
+FEWEST_RULER_ROWS: Final = 100
+"""Unlabelled rows without which scores of several models cannot be ranked, and a certificate is not cross-fitted."""
+
+
 @dataclass(frozen=True)
 class AlgorithmSpec:
     """One algorithm.
@@ -45,6 +49,8 @@ class AlgorithmSpec:
     parameters : tuple of Parameter
     uses_unlabelled : bool
         Whether it learns from unlabelled rows; it then needs some.
+    can_cross_certify : bool
+        Whether nothing but the threshold is chosen by left-out scores, so that they may test it.
     """
 
     name: str
@@ -53,11 +59,16 @@ class AlgorithmSpec:
     cost: Cost
     parameters: tuple[Parameter, ...]
     uses_unlabelled: bool = True
+    can_cross_certify: bool = True
 
     def load(self) -> Any:
         """Import the estimator's class."""
         module, _, name = self.estimator.partition(":")
         return getattr(importlib.import_module(module), name)
+
+    def certificate(self, unlabelled: int) -> choices.Certificate:
+        """What a confidence is tested by, with so many unlabelled rows: all labelled rows, or half of them."""
+        return "cross_fitted" if self.can_cross_certify and unlabelled >= FEWEST_RULER_ROWS else "strict"
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -147,6 +158,7 @@ _LIST: Final = (
             integer("max_add", None, 1, 1e12, "Most rows labelled in a round."),
             integer("max_rounds", 50, 1, 1000, "Most rounds."),
         ),
+        can_cross_certify=False,  # a round is chosen by them
     ),
     AlgorithmSpec(
         "cs4vm",

@@ -9,9 +9,10 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy.special import betainc, betaincinv
 
-from solver.choices import PromiseLevel
+from solver.audits import rows_to_prove
+from solver.chances import CHOSEN_WORTH, LIKELY, Share
+from solver.choices import Certificate, PromiseLevel
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import clopper_pearson_lower
 from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus
@@ -20,15 +21,9 @@ from solver.typing import FloatArray
 
 DEFAULT_CONFIDENCE: Final = 0.95
 """Level of the bounds where the objective names none."""
-LIKELY: Final = 0.75
-"""Chance from which on a target is called likely to hold."""
-CHOSEN_WORTH: Final = 0.4
-"""What a calibration row counts that has chosen the threshold: so much of one that has not."""
 
 # share of the labelled rows that is asked for besides where their number would do, but did not
 _A_FEW_MORE: Final = 0.2
-# Jeffreys' prior of a proportion
-_PRIOR: Final = 0.5
 _MOST_ROWS: Final = 10_000
 _SIZES: Final = np.unique(np.geomspace(1, _MOST_ROWS, 1500).astype(np.int64))
 """More rows than the last are not asked for."""
@@ -47,6 +42,7 @@ def promise_of(
     has_seen: bool = False,
     test: Counts | None = None,
     labelled: int = 0,
+    certificate: Certificate = "cross_fitted",
 ) -> Promise:
     """What a threshold promises on new rows drawn like the labelled ones.
 
@@ -69,56 +65,41 @@ def promise_of(
     test : Counts, optional
         What this very model and threshold decided on rows that nothing was fitted to.
     labelled : int, optional
-        Labelled rows that the training had, where not all of them calibrate: of further ones the same share will.
+        Labelled rows that the training had, where not all of them calibrate.
+    certificate : str, default "cross_fitted"
+        What a confidence would test the target by, if it names nothing itself: all labelled rows, or half of them.
     """
     confidence = objective.confidence or DEFAULT_CONFIDENCE
     evidence = {name: _evidence(name, calibration, objective, test) for name in _measures(objective)}
-    posteriors = {} if has_seen else {name: _Share(hits, misses) for name, (hits, misses) in evidence.items()}
-    bounds = {name: share.lower(confidence) for name, share in posteriors.items()}
+    posteriors = {} if has_seen else {name: Share(hits, misses) for name, (hits, misses) in evidence.items()}
+    bounds = {name: float(share.lower(confidence)) for name, share in posteriors.items()}
     if objective.costs is not None and not has_seen:
         bounds = {"cost": _cost_bound(calibration, objective.costs, confidence)}
     elif not objective.targets:
         bounds = {name: 2 * low / (1 + low) for name, low in bounds.items()}
     chance = None
     if objective.targets and not has_seen:
-        chance = math.prod(posteriors[name].above(target) for name, target in objective.targets.items())
+        chance = math.prod(float(posteriors[name].above(target)) for name, target in objective.targets.items())
     if is_proven:
         chance = max(chance or 0.0, confidence)
         bounds = {name: max(low, objective.targets[name]) for name, low in bounds.items()}
     level = _level(objective, calibration, chance, is_proven=is_proven)
     needs = None
     if level in ("likely", "open") and not has_seen:
-        needs = _needs(objective, calibration, confidence, labelled)
+        needs = _needs(objective, calibration, evidence, confidence, labelled, objective.certificate or certificate)
     return Promise(
         level=level,
         chance=chance,
         confidence=confidence,
         bounds=bounds,
         needs=needs,
-        sentence=_sentence(objective, calibration, positive, level, chance, confidence, bounds, needs),
+        sentence=_sentence(objective, calibration, test, positive, level, chance, confidence, bounds, needs),
     )
 
 
 def promised_status(status: PointStatus, reason: str, promise: Promise) -> tuple[PointStatus, str]:
     """Status and reason of a threshold as a promise allows them: met is what is likely to hold, or proven."""
     return ("cannot_certify", promise.sentence) if status == "met" and promise.level == "open" else (status, reason)
-
-
-class _Share:
-    """Beta posterior of a proportion."""
-
-    def __init__(self, hits: float, misses: float) -> None:
-        self._a, self._b = hits + _PRIOR, misses + _PRIOR
-
-    def above(self, target: float) -> float:
-        """Chance that it is at least the target."""
-        return float(1 - betainc(self._a, self._b, target))
-
-    def lower(self, confidence: float) -> float:
-        return float(betaincinv(self._a, self._b, 1 - confidence))
-
-    def upper(self, confidence: float) -> float:
-        return float(betaincinv(self._a, self._b, confidence))
 
 
 def _measures(objective: Objective) -> tuple[str, ...]:
@@ -156,7 +137,7 @@ def _cost_bound(counts: Counts, costs: tuple[float, float], confidence: float) -
     for errors, cost, rows in zip((counts.false_negatives, counts.false_positives), costs, decided, strict=True):
         if rows == 0:
             continue
-        high = _Share(CHOSEN_WORTH * errors, CHOSEN_WORTH * (n - errors)).upper(confidence)
+        high = float(Share(CHOSEN_WORTH * errors, CHOSEN_WORTH * (n - errors)).upper(confidence))
         mean += cost * errors / max(n, 1)
         squares += (cost * max(0.0, high - errors / max(n, 1))) ** 2
     return mean + math.sqrt(squares)
@@ -167,35 +148,47 @@ def _level(objective: Objective, counts: Counts, chance: float | None, *, is_pro
         return None
     if is_proven:
         return "proven"
-    seen = {name: _rate(*_hits_and_misses(name, counts, objective)) for name in objective.targets}
-    if any(seen[name] < target - 1e-12 for name, target in objective.targets.items()):
+    if _misses_a_target(objective, counts):
         return "missed"
     is_likely = chance is not None and chance >= LIKELY and not _lacks_negatives(objective, counts)
     return "likely" if is_likely else "open"
+
+
+def _misses_a_target(objective: Objective, counts: Counts) -> bool:
+    reached = {name: _rate(*_hits_and_misses(name, counts, objective)) for name in objective.targets}
+    return any(reached[name] < target - 1e-12 for name, target in objective.targets.items())
 
 
 def _rate(hits: float, misses: float) -> float:
     return hits / (hits + misses) if hits + misses > 0 else 0.0
 
 
-def _needs(objective: Objective, counts: Counts, confidence: float, labelled: int) -> Needs | None:
+def _needs(
+    objective: Objective,
+    counts: Counts,
+    evidence: dict[str, tuple[float, float]],
+    confidence: float,
+    labelled: int,
+    certificate: Certificate,
+) -> Needs | None:
     """How many rows would prove the targets if what was seen goes on; None where no number to speak of would."""
     n = counts.true_positives + counts.false_positives + counts.true_negatives + counts.false_negatives
+    have = max(n, labelled)
     labels, checks = 0, None
     for name, target in objective.targets.items():
-        hits, misses = _hits_and_misses(name, counts, objective)
-        rate = _rate(hits, misses)
+        rate = _rate(*evidence[name])
         # with fewer than one error in all of them, it is the exact bound for none
         passing = np.flatnonzero(_lower_bounds(rate, confidence) >= target)
         if len(passing) == 0:
             return None
-        rows = int(_SIZES[passing[0]])
         if name == "precision":
-            checks = rows
-        labels = max(labels, math.ceil((rows - (hits + misses)) * max(n, labelled) / (hits + misses)))
+            checks = rows_to_prove(target, rate, confidence, _MOST_ROWS)
+        # of further rows the same share tells of the measure, and all of them or half may test it
+        testing = sum(_hits_and_misses(name, counts, objective)) / n * (0.5 if certificate == "strict" else 1.0)
+        labels = max(labels, math.ceil(int(_SIZES[passing[0]]) / testing - 1e-9) - have)
     if objective.confidence is not None:
         # they have been tested, and were not enough: thresholds of a grid, in order, up to the first failure
-        labels = max(labels, math.ceil(_A_FEW_MORE * max(n, labelled)))
+        labels = max(labels, math.ceil(_A_FEW_MORE * have))
     if labels > _MOST_ROWS and checks is None:
         return None
     return Needs(random_labels=labels, checked_rows=checks if len(objective.targets) == 1 else None)
@@ -213,6 +206,7 @@ _NAMES: Final = {"f1": "an F1", "f_beta": "an F-beta", "precision": "a precision
 def _sentence(
     objective: Objective,
     counts: Counts,
+    test: Counts | None,
     positive: str,
     level: PromiseLevel | None,
     chance: float | None,
@@ -231,20 +225,26 @@ def _sentence(
     if level == "proven":
         return f"{_capital(wanted)} is proven for new rows like the labelled ones, with confidence {confidence:g}."
     if level == "missed":
-        seen = " and ".join(
-            f"{name} {_rate(*_hits_and_misses(name, counts, objective)):.3g}" for name in objective.targets
-        )
-        return f"The labelled rows reach {seen}, where {wanted} was asked. {counted}."
+        return f"The labelled rows reach {_reached(objective, counts)}, where {wanted} was asked. {counted}."
     odds = "" if chance is None else f" (chance {_percent(chance)})"
     if level == "likely":
         said = f"{_capital(wanted)} is likely to hold on new rows{odds}, not proven"
+    elif test is not None and _misses_a_target(objective, test):
+        said = f"The test rows reach only {_reached(objective, test)}, too little to promise {wanted}{odds}"
+        return f"{said}; {counted[0].lower()}{counted[1:]}."
     else:
         said = f"{_few(objective, counts, positive)} to promise {wanted}{odds}"
     return f"{said}; {counted[0].lower()}{counted[1:]}.{_advice(objective, counts, needs, positive, wanted)}"
 
 
+def _reached(objective: Objective, counts: Counts) -> str:
+    """What rows reach of the targets."""
+    return " and ".join(f"{name} {_rate(*_hits_and_misses(name, counts, objective)):.3g}" for name in objective.targets)
+
+
 def _percent(chance: float) -> str:
-    return "under 1%" if chance < 0.01 else "over 99%" if chance > 0.99 else f"{chance:.0%}"
+    """Whole percents, rounded down, so that what is not called likely is not said to be as likely as that."""
+    return "under 1%" if chance < 0.01 else "over 99%" if chance > 0.99 else f"{math.floor(100 * chance + 1e-9)}%"
 
 
 def _capital(text: str) -> str:
@@ -270,16 +270,19 @@ def _lacks_negatives(objective: Objective, counts: Counts) -> bool:
 def _advice(objective: Objective, counts: Counts, needs: Needs | None, positive: str, wanted: str) -> str:
     if _lacks_negatives(objective, counts):
         return f" Label at least {FEWEST_NEGATIVES} of them."
+    if 1.0 in objective.targets.values():
+        return " However many labels there are, they never prove that there is no error at all: ask for 0.99, say."
     if needs is None:
         return " It is too near to the target to be proven by more labels."
     if needs.random_labels <= 0:
         return f" Ask for it with a confidence: the labels there are may prove {wanted}."
-    if needs.checked_rows is not None:
-        return f" Check some {_some(needs.checked_rows)} of the rows it calls {positive!r} to prove {wanted}."
-    return f" Label some {_some(needs.random_labels)} more rows, drawn at random, to prove {wanted}."
+    if needs.checked_rows is not None and needs.checked_rows <= needs.random_labels:
+        rows = f"{_some(needs.checked_rows)} of the unlabelled rows that it calls {positive!r}"
+        return f" To prove {wanted}, check {rows}, in an audit."
+    return f" Label {_some(needs.random_labels)} more rows, drawn at random, to prove {wanted}."
 
 
-def _some(rows: int) -> int:
-    """Two figures of a number, rounded up."""
+def _some(rows: int) -> str:
+    """A number as it is up to 100, then two figures of it, rounded up: it is as rough as that."""
     step = 10 ** max(0, len(str(rows)) - 2)
-    return math.ceil(rows / step) * step if rows >= 100 else math.ceil(rows / 10) * 10 if rows > 20 else rows
+    return str(rows) if rows < 100 else f"some {math.ceil(rows / step) * step:,}"

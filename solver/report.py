@@ -313,10 +313,12 @@ class Needs(JsonObject):
     """Rows that would prove a target if what was seen on the labelled ones goes on."""
 
     random_labels: int = field(
-        metadata=_about("Further labels, of rows drawn at random; 0 or less: those that are there may do.")
+        metadata=_about("Further labels, of rows drawn at random, for a proof; 0 or less: those that are there may do.")
     )
     checked_rows: int | None = field(
-        metadata=_about("Rows called positive, drawn at random, whose labels are checked; null for other targets.")
+        metadata=_about(
+            "Unlabelled rows called positive that an audit takes, if errors are spread evenly; null for other targets."
+        )
     )
 
 

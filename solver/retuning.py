@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+from solver.algorithms import ALGORITHMS
 from solver.choices import Certificate
 from solver.evaluation import OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
@@ -101,6 +102,7 @@ def _promise(report: Report, objective: Objective, counts: Counts, threshold: fl
         is_proven=is_proven,
         has_seen=report.labeled_split == "full",
         test=report.test if is_measured else None,
+        certificate=ALGORITHMS[report.algorithm].certificate(report.rows.unlabelled),
         labelled=report.rows.labelled - (0 if report.refit is not None else report.rows.test),
     )
 

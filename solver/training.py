@@ -349,6 +349,7 @@ def _promised(fitted: Report, task: _Task, test: Measures | None) -> dict[str, A
         has_seen=fitted.labeled_split == "full",
         test=test,
         labelled=fitted.rows.labelled,
+        certificate=task.spec.certificate(task.target.count(_UNLABELLED)),
     )
     status, reason = fitted.status, fitted.status_reason
     if reason == before.sentence:

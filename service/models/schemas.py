@@ -48,12 +48,12 @@ EXAMPLE_MEASURES: JsonDict = {
 
 EXAMPLE_PROMISE: JsonDict = {
     "level": "likely",
-    "chance": 0.81,
+    "chance": 0.808,
     "confidence": 0.95,
     "bounds": {"precision": 0.916},
-    "needs": {"random_labels": 154, "checked_rows": 153},
-    "sentence": "Precision 0.95 is likely to hold on new rows (chance 81%), not proven; what you can count on is a "
-    "precision of 0.92. Check some 160 of the rows it calls 'spam' to prove precision 0.95.",
+    "needs": {"random_labels": 154, "checked_rows": 370},
+    "sentence": "Precision 0.95 is likely to hold on new rows (chance 80%), not proven; what you can count on is a "
+    "precision of 0.92. Label some 160 more rows, drawn at random, to prove precision 0.95.",
 }
 
 

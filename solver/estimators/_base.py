@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from solver.algorithms import FEWEST_RULER_ROWS
 from solver.choices import EngineName, Mode, ThresholdRule, Tune
 from solver.decision import DecisionState
 from solver.estimators._calibration import CalibrationPlan, calibration_scores, make_plan
@@ -46,7 +47,6 @@ from solver.typing import FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 _WARN_BELOW: Final = 10
-_FEWEST_RULER_ROWS: Final = 100
 _MOST_RULER_ROWS: Final = 4096
 """Unlabelled rows among which scores are ranked."""
 
@@ -68,9 +68,6 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     _parts: PartExecutor = ALONE
     # see `within`
     _seconds: float | None = None
-
-    # whether nothing but the threshold is chosen by left-out scores, so that they may test it
-    _can_cross_certify: ClassVar[bool] = True
 
     # parameters that not every method has, and what holds without them
     C: float
@@ -123,7 +120,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         self._validate_params()
         objective = self._objective()
         rule = self._effective_rule(objective)
-        crossed = rule == "fixed-sequence" and objective.certificate != "strict" and self._can_cross_certify
+        crossed = rule == "fixed-sequence" and objective.certificate != "strict"
         run, extra = self._start(X, y, sample_weight, unmeasured, with_ruler=crossed)
         run.seed = int(check_random_state(self.random_state).randint(2**31))
         seed = np.random.default_rng(run.seed)
@@ -160,8 +157,8 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     @property
     def _why_strict(self) -> str:
         """Why only the strict certificate was to be had."""
-        why = f"there are fewer than {_FEWEST_RULER_ROWS} unlabelled rows to compare the models of its folds by"
-        if not self._can_cross_certify:
+        why = f"there are fewer than {FEWEST_RULER_ROWS} unlabelled rows to compare the models of its folds by"
+        if not self.declaration.can_cross_certify:
             why = f"{self.declaration.name} chooses a round by the left-out scores"
         return f"The certificate is strict, of half of the labelled rows, not cross_fitted: {why}."
 
@@ -302,7 +299,9 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             only_trained = column_or_1d(unmeasured).astype(bool)
             check_consistent_length(labels.y, only_trained)
         keep = weight > 0
-        ruler = _ruler(X, np.flatnonzero(keep & (labels.y == 0))) if with_ruler else None
+        unlabelled = np.flatnonzero(keep & (labels.y == 0))
+        certificate = self.declaration.certificate(len(unlabelled))
+        ruler = _ruler(X, unlabelled) if with_ruler and certificate == "cross_fitted" else None
         if self._supervised:
             keep &= labels.y != 0
         if not keep.all():
@@ -334,6 +333,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             callback=self.callback,
             parts=self._parts,
             ruler=ruler,
+            certificate=certificate,
         )
         return run, np.flatnonzero(only_trained & (encoded != 0))
 
@@ -403,10 +403,8 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         self.report_ = fitted_report(self, fit, fitted, self._state, promise, self._labelled_cost(run) * run.cost)
 
 
-def _ruler(X: Matrix, unlabelled: IndexArray) -> Matrix | None:
-    """Unlabelled rows to rank scores among; None where there are too few."""
-    if len(unlabelled) < _FEWEST_RULER_ROWS:
-        return None
+def _ruler(X: Matrix, unlabelled: IndexArray) -> Matrix:
+    """Unlabelled rows to rank scores among."""
     if len(unlabelled) > _MOST_RULER_ROWS:
         unlabelled = np.sort(np.random.default_rng(0).choice(unlabelled, _MOST_RULER_ROWS, replace=False))
     ruler: Matrix = X[unlabelled]

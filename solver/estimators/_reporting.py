@@ -70,6 +70,7 @@ def promise_of_fit(fit: Fit, fitted: Fitted, positive: str) -> Promise:
         is_proven=fitted.certificate is not None and fitted.point.status == "met",
         has_seen=fitted.plan.split == "full",
         labelled=len(fit.run.labelled),
+        certificate=fit.run.certificate,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solver.choices import EngineName
+from solver.choices import Certificate, EngineName
 from solver.estimators._expansion import Expansion
 from solver.estimators._lowrank import LowRank
 from solver.kernels.kernel import FEW, FeatureKernel, Kernel
@@ -84,6 +84,8 @@ class TrainingRun:
         C of the labelled rows where it was tuned.
     ruler : dense or CSR matrix of shape (m, d), optional
         Unlabelled rows among which the scores of models of different folds are ranked; nothing is trained on it.
+    certificate : str
+        What a confidence would test a target by.
     before : float
         Share of the fit that is done when this run begins; what it reports of itself is a share of the rest.
     """
@@ -104,6 +106,7 @@ class TrainingRun:
     parts: PartExecutor = ALONE
     tuned_C: float | None = None  # noqa: N815 (as C itself)
     ruler: Matrix | None = None
+    certificate: Certificate = "strict"
     before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     _solving_since: float = 0.0

@@ -123,8 +123,6 @@ class PSVM(EngineParameter, ModeParameter, CostParameters, ThresholdClassifier):
 
     declaration: ClassVar = ALGORITHMS["psvm"]
 
-    _can_cross_certify: ClassVar[bool] = False
-
     soft_labels: SoftLabels = declaration.defaults["soft_labels"]
     negative_rule: NegativeRule = declaration.defaults["negative_rule"]
     C_soft: float = declaration.defaults["C_soft"]

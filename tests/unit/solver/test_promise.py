@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solver.audits import AuditTarget, Draws, Stratum, judge, rows_to_prove
+from solver.chances import LIKELY
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import clopper_pearson_lower, cost_interval
 from solver.operating_point import Objective
-from solver.promise import LIKELY, promise_of, promised_status
+from solver.promise import promise_of, promised_status
 from solver.report import Promise
 
 PRECISION = {"kind": "precision", "target": 0.95}
@@ -28,17 +32,18 @@ def test_ten_spam_labels_promise_little() -> None:
     assert (made.level, made.confidence) == ("open", 0.95)
     assert made.bounds["precision"] == pytest.approx(0.638, abs=0.001)
     assert made.needs is not None
-    assert made.needs.checked_rows == 59  # as 0.95^59 is the first below 0.05
+    assert made.needs.checked_rows == 62  # of an audit; a test of a fixed number takes 59, as 0.95^59 is below 0.05
+    assert made.needs.random_labels == 59 * 105 / 10 - 105 + 0.5
     assert made.sentence == (
         "10 labelled rows called 'spam' are too few to promise precision 0.95 (chance 49%); what you can count on is a "
-        "precision of 0.64. Check some 60 of the rows it calls 'spam' to prove precision 0.95."
+        "precision of 0.64. To prove precision 0.95, check 62 of the unlabelled rows that it calls 'spam', in an audit."
     )
 
 
 @pytest.mark.parametrize(
     ("objective", "counts", "more", "level", "said"),
     [
-        (PRECISION, (100, 2, 200, 5), {}, "likely", "is likely to hold on new rows (chance 81%), not proven"),
+        (PRECISION, (100, 2, 200, 5), {}, "likely", "is likely to hold on new rows (chance 80%), not proven"),
         (
             PRECISION,
             (100, 9, 200, 5),
@@ -47,7 +52,7 @@ def test_ten_spam_labels_promise_little() -> None:
             "rows reach precision 0.917, where precision 0.95 was",
         ),
         ({**PRECISION, "confidence": 0.9}, (60, 0, 80, 4), {"is_proven": True}, "proven", "with confidence 0.9."),
-        ({"kind": "recall", "target": 0.9}, (20, 4, 80, 0), {}, "likely", "Label some 50 more rows, drawn at random"),
+        ({"kind": "recall", "target": 0.9}, (20, 4, 80, 0), {}, "likely", "Label 47 more rows, drawn at random"),
         ({"kind": "recall", "target": 0.7}, (90, 4, 80, 2), {}, "likely", "Ask for it with a confidence"),
         ({"kind": "recall", "target": 0.9}, (20, 4, 80, 2), {}, "open", "too near to the target"),
         (PRECISION, (20, 0, 3, 1), {}, "open", "3 labelled rows that are not 'spam' are too few"),
@@ -59,6 +64,14 @@ def test_ten_spam_labels_promise_little() -> None:
             "likely",
             "and a recall of",
         ),
+        (
+            PRECISION,
+            (20, 0, 80, 1),
+            {"test": ConfusionCounts(20, 4, 80, 1)},
+            "open",
+            "test rows reach only precision 0.83",
+        ),
+        ({"kind": "precision", "target": 1}, (90, 0, 80, 1), {}, "open", "never prove that there is no error"),
         ("f1", (40, 4, 80, 1), {}, None, "What you can count on is an F1 of 0.84."),
         ({"kind": "f_beta", "beta": 2}, (40, 4, 80, 1), {}, None, "an F-beta of 0.87."),
         ({"kind": "cost", "false_negative": 10, "false_positive": 1}, (40, 4, 80, 1), {}, None, "at most 0.58 a row"),
@@ -87,8 +100,25 @@ def test_chance_bound_and_level_agree(hits: int, misses: int, target: float) -> 
     assert more.chance is not None
     assert more.chance >= made.chance - 1e-12
     if made.needs is not None and made.needs.checked_rows is not None:
+        # whoever may look after each row needs more than a test of a number that is fixed beforehand
         rows = made.needs.checked_rows
-        assert clopper_pearson_lower(int(rows * hits / (hits + misses) + 1e-9), rows, 0.95) >= target
+        wrong = int(rows * misses / (hits + misses) + 0.5 + 1e-9)
+        assert clopper_pearson_lower(rows - wrong, rows, 0.95) >= target
+
+
+@pytest.mark.parametrize(("each", "rows"), [(1000, 62), (60, 258)])
+def test_an_audit_proves_by_as_many_rows_as_is_promised(each: int, rows: int) -> None:
+    assert rows_to_prove(0.95, 1 - 1 / each, 0.95, 1000) == rows
+    draws = Draws((Stratum(True, 10**9, 1.0),), np.zeros(400, dtype=np.int64), np.arange(400))
+    answers = (np.arange(400) % each != each // 2 - 1).astype(int)
+    assert judge(draws, answers, AuditTarget("precision", 0.95), 0.95).decided_at == rows
+
+
+@given(chance=st.floats(0.011, 0.99), target=st.floats(0.5, 0.99))
+def test_what_is_not_likely_is_not_said_to_be_as_likely_as_that(chance: float, target: float) -> None:
+    made = promise({"kind": "precision", "target": target}, round(200 * chance), 10, 50, 5)
+    said = re.search(r"chance (\d+)%", made.sentence)
+    assert said is None or (int(said[1]) >= 100 * LIKELY) == (made.level == "likely")
 
 
 def test_untouched_rows_count_whole() -> None:
@@ -114,8 +144,15 @@ def test_met_is_said_of_what_is_likely_only() -> None:
 def test_where_half_of_the_labels_certify_twice_as_many_are_needed():
     counts = ConfusionCounts(20, 0, 20, 0)
     objective = Objective.parse({"kind": "recall", "target": 0.95, "confidence": 0.9})
-    whole, half = (promise_of(objective, counts, "spam", labelled=labelled) for labelled in (40, 80))
+    whole, half = (
+        promise_of(objective, counts, "spam", labelled=labelled, certificate=certificate)
+        for labelled, certificate in ((40, "cross_fitted"), (80, "strict"))
+    )
     assert half.needs.random_labels == pytest.approx(2 * whole.needs.random_labels, abs=1)
+    # so it is before a confidence was asked for: all rows calibrate, and half of them would test
+    asked = Objective.parse({"kind": "recall", "target": 0.95})
+    needs = [promise_of(asked, counts, "spam", certificate=each).needs for each in ("cross_fitted", "strict")]
+    assert [each.random_labels for each in needs] == [2 * 59 - 40, 4 * 59 - 40]
 
 
 @pytest.mark.parametrize("counts", [ConfusionCounts(15, 24, 0, 0), ConfusionCounts(0, 0, 24, 15)])
