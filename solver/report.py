@@ -359,7 +359,12 @@ class ReportedPoint(JsonObject):
     )
     status_reason: str = field(metadata=_about("One sentence; empty if the objective was met."))
     threshold: float = field(metadata=_about("The decision is score > threshold."))
-    calibration: Measures | None = field(metadata=_about("On the rows that the threshold was chosen on."))
+    calibration: Measures | None = field(
+        metadata=_about(
+            "On the rows that the threshold was chosen on. The intervals are the wider for that: each row counts for "
+            "0.7 of an untouched one."
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

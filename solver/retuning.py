@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from solver.algorithms import ALGORITHMS
 from solver.choices import Certificate
-from solver.evaluation import OperatingCurve, Sigmoid, measures
+from solver.evaluation import CHOSEN_ROW_WORTH, OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
 from solver.promise import Counts, promise_of, promised_status
 from solver.report import Measures, Promise, Report, ReportedPoint
@@ -131,5 +131,5 @@ def chosen_point(report: Report, objective: Objective) -> ReportedPoint | None:
         threshold=point.threshold,
         status=status,
         status_reason=reason,
-        calibration=measures(point.counts, costs=objective.costs),
+        calibration=measures(point.counts, costs=objective.costs, worth=CHOSEN_ROW_WORTH),
     )

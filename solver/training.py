@@ -898,11 +898,11 @@ def _measure_on_test(
 
     In a hurry, on as many of them, drawn at random, as take about a second.
     """
-    test_rows, seed = task.test_rows, task.request.seed
+    test_rows = task.test_rows
     if len(test_rows) == 0:
         return {}
     if in_a_hurry:
-        test_rows = np.random.default_rng(seed).permutation(test_rows)
+        test_rows = np.random.default_rng(task.request.seed).permutation(test_rows)
     codes = task.target.codes[test_rows]
     states = {"": model.decision, **controls}
     costs = task.objective.costs
@@ -924,7 +924,7 @@ def _measure_on_test(
             positive[name].append(scores > state.threshold)
         measured += X.shape[0]
     return {
-        name: measures(confusion(codes[:measured], np.concatenate(decided)), seed=seed, costs=costs)
+        name: measures(confusion(codes[:measured], np.concatenate(decided)), costs=costs)
         for name, decided in positive.items()
     }
 

@@ -63,8 +63,8 @@ def _reached(model: Model) -> Iterator[str]:
         rows.append((f"control {name}, {test_rows}", None if before else control.threshold, control.test))
     known = [(name, threshold, measured) for name, threshold, measured in rows if measured is not None]
     yield from ("", "## What it reached", "")
-    yield "With intervals in brackets. The threshold was chosen on the calibration rows, so their figures are a little"
-    yield "optimistic; nothing was fitted to the test rows. The controls are simpler methods on the same rows."
+    yield "With intervals in brackets. The threshold was chosen on the calibration rows, which makes their intervals"
+    yield "wider; nothing was fitted to the test rows. The controls are simpler methods on the same rows."
     yield ""
     shown = [name for name in MEASURES if any(getattr(measured, name) is not None for *_, measured in known)]
     body = [

@@ -86,8 +86,8 @@ class OperatingPoint(Answer):
     )
     status_reason: str = Field(description="One sentence; empty if the objective is met.")
     calibration: Measures | None = Field(
-        description="Expected measures with intervals. They come from the rows that the threshold was chosen on and "
-        "are therefore a little optimistic."
+        description="Expected measures, on the rows that the threshold was chosen on. The intervals are the wider for "
+        "that: each row counts for 0.7 of an untouched one."
     )
     created_at: datetime | None = Field(description="When it was applied; null if it was only looked at.")
 

@@ -14,6 +14,7 @@ from solver.estimators._choosing import Fit, Fitted
 from solver.estimators._run import TrainingRun
 from solver.estimators._tuning import Tuning
 from solver.evaluation.curves import OperatingCurve
+from solver.evaluation.intervals import CHOSEN_ROW_WORTH
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import Sigmoid, brier_score, reliability_curve
 from solver.operating_point import Objective
@@ -106,9 +107,11 @@ def fitted_report(
         threshold_rule=fit.rule,
         labeled_split=fitted.plan.split,
         certificate=fitted.certificate,
-        calibration=measures(fitted.point.counts, costs=costs) if scored.any() else None,
+        calibration=measures(fitted.point.counts, costs=costs, worth=CHOSEN_ROW_WORTH) if scored.any() else None,
         controls={
-            name: Control(c.threshold, None if c.counts is None else measures(c.counts, costs=costs))
+            name: Control(
+                c.threshold, None if c.counts is None else measures(c.counts, costs=costs, worth=CHOSEN_ROW_WORTH)
+            )
             for name, c in fitted.controls.items()
         },
         tuning=None if tuning is None else tuning.report(),

@@ -2,13 +2,20 @@
 
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
-from solver.evaluation.intervals import clopper_pearson, clopper_pearson_lower, f1_bootstrap, f1_interval, wilson
+from solver.evaluation.intervals import (
+    CHOSEN_ROW_WORTH,
+    clopper_pearson,
+    clopper_pearson_lower,
+    f1_interval,
+    wilson,
+)
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import Sigmoid, brier_score, fit_sigmoid, reliability_curve
 from solver.evaluation.significance import PairedDifference, mcnemar, paired_bootstrap, unpaired_z_test
 from solver.evaluation.splits import stratified_folds, stratified_halves
 
 __all__ = [
+    "CHOSEN_ROW_WORTH",
     "ConfusionCounts",
     "OperatingCurve",
     "PairedDifference",
@@ -17,7 +24,6 @@ __all__ = [
     "clopper_pearson",
     "clopper_pearson_lower",
     "confusion",
-    "f1_bootstrap",
     "f1_interval",
     "fit_sigmoid",
     "mcnemar",

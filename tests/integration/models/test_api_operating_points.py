@@ -12,7 +12,7 @@ from api_support import problem, report, store_model
 from matplotlib.image import imread
 from sqlalchemy import text
 
-from solver.evaluation import OperatingCurve, fit_sigmoid, measures
+from solver.evaluation import CHOSEN_ROW_WORTH, OperatingCurve, fit_sigmoid, measures
 from solver.evaluation.counts import confusion
 from solver.operating_point import Objective, choose_threshold
 
@@ -69,7 +69,8 @@ def test_another_objective_without_training(client, database, tmp_path, rng, obj
         ("met", "") if likely else ("cannot_certify", body["promise"]["sentence"])
     )
     counted = confusion(y, scores > body["threshold"])
-    assert body["calibration"] == measures(counted, costs=Objective.parse(objective).costs).to_dict()
+    costs = Objective.parse(objective).costs
+    assert body["calibration"] == measures(counted, costs=costs, worth=CHOSEN_ROW_WORTH).to_dict()
     assert body["created_at"] is None
     assert client.get(f"/models/{model}").json()["threshold"] == 0.25
     assert client.get(f"/models/{model}/operating-points").json()["items"] == []

@@ -18,6 +18,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import confusion_matrix
 
 from solver.estimators import PSVM, SVM
+from solver.evaluation import CHOSEN_ROW_WORTH, ConfusionCounts, measures, wilson
 from solver.features import Column, FeatureError, MatrixData, Table
 from solver.model_file import read_model, write_model
 from solver.operating_point import Objective
@@ -164,6 +165,28 @@ def test_test_measures_are_those_of_the_model_on_the_rows_it_did_not_see() -> No
         fp,
         fn,
         tp,
+    )
+
+
+def test_intervals_of_rows_that_chose_the_threshold_are_wider() -> None:
+    table, labels = blobs(200, 40)
+    costs = {"kind": "cost", "false_negative": 3, "false_positive": 1}
+    report = train(table, labels, request(objective=costs, test_fraction=0.25, refit=False)).report
+    for measured, worth in ((report.calibration, CHOSEN_ROW_WORTH), (report.test, 1.0)):
+        assert measured is not None
+        counts = ConfusionCounts(
+            measured.true_positives, measured.false_positives, measured.true_negatives, measured.false_negatives
+        )
+        assert measured == measures(counts, costs=(3.0, 1.0), worth=worth)
+    # and so they are when another is chosen
+    point = chosen_point(report, Objective())
+    assert point is not None
+    assert point.calibration is not None
+    assert point.calibration.recall is not None
+    hits, positives = point.calibration.true_positives, point.calibration.true_positives
+    positives += point.calibration.false_negatives
+    assert (point.calibration.recall.low, point.calibration.recall.high) == wilson(
+        hits, positives, worth=CHOSEN_ROW_WORTH
     )
 
 
