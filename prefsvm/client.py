@@ -76,7 +76,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Model:
-    """A model; `status` says whether the objective was reached, `document` is ``GET /models/{id}``."""
+    """A model; `status` says whether the objective was reached, `document` is ``GET /models/{id}``.
+
+    `promise` is what can be relied on of it (`level`, `chance`, `bounds`, `needs` and, in words, `sentence`), `audits`
+    what was proved by checking rows.
+    """
 
     id: str
     algorithm: str
@@ -84,6 +88,16 @@ class Model:
     threshold: float
     positive: str
     document: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def promise(self) -> Mapping[str, Any] | None:
+        """What can be relied on of the threshold in use; None for a model of an old version."""
+        return cast("Mapping[str, Any] | None", self.document.get("promise"))
+
+    @property
+    def audits(self) -> Sequence[Mapping[str, Any]]:
+        """What audits have proved, newest first."""
+        return cast("Sequence[Mapping[str, Any]]", self.document.get("audits", ()))
 
     @property
     def report(self) -> Mapping[str, Any]:
@@ -461,12 +475,11 @@ def _audit(document: Mapping[str, Any]) -> Audit:
 
 def _model(document: Mapping[str, Any]) -> Model:
     report = document["report"]
-    point = document["operating_point"] or report
     return Model(
         document["id"],
         report["algorithm"],
-        point["status"],
-        point["threshold"],
+        document["status"],
+        document["threshold"],
         report["classes"]["positive"],
         document,
     )

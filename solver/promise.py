@@ -16,7 +16,7 @@ from solver.choices import Certificate, PromiseLevel
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import clopper_pearson_lower
 from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus
-from solver.report import Measures, Needs, Promise
+from solver.report import Measures, Needs, Promise, percent
 from solver.typing import FloatArray
 
 DEFAULT_CONFIDENCE: Final = 0.95
@@ -226,7 +226,7 @@ def _sentence(
         return f"{_capital(wanted)} is proven for new rows like the labelled ones, with confidence {confidence:g}."
     if level == "missed":
         return f"The labelled rows reach {_reached(objective, counts)}, where {wanted} was asked. {counted}."
-    odds = "" if chance is None else f" (chance {_percent(chance)})"
+    odds = "" if chance is None else f" (chance {percent(chance)})"
     if level == "likely":
         said = f"{_capital(wanted)} is likely to hold on new rows{odds}, not proven"
     elif test is not None and _misses_a_target(objective, test):
@@ -240,11 +240,6 @@ def _sentence(
 def _reached(objective: Objective, counts: Counts) -> str:
     """What rows reach of the targets."""
     return " and ".join(f"{name} {_rate(*_hits_and_misses(name, counts, objective)):.3g}" for name in objective.targets)
-
-
-def _percent(chance: float) -> str:
-    """Whole percents, rounded down, so that what is not called likely is not said to be as likely as that."""
-    return "under 1%" if chance < 0.01 else "over 99%" if chance > 0.99 else f"{math.floor(100 * chance + 1e-9)}%"
 
 
 def _capital(text: str) -> str:

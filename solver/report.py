@@ -322,6 +322,11 @@ class Needs(JsonObject):
     )
 
 
+def percent(chance: float) -> str:
+    """Whole percents, rounded down, so that what is not called likely is not said to be as likely as that."""
+    return "under 1%" if chance < 0.01 else "over 99%" if chance > 0.99 else f"{math.floor(100 * chance + 1e-9)}%"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Promise(JsonObject):
     """What can be relied on of a threshold, on new rows drawn like the labelled ones."""

@@ -19,7 +19,6 @@ from service.audits.schemas import (
     AuditPool,
     AuditRequest,
     AuditSeal,
-    AuditVerdict,
 )
 from service.batches.service import check_columns
 from service.datasets.repository import DatasetRepository
@@ -35,6 +34,7 @@ from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import JobError
 from service.models.repository import ModelFile, ModelFileRepository, ModelRepository
+from service.models.verdicts import statement_of, verdict_words
 from service.paging import as_page
 from service.schemas import Page
 from service.settings import Settings
@@ -367,7 +367,7 @@ def _audit(row: AuditRow, job: JobRow | None) -> Audit:
             "statement": None if pool is None else statement_of(row.objective, pool),
             "answered": row.answered,
             "corrected": row.corrected,
-            "verdict": None if verdict is None or pool is None else _said(row, pool, verdict),
+            "verdict": None if verdict is None else _said(verdict) | {"sentence": verdict_words(row)},
             "job": row.job_id,
             "error": error,
             "created_at": row.created_at,
@@ -378,34 +378,8 @@ def _audit(row: AuditRow, job: JobRow | None) -> Audit:
     )
 
 
-def _said(row: AuditRow, pool: Mapping[str, Any], verdict: Mapping[str, Any]) -> AuditVerdict:
-    """Return a verdict with its sentence."""
-    statement = statement_of(row.objective, pool)
-    standing, bound = verdict["standing"], f"{verdict['bound']:.4g}"
-    reached = f"at most {bound} a row" if row.objective["kind"] == "cost" else f"at least {bound}"
-    with_confidence = f"(confidence {row.confidence:g})"
-    if standing == "open":
-        sentence = f"open after {row.answered} rows whether {statement}; proved so far: {reached} {with_confidence}"
-    else:
-        sentence = f"{standing} after {verdict['decided_after']} rows: {statement} {with_confidence}"
-    fields = {name: verdict[name] for name in ("bound", "estimate", "decided_after")}
-    return AuditVerdict(**fields, sentence=sentence)
-
-
-def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any]) -> str:
-    """Return what an audit is to prove, in words."""
-    positive = pool["positive"]
-    if objective["kind"] == "precision":
-        return (
-            f"of the {pool['called_positive']} unlabelled rows that the model calls {positive}, at least "
-            f"{objective['target']:g} are {positive}"
-        )
-    if objective["kind"] == "recall":
-        return (
-            f"of the unlabelled rows that are {positive}, {pool['rows']} being unlabelled, the model calls at least "
-            f"{objective['target']:g} {positive}"
-        )
-    return f"the model's decisions on the {pool['rows']} unlabelled rows cost at most {objective['at_most']:g} a row"
+def _said(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: verdict[name] for name in ("bound", "estimate", "decided_after")}
 
 
 def _as_accepted(row: AuditRow) -> Audit:

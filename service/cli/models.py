@@ -13,7 +13,7 @@ import typer
 from service.cli.advice import in_flags, print_notes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
-from service.cli.words import objective_words, outcome_words, reasons, status_words
+from service.cli.words import audit_command, objective_words, outcome_words, promise_words, reasons
 from solver.report import Estimate, Measures, Report, ReportedPoint
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _promise(request: dict[str, Any], names: dict[str, str], model: dict[str, An
     of = names.get(request.get("dataset") or "", DELETED)
     alias = _aliases(request.get("alias"))
     objective = request.get("objective") or {}
-    outcome = "" if model is None else status_words(model["objective"], model["status"])
+    outcome = "" if model is None else promise_words(model)
     asked = objective_words(objective) if objective else ""  # a damaged model tells none
     return f"{of}{alias}: " + ": ".join(filter(None, (asked, outcome)))
 
@@ -169,11 +169,17 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     print(f"{report.algorithm}, objective {outcome_words(point)}")
     for reason in reasons(point):
         print(reason)
+    audits = model.get("audits", [])  # of which an older service knows nothing
+    for audit in audits:
+        print(f"{audit['id']}: {audit['sentence']}{'' if audit['in_use'] else '; by a threshold that is not in use'}")
+    command = audit_command(model, point)
+    if command is not None and not audits:
+        print(f"the audit: {command}")
     print(f"threshold {point.threshold:.6g} on the score for {report.classes.positive!r}")
     if applied:
         trained = objective_words(report.objective)
         print(f"applied {short_time(applied['created_at'])}; trained for {trained}, threshold {report.threshold:.6g}")
-    _print_measures(
+    print_measures(
         ("calibration", point.calibration),
         # Nothing is known of the test rows at a threshold that was applied later.
         ("test, as trained" if applied else "test", report.test),
@@ -189,8 +195,8 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     print_notes((*_comparison_notes(report), *report.warnings), sys.stdout)
 
 
-def _print_measures(*measured: tuple[str, Measures | None]) -> None:
-    """Print a table of what was measured, with a column for each set of rows."""
+def print_measures(*measured: tuple[str, Measures | None]) -> None:
+    """Print a table of what was measured, with a column for each set of rows, calibration rows first."""
 
     def interval(estimate: Estimate | None) -> str:
         return "undefined" if estimate is None else f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
@@ -204,7 +210,9 @@ def _print_measures(*measured: tuple[str, Measures | None]) -> None:
         ("called positive", *(measures.predicted_positives for _, measures in known)),
         *((word, *(interval(getattr(measures, each)) for _, measures in known)) for each, word in shown.items()),
     ]
-    print_table("", ("", *(name for name, _ in known)), rows)
+    if known:
+        print_table("", ("", *(name for name, _ in known)), rows)
+        print("in brackets are 95 % intervals; what can be counted on stands above, reckoned more cautiously")
 
 
 def _comparison_notes(report: Report) -> Iterator[str]:
@@ -221,7 +229,7 @@ def _comparison_notes(report: Report) -> Iterator[str]:
         case "cost":
             measure, gain = "cost of a row", -gain
         case _:
-            measure = "F1 less what is missing to the target"
+            measure = "F1 minus the shortfall from the target"
     yield (
         f"the unlabelled rows did not help enough ({measure} {gain:+.3g}, standard error "
         f"{comparison.standard_error:.3g}): this is the same method without them (--param mode=method keeps it)"

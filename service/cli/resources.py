@@ -13,6 +13,7 @@ import typer
 
 from service.cli.advice import RUNNING, print_notes
 from service.cli.improving import alias_shadow
+from service.cli.models import print_measures
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import (
     DEFAULT_URL,
@@ -183,14 +184,7 @@ def threshold(
     print(f"threshold {point.threshold:.6g} for {outcome_words(point)}" + (", in use now" if apply else ""))
     for reason in reasons(point):
         print(reason)
-    measured = point.calibration
-    if measured is None:
-        return
-    named = [("precision", measured.precision), ("recall", measured.recall), ("f1", measured.f1)]
-    rows = [(name, f"{m.value:.3f}", f"{m.low:.3f}", f"{m.high:.3f}") for name, m in named if m is not None]
-    if rows:
-        title = f"on the calibration rows, {measured.predicted_positives} of them called positive"
-        print_table(title, ("", "value", "from", "to"), rows)
+    print_measures(("calibration", point.calibration))
 
 
 def curve(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from solver.report import ReportedPoint
+from solver.report import ReportedPoint, percent
 
 
 def objective_words(objective: dict[str, Any]) -> str:
@@ -58,6 +58,25 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
         case "stopped":
             return "stopped early, the best so far"
     return status
+
+
+def promise_words(model: dict[str, Any]) -> str:
+    """Say how far a model's target can be relied on, in a list; empty where there was no target to reach."""
+    promise, status = model.get("promise"), str(model["status"])
+    if promise is None or promise["level"] is None or status in ("solver_limit", "stopped"):
+        return status_words(model["objective"], status)
+    chance = promise["chance"] if promise["level"] in ("likely", "open") else None
+    return str(promise["level"]) + ("" if chance is None else f" (chance {percent(chance)})")
+
+
+def audit_command(model: dict[str, Any], point: ReportedPoint) -> str | None:
+    """Return the command by which checked rows prove a target; None where no number of them is told."""
+    if point.promise is None or point.promise.needs is None or point.promise.needs.checked_rows is None:
+        return None
+    asked = point.objective
+    confidence = f" --confidence {asked['confidence']:g}" if asked.get("confidence") is not None else ""
+    dataset = model["dataset_id"] or "FILE"
+    return f"prefsvm audit {model['id']} {dataset} --objective {asked['kind']}={asked['target']:g}{confidence}"
 
 
 def reasons(point: ReportedPoint) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from service.models.repository import Origin
-from service.models.schemas import Model
-from solver.report import Estimate, Measures
+from service.models.schemas import Model, OperatingPoint
+from solver.report import Estimate, Measures, Report
 
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
 MOST_COLUMNS = 50
@@ -35,18 +35,23 @@ def _head(model: Model) -> Iterator[str]:
 
 def _promised(model: Model) -> Iterator[str]:
     """What can be relied on, of the threshold that decides now."""
-    promise = (model.operating_point or model.report).promise
+    promise = model.promise
     if promise is not None:
         yield from ("", f"**{_text(promise.sentence)}**")
+    if promise is not None and promise.needs is not None and promise.needs.checked_rows is not None:
+        yield from ("", f"{_code('prefsvm audit')} and {_code('POST /audits')} begin an audit.")
+    for audit in model.audits:
+        of_another = "" if audit.in_use else f" (by the threshold {audit.threshold:.6g}, which is not in use)"
+        yield from ("", f"Audit {audit.id}: {_text(audit.sentence)}{of_another}.")
 
 
 def _asked(model: Model) -> Iterator[str]:
     yield from ("", "## What it was asked for", "")
-    yield f"* Trained for {_objective(model.report.objective)}: {_status(model.report)}"
+    yield f"* Trained for {_objective(model.report.objective)}: {_status(model.report, model)}"
     point = model.operating_point
     if point is not None and point.created_at is not None:
         since = f"{point.created_at:%Y-%m-%d %H:%M}"
-        yield f"* Since {since} UTC it decides for {_objective(point.objective)}: {_status(point)}"
+        yield f"* Since {since} UTC it decides for {_objective(point.objective)}: {_status(point, model)}"
 
 
 def _reached(model: Model) -> Iterator[str]:
@@ -63,8 +68,9 @@ def _reached(model: Model) -> Iterator[str]:
         rows.append((f"control {name}, {test_rows}", None if before else control.threshold, control.test))
     known = [(name, threshold, measured) for name, threshold, measured in rows if measured is not None]
     yield from ("", "## What it reached", "")
-    yield "With intervals in brackets. The threshold was chosen on the calibration rows, which makes their intervals"
-    yield "wider; nothing was fitted to the test rows. The controls are simpler methods on the same rows."
+    yield "With 95 % intervals in brackets; what can be counted on, at the top, is reckoned more cautiously. The"
+    yield "threshold was chosen on the calibration rows, which makes their intervals wider; nothing was fitted to the"
+    yield "test rows. The controls are simpler methods on the same rows."
     yield ""
     shown = [name for name in MEASURES if any(getattr(measured, name) is not None for *_, measured in known)]
     body = [
@@ -126,8 +132,9 @@ def _objective(objective: Mapping[str, Any]) -> str:
     return f"**{_text(kind)}**" + (f" ({', '.join(parts)})" if parts else "")
 
 
-def _status(point: Any) -> str:
-    reason = f". {_text(point.status_reason)}" if point.status_reason else ""
+def _status(point: Report | OperatingPoint, model: Model) -> str:
+    said = "" if model.promise is None else model.promise.sentence  # at the top
+    reason = f". {_text(point.status_reason)}" if point.status_reason not in ("", said) else ""
     return f"{_code(point.status)}{reason}"
 
 
@@ -148,7 +155,7 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:
 def _text(text: str) -> str:
     """A text from outside as plain text: on one line, and without a meaning in Markdown or HTML."""
     line = "".join(character if character.isprintable() else " " for character in text[:500])
-    return re.sub(r"([\\`*_{}\[\]<>()#!|~&$])", r"\\\1", line)
+    return re.sub(r"([\\`*_{}\[\]<>#!|~&$])", r"\\\1", line)
 
 
 def _code(text: str) -> str:

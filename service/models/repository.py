@@ -29,6 +29,13 @@ from service.models.errors import AliasNotFound, ModelNotFound
 from service.paging import page_of
 from service.schemas import is_alias
 
+LISTED = (
+    *("objective", "status", "threshold", "promise"),
+    # for what an operating point promises that was applied since
+    *("algorithm", "classes", "labeled_split", "refit", "rows", "test"),
+)
+"""What a list reads of a report: nothing that can be long."""
+
 
 @dataclass(frozen=True)
 class StoredModel:
@@ -43,7 +50,7 @@ class StoredModel:
     created_at: datetime
     aliases: list[str]
     report: dict[str, Any]
-    """Whole but for the curve, or in a list only its `objective`, `status` and `threshold`."""
+    """Whole but for the curve, or in a list only what is `LISTED`."""
     applied: dict[str, Any] | None
     """The newest of ``operating_points``; None while the threshold of the training decides."""
 
@@ -153,7 +160,7 @@ class ModelRepository(Repository):
 
     def list(self, cursor: str | None, limit: int) -> Sequence[StoredModel]:
         """Return up to ``limit + 1`` models, newest first."""
-        parts = [part for name in ("objective", "status", "threshold") for part in (name, ModelRow.report[name])]
+        parts = [part for name in LISTED for part in (name, ModelRow.report[name])]
         mine = ModelRow.project_id == self._project_id
         # First which ones: whatever the planner makes of it, only the reports of these are unpacked.
         page = page_of(select(ModelRow.id).where(mine), ModelRow, cursor, limit)
@@ -259,6 +266,12 @@ class ModelRepository(Repository):
         mine = (AuditRow.project_id == self._project_id, AuditRow.model_id == model_id)
         statement = select(AuditRow.id).where(*mine, AuditRow.answered > 0, AuditRow.sealed_at.is_(None))
         return self._session.scalar(statement.limit(1))
+
+    def audits_of(self, model_id: str, limit: int) -> Sequence[AuditRow]:
+        """Return the audits of a model that have an answer, newest first."""
+        mine = (AuditRow.project_id == self._project_id, AuditRow.model_id == model_id, AuditRow.answered > 0)
+        newest = select(AuditRow).where(*mine).order_by(AuditRow.created_at.desc(), AuditRow.id.desc())
+        return self._session.scalars(newest.limit(limit)).all()
 
     def lock(self, model_id: str, *, for_delete: bool = False) -> bool:
         """Lock a model against deletion, or against everything that would need it; False if there is none."""

@@ -20,12 +20,16 @@ class ModelSummary(Answer):
     job_id: str | None
     dataset_id: str | None
     algorithm: str
-    objective: dict[str, Any] = Field(description="Empty for a damaged model.")
-    status: str = Field(
-        description="As in the report; `damaged` where the stored report is not whole: every other call that needs it "
-        "says so with `damaged-model`."
+    objective: dict[str, Any] = Field(
+        description="This, `status`, `threshold` and `promise` are of the point in use: of `operating_point`, the one "
+        "applied last, or while that is null of the training, which `report` tells. Empty for a damaged model."
     )
-    threshold: float | None = Field(description="Null for a damaged model.")
+    status: str = Field(
+        description="Of the point in use; `damaged` where the stored report is not whole: every other call that needs "
+        "it says so with `damaged-model`."
+    )
+    threshold: float | None = Field(description="The one in use. Null for a damaged model.")
+    promise: Promise | None = Field(default=None, description="What can be relied on of the threshold in use.")
     aliases: list[str]
     bytes: int
     sha256: str
@@ -108,12 +112,28 @@ class ChooseOperatingPoint(Body):
     apply: bool = Field(default=False, description="Let the model decide by it from now on, and keep a record of that.")
 
 
+class ModelAudit(Answer):
+    """What an audit has proved of a model."""
+
+    id: str
+    status: Literal["open", "proven", "refuted"]
+    objective: dict[str, Any]
+    confidence: float
+    threshold: float = Field(description="By which the model decides in this audit.")
+    in_use: bool = Field(description="Whether that is the threshold in use; if not, the audit tells nothing of that.")
+    sentence: str = Field(description="The verdict in words.")
+    created_at: datetime
+
+
 class Model(ModelSummary):
     """A model with its report. Where another operating point was applied, `report` still shows the trained one."""
 
     threshold: float
     operating_point: OperatingPoint | None = Field(
         description="The one that was applied last; null while that of the training decides."
+    )
+    audits: list[ModelAudit] = Field(
+        description="The newest that have an answer: what they prove of the rows of a data set, beside the promise."
     )
     columns: list[ModelColumn] = Field(
         description="What a row for POST /predict must have; empty for models of matrices, whose gaps are zeros."

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from service.db.session import Database
-from service.db.tables import OperatingPointRow
+from service.db.tables import AuditRow, OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of
@@ -36,6 +36,7 @@ from service.models.schemas import (
     ChooseOperatingPoint,
     Drift,
     Model,
+    ModelAudit,
     ModelSummary,
     OperatingPoint,
     PutAlias,
@@ -44,13 +45,16 @@ from service.models.schemas import (
     ShadowPair,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
+from service.models.verdicts import verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver.operating_point import Objective
-from solver.report import Report
+from solver.report import Report, ReportedPoint
 from solver.retuning import chosen_point, stored_promise
 
 logger = logging.getLogger("prefsvm.models")
+MOST_AUDITS = 20
+"""Shown with a model."""
 Changed = Callable[[], None]
 """Called after every change of what a name means or of how a model decides, for those who remember that."""
 
@@ -81,12 +85,15 @@ class ModelService:
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
             row = models.require(models.id_of(name))
+            audits = models.audits_of(row.id, MOST_AUDITS)
         with _whole(row.id):
             report = Report.from_dict(row.report)
             applied = None if row.applied is None else _promised(OperatingPoint.model_validate(row.applied), report)
+            summary = _summary(row, applied or report)
             return Model(
-                **_summary(row),
+                **summary,
                 operating_point=applied,
+                audits=list(_audited(audits, summary["threshold"])),
                 columns=report.columns,
                 report=report,
             )
@@ -319,21 +326,43 @@ def _whole(model_id: str) -> Iterator[None]:
 def _listed(row: StoredModel) -> ModelSummary:
     """Return a model for a list, also a damaged one: the others on its page must not go with it."""
     try:
-        return ModelSummary(**_summary(row) | {"threshold": float(_point(row)["threshold"])})
+        if row.applied is None:
+            return ModelSummary(**_summary(row, ReportedPoint.from_dict(_NOT_LISTED | row.report)))
+        told = {name: value for name, value in row.report.items() if value is not None}
+        report = Report.from_dict(_NOT_LISTED | {"test": None, "params": {}} | told)
+        return ModelSummary(**_summary(row, _promised(OperatingPoint.model_validate(row.applied), report)))
     except _NOT_WHOLE:
         return ModelSummary(**_stored(row), objective={}, status="damaged", threshold=None)
+
+
+_NOT_LISTED = {"status_reason": "", "calibration": None}
+"""What a point has and a list does not say."""
 
 
 def _stored(row: StoredModel) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ModelSummary.model_fields if hasattr(row, name)}
 
 
-def _point(row: StoredModel) -> dict[str, Any]:
-    return row.applied or row.report
+def _summary(row: StoredModel, in_use: ReportedPoint | OperatingPoint) -> dict[str, Any]:
+    """Return what a list says of a model, and of the point that it decides by."""
+    return _stored(row) | {name: getattr(in_use, name) for name in ("objective", "status", "threshold", "promise")}
 
 
-def _summary(row: StoredModel) -> dict[str, Any]:
-    return _stored(row) | {name: _point(row)[name] for name in ("objective", "status", "threshold")}
+def _audited(audits: Sequence[AuditRow], threshold: float) -> Iterator[ModelAudit]:
+    for row in audits:
+        sentence = verdict_words(row)
+        if row.pool is None or row.verdict is None or sentence is None:
+            continue
+        yield ModelAudit(
+            id=row.id,
+            status=row.verdict["standing"],
+            objective=row.objective,
+            confidence=row.confidence,
+            threshold=row.pool["threshold"],
+            in_use=row.pool["threshold"] == threshold,
+            sentence=sentence,
+            created_at=row.created_at,
+        )
 
 
 def _report(session: Session, project_id: str, name: str) -> tuple[str, Report, OperatingPoint | None]:

@@ -14,6 +14,8 @@ from solver.typing import BoolArray, FloatArray
 
 # relative step to the outermost thresholds, which have a score on one side only
 _MARGIN: Final = 1e-6
+# of a midpoint between a score and its opposite, relative to their distance
+_ROUNDING: Final = 1e-12
 # parts of the resolution within which scores are looked at for ties
 _FINER: Final = 10.0 ** -np.arange(5)
 
@@ -207,4 +209,5 @@ def _is_parted(ordered: FloatArray, resolution: float) -> BoolArray:
 def _midpoints(upper: FloatArray, lower: FloatArray) -> FloatArray:
     """Midpoints of scores; the lower score itself where the midpoint rounds onto a score."""
     middle = upper / 2 + lower / 2  # halves first: the sum of two large scores overflows
+    middle = np.where(np.abs(middle) < _ROUNDING * (upper / 2 - lower / 2), 0.0, middle)
     return np.where((lower <= middle) & (middle < upper), middle, lower)

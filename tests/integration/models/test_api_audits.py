@@ -171,6 +171,10 @@ def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, dataset:
         f"proven after {len(states)} rows: of the {called.sum()} unlabelled rows that the model calls spam, at least "
         "0.9 are spam (confidence 0.95)"
     )
+    shown = client.get(f"/models/{model}").json()
+    assert [(each["id"], each["status"], each["in_use"]) for each in shown["audits"]] == [(audit, "proven", True)]
+    assert shown["audits"][0]["sentence"] == verdict["sentence"]
+    assert f"Audit {audit}: {verdict['sentence']}." in client.get(f"/models/{model}/card").text
     left = client.get(f"/audits/{audit}/next", params={"n": 1}).json()
     assert left["items"][0]["position"] == len(states) + 1
     page = client.get("/audits").json()

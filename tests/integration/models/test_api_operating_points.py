@@ -82,11 +82,17 @@ def test_an_applied_point_shows_everywhere_what_it_promises(client, database, tm
     promise = client.post(f"/models/{model}/operating-points", json=asked).json()["promise"]
     assert promise["level"] in ("likely", "open")
     assert "precision 0.9" in promise["sentence"].lower()
-    assert client.get(f"/models/{model}").json()["operating_point"]["promise"] == promise
+    shown = client.get(f"/models/{model}").json()
+    assert shown["operating_point"]["promise"] == promise
+    assert shown["report"]["promise"] is None  # that of the training
+    in_use = {name: shown["operating_point"][name] for name in ("objective", "status", "threshold", "promise")}
+    for one in (shown, client.get("/models").json()["items"][0]):
+        assert {name: one[name] for name in in_use} == in_use
     assert client.get(f"/models/{model}/operating-points").json()["items"][0]["promise"] == promise
     assert client.get(f"/models/{model}/curves/pr").json()["promise"] == promise
     card = client.get(f"/models/{model}/card").text
     assert card.index("count on") < card.index("## What it was asked for")
+    assert card.count(promise["sentence"].replace("~", "\\~")) == 1
     picture = client.get(f"/models/{model}/curves/pr", headers={"Accept": "image/svg+xml"}).text
     assert "count on" in picture
 

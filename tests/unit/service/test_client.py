@@ -244,7 +244,7 @@ def test_waiting_says_what_the_report_warns_of_and_not_again_what_the_request_di
     stand_in.answers |= {
         "POST /train": job,
         "GET /jobs/job_1": job,
-        "GET /models/mdl_1": {"id": "mdl_1", "report": report, "operating_point": None},
+        "GET /models/mdl_1": {"id": "mdl_1", "report": report, "status": "met", "threshold": 0.0},
     }
     with Client(f"http://127.0.0.1:{stand_in.server_port}", "key") as service:
         with pytest.warns(ServiceWarning) as first:
@@ -479,6 +479,46 @@ def test_what_can_be_relied_on_is_said_once(prefsvm, stand_in):
     assert said.count(sentence) == 1
 
 
+def test_checked_rows_are_said_with_their_command_and_what_they_proved(prefsvm, stand_in):
+    promise = {
+        "level": "open", "chance": 0.749, "confidence": 0.9, "bounds": {"precision": 0.6}, "sentence": "Check.",
+        "needs": {"random_labels": 500, "checked_rows": 46},
+    }  # fmt: skip
+    asked = parse_objective("precision=0.95", 0.9)
+    model = a_model(asked, "cannot_certify", promise=promise)
+    model |= {"dataset_id": "ds_1", "status": "cannot_certify", "threshold": 0.25, "promise": promise, "audits": []}
+    stand_in.answers |= {"GET /models/mdl_1": model, "GET /datasets/ds_1": {"name": "mails.csv"}}
+    audit = "the audit: prefsvm audit mdl_1 ds_1 --objective precision=0.95 --confidence 0.9\n"
+    assert audit in prefsvm("models", "mdl_1").stdout
+    proven = {"id": "aud_1", "sentence": "proven after 46 rows", "in_use": True}
+    model["audits"] = [proven, proven | {"id": "aud_2", "in_use": False}]
+    said = prefsvm("models", "mdl_1").stdout
+    assert "aud_1: proven after 46 rows\naud_2: proven after 46 rows; by a threshold that is not in use\n" in said
+    assert audit not in said
+    with Client(f"http://127.0.0.1:{stand_in.server_port}") as service:
+        found = service.model("mdl_1")
+    assert (found.status, found.promise, found.audits) == ("cannot_certify", promise, model["audits"])
+
+
+@pytest.mark.parametrize(
+    ("level", "status", "said"),
+    [
+        ("likely", "met", "recall 0.9: likely (chance 75%)"),
+        ("open", "cannot_certify", "recall 0.9: open (chance 75%)"),
+        ("proven", "met", "recall 0.9: proven"),
+        ("missed", "preference_unmet", "recall 0.9: missed"),
+        ("likely", "stopped", "recall 0.9: stopped early, the best so far"),
+        (None, "met", "recall 0.9: met on the calibration rows"),
+    ],
+)
+def test_a_list_says_how_far_each_model_can_be_relied_on(prefsvm, stand_in, level, status, said):
+    named = {"id": "mdl_1", "dataset_id": None, "algorithm": "svm", "aliases": [], "created_at": "2026-11-01T12:30:00Z"}
+    promise = {"level": level, "chance": 0.7512}
+    listed = {**named, "objective": parse_objective("recall=0.9"), "status": status, "promise": promise}
+    stand_in.answers["GET /models"] = {"items": [listed], "next_cursor": None}
+    assert prefsvm("models").stdout.splitlines()[-1].rstrip().endswith(f"deleted: {said}")
+
+
 @pytest.mark.parametrize(
     ("status", "said"),
     [("met", "certified at confidence 0.95"), ("cannot_certify", "not certified at confidence 0.95")],
@@ -528,7 +568,7 @@ def test_the_point_in_use_is_shown_of_what_an_alias_points_at(prefsvm, stand_in)
     [
         ("f1", "F1 +0.062"),
         ("cost=5:1", "cost of a row -0.062"),
-        ("recall=0.9", "F1 less what is missing to the target"),
+        ("recall=0.9", "F1 minus the shortfall from the target"),
     ],
 )
 def test_a_model_without_the_unlabelled_rows_says_so(prefsvm, stand_in, objective, measured):

@@ -83,6 +83,12 @@ def test_curve_holds_every_decision_once(rows):
     assert len(curve) == len(np.unique(scores)) + 1
 
 
+def test_between_a_score_and_its_opposite_stands_zero():
+    opposite = 0.1 + 0.2  # not quite 0.3, so that the midpoint is 2.8e-17
+    curve = OperatingCurve.from_scores([1.0, opposite, -0.3, -1.0], [1, 1, 0, 0])
+    assert curve.thresholds[2] == 0.0
+
+
 @given(scored_rows(scores=st.sampled_from([0.0, 5e-324, 1.0, np.nextafter(1.0, 2.0), -1e308, 1e308])))
 def test_curve_is_exact_between_neighbouring_floats(rows):
     scores, y = rows
