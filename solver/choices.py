@@ -11,6 +11,7 @@ ThresholdRule = Literal["auto", "f1max", "paper", "lcb", "fixed-sequence", "zero
 LabeledSplit = Literal["xfit", "part", "full"]
 Certificate = Literal["cross_fitted", "strict"]
 PromiseLevel = Literal["proven", "likely", "open", "missed"]
+AliasPolicy = Literal["if_not_worse", "if_met", "always"]
 KernelName = Literal["rbf", "linear", "poly", "sigmoid"]
 GammaRule = Literal["scale", "auto"]
 ClassWeight = Literal["balanced"]

@@ -349,6 +349,42 @@ class Promise(JsonObject):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComparedRows(JsonObject):
+    """Two models on the same rows, of which neither had learned the label."""
+
+    n: int
+    new: int = field(
+        metadata=_about(
+            "Of them, those that had no label when the older model was trained: it decided on them itself. The others "
+            "were its test rows: the model decided that they measured."
+        )
+    )
+    before: Measures = field(metadata=_about("The older model."))
+    now: Measures = field(
+        metadata=_about("The model of this training that the test rows measured; with `refit` it had fewer labels.")
+    )
+    value: str = field(metadata=_about("What the gain is of, in words."))
+    gain: float = field(metadata=_about("Of the objective's utility, from the older model to this one."))
+    low: float = field(metadata=_about("Of a paired bootstrap interval of 95 %."))
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Succession(JsonObject):
+    """The model that an alias pointed at, beside the one that was trained for it."""
+
+    alias: str
+    policy: str = field(metadata=_about("`if_not_worse`, `if_met` or `always`."))
+    moved: bool = field(metadata=_about("Whether the alias was moved to this model."))
+    model: str | None = field(metadata=_about("The older model; null where the alias pointed at none."))
+    promise: Promise | None = field(default=None, metadata=_about("Of the older model."))
+    rows: ComparedRows | None = field(
+        default=None, metadata=_about("Both on the same rows; null where there are none that neither had learned.")
+    )
+    sentence: str = field(metadata=_about("All of it in words; how to move the alias, if it was not."))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportedPoint(JsonObject):
     """A threshold, the objective that it was chosen for, and whether it serves that."""
 
@@ -398,6 +434,9 @@ class Report(ReportedPoint):
     )
     refit: Refit | None = field(
         default=None, metadata=_about("Null where the model never learned from the test rows, or there are none.")
+    )
+    succession: Succession | None = field(
+        default=None, metadata=_about("Beside the model before; null for a training without an alias.")
     )
     controls: dict[str, Control] = field(
         default_factory=dict,

@@ -30,6 +30,7 @@ from solver.features import (
     TextOptions,
     missing_values,
 )
+from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, fingerprints
 from solver.labels import counted, folded, folding, keep_labels, spelling_warning, unclear_labels
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
@@ -60,6 +61,7 @@ __all__ = [
     "ParamError",
     "Parameter",
     "Progress",
+    "TestedRows",
     "TrainedModel",
     "TrainingError",
     "TrainingRequest",
@@ -211,11 +213,44 @@ class TrainingRequest:
 
 
 @dataclass(frozen=True)
+class TestedRows:
+    """The test rows that are like no row that was learned, as the model saw them that they measured.
+
+    Attributes
+    ----------
+    rows : int array
+        In the data set, ascending.
+    truth : bool array
+        Which are positive.
+    scores : float64 array
+    report : Report
+        Of that model.
+    """
+
+    rows: IndexArray
+    truth: BoolArray
+    scores: FloatArray
+    report: Report
+
+
+@dataclass(frozen=True)
 class TrainedModel:
-    """Result of `train`."""
+    """Result of `train`.
+
+    Attributes
+    ----------
+    model : Model
+    report : Report
+    labelled : LabelledRows or None
+        The rows that had a label. None for a training that was stopped.
+    tested : TestedRows or None
+        None without test rows, and for a training that was stopped.
+    """
 
     model: Model
     report: Report
+    labelled: LabelledRows | None = None
+    tested: TestedRows | None = None
 
 
 def train(
@@ -261,21 +296,47 @@ def train(
     watch = _Stopwatch(progress)
     task = _prepare(data, labels, request, corrections)
     if not (request.refit and len(task.test_rows)):
-        trained = _train_once(task, parts, watch)
+        trained = measured = _train_once(task, parts, watch)
     elif parts.is_sought_in(_REFITTING):
-        trained = _refit(task, parts, watch)
+        trained = measured = _refit(task, parts, watch)
     else:
         # What is found first is kept where the training has to stop before the end: it was measured.
         began = time.monotonic()
-        trained = _train_once(task, parts, watch.part(0.0, _MEASURED))
+        trained = measured = _train_once(task, parts, watch.part(0.0, _MEASURED))
         seconds = time.monotonic() - began
         again = None
         if not watch.stopped and (request.max_seconds is None or 2 * seconds < request.max_seconds):
             with watch.phase(_REFITTING):
                 again = _refit(task, parts, watch.part(_MEASURED, 1.0, within=_REFITTING))
         trained = _measured_before(None if watch.stopped else again, trained, task, watch.seconds)
+    if not watch.stopped:
+        trained = _with_rows(trained, measured, task)
     watch.report(1.0)
     return trained
+
+
+def _with_rows(trained: TrainedModel, measured: TrainedModel, task: _Task) -> TrainedModel:
+    """The model with what later ones need to be compared with it: its labelled rows, and what the test rows said."""
+    data, codes, test_rows = task.corrected.data, task.target.codes, task.test_rows
+    labelled = np.flatnonzero(codes != _UNLABELLED)
+    X, _ = trained.model.feature_matrix(data.take(labelled), refuse_unreadable=False)
+    prints = fingerprints(X)
+    states = np.full(len(labelled), LEARNED, dtype=np.int8)
+    if len(test_rows) == 0:
+        return replace(trained, labelled=LabelledRows.of(prints, states))
+    decision = measured.model.decision
+    tested = decision.decision_function(measured.model.feature_matrix(data.take(test_rows), refuse_unreadable=False)[0])
+    places = np.searchsorted(labelled, test_rows)
+    states[places] = CALLED_NEGATIVE + (tested > decision.threshold)
+    kept = LabelledRows.of(prints, states)
+    apart = kept.states(prints[places]) > LEARNED
+    rows = test_rows if task.complete is None else task.complete[test_rows]
+    truth = codes[test_rows] == _POSITIVE
+    return replace(
+        trained,
+        labelled=kept,
+        tested=TestedRows(rows[apart], truth[apart], tested[apart], measured.report),
+    )
 
 
 def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedModel:
@@ -424,6 +485,8 @@ class _Task:
         `params` lacks nothing but the choice of a kernel, where that is "auto".
     test_rows, train_rows : int arrays
         Ascending.
+    complete : int array or None
+        Which rows of all take part; None where all do.
     """
 
     request: TrainingRequest
@@ -437,6 +500,7 @@ class _Task:
     objective: Objective
     test_rows: IndexArray
     train_rows: IndexArray
+    complete: IndexArray | None
 
     @property
     def train_codes(self) -> NDArray[np.int8]:
@@ -505,13 +569,14 @@ def _prepare(
         labels = _keep(labels, request, request.keep)
     corrected = _correct(data, labels, request, corrections, known_labels)
     n_rows = corrected.data.n_rows
+    before = np.append(labels, np.full(n_rows - len(labels), None))
     complete, dropped = _complete(corrected.data, request)
     if complete is not None:
-        corrected = corrected.take(complete)
+        corrected, before = corrected.take(complete), before[complete]
     target = _read_labels(corrected.labels, corrected.unmeasured, request)
     return _Task(
         request, corrected, n_rows, dropped, identifiers, target,
-        *_plan(request, target), *_split(target, corrected.unmeasured, request),
+        *_plan(request, target), *_split(target, corrected, before, request), complete,
     )  # fmt: skip
 
 
@@ -744,17 +809,35 @@ def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dic
     return spec, params, objective
 
 
-def _split(target: _Target, unmeasured: BoolArray, request: TrainingRequest) -> tuple[IndexArray, IndexArray]:
-    """Test rows and all other rows, both ascending: from each class the asked share, as far as enough stay."""
+def _split(
+    target: _Target, corrected: Corrected, before: NDArray[Any], request: TrainingRequest
+) -> tuple[IndexArray, IndexArray]:
+    """Test rows and all other rows, both ascending: from each class the asked share, as far as enough stay.
+
+    What corrections have relabelled is drawn by the labels `before`: the test rows are then those of a training without
+    them, and what both measured can be compared.
+    """
     if not 0 <= request.test_fraction < 1:
         raise TrainingError("test_fraction", "test_fraction must be at least 0 and below 1")
-    rng = np.random.default_rng(request.seed)
-    held_out = np.zeros(len(target.codes), dtype=bool)
-    for code in (_NEGATIVE, _POSITIVE):
-        rows = rng.permutation(np.flatnonzero((target.codes == code) & ~unmeasured))
-        wanted = math.floor(request.test_fraction * len(rows) + 0.5)
-        held_out[rows[: min(wanted, len(rows) - FEWEST_OF_A_CLASS)]] = True
+    measurable = ~corrected.unmeasured
+    as_before = target.codes.copy()
+    moved = np.flatnonzero(corrected.changed & measurable)
+    as_before[moved] = [_POSITIVE if label == target.classes[1] else _NEGATIVE for label in before[moved].tolist()]
+    held_out = _drawn(as_before, measurable, request)
+    if min(np.count_nonzero(target.codes[measurable & ~held_out] == code) for code in (0, 1)) < FEWEST_OF_A_CLASS:
+        held_out = _drawn(target.codes, measurable, request)
     return np.flatnonzero(held_out), np.flatnonzero(~held_out)
+
+
+def _drawn(codes: NDArray[np.int8], measurable: BoolArray, request: TrainingRequest) -> BoolArray:
+    """Which rows are drawn to test on."""
+    rng = np.random.default_rng(request.seed)
+    held_out = np.zeros(len(codes), dtype=bool)
+    for code in (_NEGATIVE, _POSITIVE):
+        rows = rng.permutation(np.flatnonzero((codes == code) & measurable))
+        wanted = math.floor(request.test_fraction * len(rows) + 0.5)
+        held_out[rows[: max(0, min(wanted, len(rows) - FEWEST_OF_A_CLASS))]] = True
+    return held_out
 
 
 def _plan_warnings(target: _Target, spec: AlgorithmSpec) -> list[str]:

@@ -30,15 +30,17 @@ from solver.kernels import parallel
 from solver.model_file import write_model
 from solver.operating_point import Objective
 from solver.parts import OnePart, PartComputed, PartExecutor, numerics
-from solver.report import Report
+from solver.report import Report, ReportedPoint
 from solver.retuning import chosen_point
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
 from solver.warm_up import FIRST, LATER, give_back
 from worker.compiling import keep_nothing, load
 from worker.dataset_file import dataset_file, labels_file
+from worker.predecessor import succession
 from worker.protocol import (
     FEEDBACK_FILE,
+    LABELS_FILE,
     MODEL_FILE,
     PART_FILE,
     JobSpec,
@@ -99,14 +101,22 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     reporter.progress("storing", TRAINING_DONE)
     started = time.monotonic()
     write_model(Path(job.scratch, MODEL_FILE), trained.model)
+    if trained.labelled is not None:
+        Path(job.scratch, LABELS_FILE).write_bytes(trained.labelled.to_bytes())
     report = replace(trained.report, parts=parts.report)
     report = report.with_seconds(reading=reading, storing=time.monotonic() - started)
     point, warnings = _operating_point(job, report)
-    report = replace(report, warnings=[*report.warnings, *warnings])
-    return Result(trained.model.algorithm, trained.model.manifest, report.to_dict(), point)
+    report = replace(
+        report,
+        warnings=[*report.warnings, *warnings],
+        succession=succession(job, trained, point or report),
+    )
+    return Result(
+        trained.model.algorithm, trained.model.manifest, report.to_dict(), None if point is None else point.to_dict()
+    )
 
 
-def _operating_point(job: JobSpec, report: Report) -> tuple[dict[str, Any] | None, list[str]]:
+def _operating_point(job: JobSpec, report: Report) -> tuple[ReportedPoint | None, list[str]]:
     """Choose the threshold by the objective that the job wants applied, if any; say so where that cannot be."""
     wanted = job.request.get("operating_point")
     if wanted is None:
@@ -116,7 +126,7 @@ def _operating_point(job: JobSpec, report: Report) -> tuple[dict[str, Any] | Non
         return None, [
             "the operating point asked for was not applied: this model has no curve to choose a threshold from"
         ]
-    return point.to_dict(), []
+    return point, []
 
 
 def run_part(job: JobSpec, reporter: Reporter) -> None:

@@ -13,7 +13,7 @@ from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.negotiation import choose_form
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
-from service.jobs.schemas import Cancel, DryRun, Job, JobEvent, JobEvents, JobStatus, TrainRequest
+from service.jobs.schemas import Cancel, DryRun, Job, JobEvent, JobEvents, JobStatus, Retrain, TrainRequest
 from service.jobs.service import Following, JobService
 from service.schemas import Page
 
@@ -131,13 +131,15 @@ def jobs_router(jobs: JobService) -> APIRouter:
         tags=["aliases"],
         responses=problems(404, 409),
     )
-    def retrain(caller: Writer, response: Response, name: str, key: IdempotencyKey = None) -> Job:
+    def retrain(
+        caller: Writer, response: Response, name: str, body: Retrain | None = None, key: IdempotencyKey = None
+    ) -> Job:
         """Train once more what an alias points at, with the feedback that was sent for it since.
 
         The request is that of the model's own training, with the `operating_point` that was applied to the model since.
-        The alias moves to the new model when the job has succeeded.
+        The alias moves to the new model when the job has succeeded, if `alias_policy` lets it.
         """
-        job = jobs.retrain(caller.project_id, name, key)
+        job = jobs.retrain(caller.project_id, name, key, body or Retrain())
         response.headers["Location"] = f"/jobs/{job.id}"
         return job
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FLAGS = {
     **{name: f"--{name}" for name in ("target", "positive", "unlabeled", "negative", "key", "include", "exclude")},
     **{name: f"--{name}" for name in ("alias", "algorithm", "objective", "seed", "format", "name")},
+    "alias_policy": "--alias-policy",
     **{"test_fraction": "--test-fraction", "max_seconds": "--max-seconds", "confidence": "--confidence"},
     "certificate": "--certificate",
     **{"kinds": "--kind", "columns": "--kind", "text": "--text", "params": "--param"},

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 feedback_app = typer.Typer(help="Corrected rows, which the next training of an alias learns.")
 AliasName = Annotated[str, typer.Argument(help="The alias.")]
+AliasPolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="When the alias leaves the model that it points at: if_not_worse, if_met or always.",
+        show_default="if_not_worse; of a retraining that of the training before",
+    ),
+]
 
 
 @feedback_app.command("add")
@@ -127,12 +134,15 @@ def feedback_delete(
 
 def retrain(
     alias: AliasName,
+    alias_policy: AliasPolicyOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end behind a progress bar.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Train once more what an alias points at, with all feedback for it; the alias then moves to the new model."""
+    """Train once more what an alias points at, with all feedback for it; the alias moves if its policy lets it."""
     with open_client(url) as client:
-        job = client.post(f"/aliases/{quote(alias, safe='')}/retrain")
+        job = client.post(
+            f"/aliases/{quote(alias, safe='')}/retrain", {"alias_policy": alias_policy} if alias_policy else None
+        )
         print(job["id"])
         if not wait:
             return

@@ -16,7 +16,7 @@ from service.cli.administration import keys_app, projects_app, webhooks_app
 from service.cli.advice import RUNNING, in_flags, print_notes
 from service.cli.audits import audit, audits_app
 from service.cli.groups import Commands, Listing, WithShow
-from service.cli.improving import feedback_app, retrain
+from service.cli.improving import AliasPolicyOption, feedback_app, retrain
 from service.cli.models import jobs, models, print_outcome
 from service.cli.named_files import dataset_of, kinds_of
 from service.cli.names import full_id
@@ -236,6 +236,7 @@ def train(
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     alias: Annotated[str | None, typer.Option(help="Name that shall point at the model.")] = None,
+    alias_policy: AliasPolicyOption = None,
     max_seconds: Annotated[
         float | None,
         typer.Option(help="Longest time of the training, in seconds.", show_default="the most that the service allows"),
@@ -288,6 +289,7 @@ def train(
         "key": key,
         "test_fraction": test_fraction,
         "alias": alias,
+        "alias_policy": alias_policy,
         "max_seconds": max_seconds,
     }
     body |= {name: value for name, value in optional.items() if value is not None}

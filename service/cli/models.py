@@ -14,7 +14,7 @@ from service.cli.advice import in_flags, print_notes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
 from service.cli.words import audit_command, objective_words, outcome_words, promise_words, reasons
-from solver.report import Estimate, Measures, Report, ReportedPoint
+from solver.report import Estimate, Measures, Report, ReportedPoint, Succession
 
 if TYPE_CHECKING:
     from service.cli.client import Connection
@@ -184,6 +184,7 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
         # Nothing is known of the test rows at a threshold that was applied later.
         ("test, as trained" if applied else "test", report.test),
     )
+    _print_succession(report.succession)
     if report.refit is not None:
         measured, labelled = report.refit.measured, report.refit.labelled
         print(
@@ -195,7 +196,18 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     print_notes((*_comparison_notes(report), *report.warnings), sys.stdout)
 
 
-def print_measures(*measured: tuple[str, Measures | None]) -> None:
+def _print_succession(told: Succession | None) -> None:
+    """Print both models on the same rows, and where the alias points."""
+    if told is None:
+        return
+    if told.rows is not None:
+        title = f"beside {told.model}, on rows that neither had learned"
+        print_measures(("before", told.rows.before), ("now", told.rows.now), title=title)
+    if told.moved:  # else it is among the warnings
+        print(told.sentence)
+
+
+def print_measures(*measured: tuple[str, Measures | None], title: str = "") -> None:
     """Print a table of what was measured, with a column for each set of rows, calibration rows first."""
 
     def interval(estimate: Estimate | None) -> str:
@@ -211,7 +223,8 @@ def print_measures(*measured: tuple[str, Measures | None]) -> None:
         *((word, *(interval(getattr(measures, each)) for _, measures in known)) for each, word in shown.items()),
     ]
     if known:
-        print_table("", ("", *(name for name, _ in known)), rows)
+        print_table(title, ("", *(name for name, _ in known)), rows)
+    if known and not title:
         print("in brackets are 95 % intervals; what can be counted on stands above, reckoned more cautiously")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from datetime import date, datetime
 from typing import Any
 
@@ -381,6 +382,8 @@ class ModelRow(_Resource, Base):
     bytes: Mapped[int] = mapped_column(BigInteger)
     sha256: Mapped[str]
     """Over the bytes of all chunks in order."""
+    labelled_rows: Mapped[builtins.bytes | None] = mapped_column(LargeBinary, deferred=True)
+    """Fingerprints of the rows that had a label (`solver.labelled_rows`); None for models of before."""
 
     __table_args__ = (
         Index(None, "project_id", "created_at", "id"),

@@ -11,6 +11,7 @@ from pydantic.config import JsonDict
 
 from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body, Label
+from solver.choices import AliasPolicy
 
 
 class JobStatus(StrEnum):
@@ -155,7 +156,15 @@ class TrainRequest(Body):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     alias: AliasName | None = Field(
         default=None,
-        description="Points at the new model once the job has succeeded, unless a later request has moved it.",
+        description="Points at the new model once the job has succeeded, if `alias_policy` lets it, and unless a later "
+        "request has moved it.",
+    )
+    alias_policy: AliasPolicy = Field(
+        default="if_not_worse",
+        description="When `alias` leaves the model that it points at: `if_not_worse`, unless the new one promises less "
+        "or is worse by more than chance explains on rows that neither had learned (a new name, another objective or "
+        "another positive class is always followed); `if_met`, if the status is `met`; `always`. The job succeeds "
+        "either way; `succession` in the report says what was decided, and why.",
     )
     feedback: bool = Field(default=True, description="Learn from what was sent with `POST /feedback` for `alias`, too.")
     max_seconds: Annotated[float, Field(gt=0)] | None = Field(
@@ -168,6 +177,16 @@ class TrainRequest(Body):
         if value == "":
             raise ValueError("an empty cell is an unlabelled row and cannot be the positive class")
         return value
+
+
+class Retrain(Body):
+    """How to train once more."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"alias_policy": "always"}]})
+
+    alias_policy: AliasPolicy | None = Field(
+        default=None, description="As in POST /train. Default: as the model before was trained."
+    )
 
 
 class Cancel(Body):

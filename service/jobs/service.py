@@ -20,7 +20,7 @@ from service.jobs.errors import JobFinished, JobNotFinished, JobNotFound, Nothin
 from service.jobs.feed import LAST_KIND, EventFeed
 from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
-from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, TrainingEstimate, TrainRequest
+from service.jobs.schemas import DryRun, Job, JobEvent, JobEvents, JobStatus, Retrain, TrainingEstimate, TrainRequest
 from service.models.errors import AliasNotFound
 from service.models.repository import ModelRepository
 from service.paging import as_page
@@ -135,7 +135,7 @@ class JobService:
             training = check_training(body, dataset, self._settings, rows, labels)
             return self._enqueue(session, project_id, new, training, until, found[0])
 
-    def retrain(self, project_id: str, alias: str, idempotency_key: str | None) -> Job:
+    def retrain(self, project_id: str, alias: str, idempotency_key: str | None, wanted: Retrain) -> Job:
         """Make a new job of the request that made the model of an alias, with all feedback until now.
 
         An operating point that was applied to that model is chosen anew for the next one.
@@ -154,7 +154,8 @@ class JobService:
             found = jobs.behind_alias(alias)
             if found is None:
                 raise AliasNotFound
-            made = idempotency.claim(session, project_id, RETRAIN_OPERATION, idempotency_key, alias, new)
+            asked = alias if wanted.alias_policy is None else [alias, wanted.alias_policy]
+            made = idempotency.claim(session, project_id, RETRAIN_OPERATION, idempotency_key, asked, new)
             if made is not None:
                 return _as_accepted(jobs.get(made))
             model_id, made_by = found
@@ -162,9 +163,11 @@ class JobService:
                 raise NothingToRepeat("the job that made the model of this alias was deleted; train with POST /train")
             report, applied = ModelRepository(session, project_id).report(model_id)
             # Of an objective that the training had, too, its own threshold is the one.
-            wanted = None if applied is None or applied["objective"] == report["objective"] else applied["objective"]
+            point = None if applied is None or applied["objective"] == report["objective"] else applied["objective"]
             body = TrainRequest.model_validate(
-                made_by.request | {"alias": alias, "feedback": True, "operating_point": wanted}
+                made_by.request
+                | {"alias": alias, "feedback": True, "operating_point": point}
+                | wanted.model_dump(exclude_none=True)
             )
             dataset, labels = _still_there(session, project_id, body)
             until, rows = _feedback(session, project_id, body)

@@ -18,7 +18,10 @@ MEASURES = ("precision", "recall", "f1", "cost")
 
 def model_card(model: Model, origin: Origin) -> str:
     """Return the card of a model."""
-    parts = (_head(model), _promised(model), _asked(model), _reached(model), _data(model, origin), _notes(model))
+    parts = (
+        *(_head(model), _promised(model), _asked(model), _reached(model), _succeeded(model)),
+        *(_data(model, origin), _notes(model)),
+    )
     return "\n".join(line for part in parts for line in part) + "\n"
 
 
@@ -87,6 +90,23 @@ def _reached(model: Model) -> Iterator[str]:
         yield f"was trained once more, on all {report.refit.labelled:,}."
     if report.test is None:
         yield from ("", "There were no test rows.")
+
+
+def _succeeded(model: Model) -> Iterator[str]:
+    """The model that the alias of the training pointed at, beside this one."""
+    told = model.report.succession
+    if told is None or told.model is None:
+        return
+    yield from ("", "## Beside the model before", "", _text(told.sentence))
+    if told.rows is None:
+        return
+    yield from ("", "Both on the same rows; neither had learned a label of theirs when it decided.", "")
+    shown = [name for name in MEASURES if getattr(told.rows.now, name) or getattr(told.rows.before, name)]
+    body = [
+        [name, str(measured.n), *(_estimate(measured, measure) for measure in shown)]
+        for name, measured in ((told.model, told.rows.before), ("this training", told.rows.now))
+    ]
+    yield from _table(["", "rows", *shown], body)
 
 
 def _data(model: Model, origin: Origin) -> Iterator[str]:

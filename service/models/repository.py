@@ -69,6 +69,24 @@ class ModelFile(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Predecessor:
+    """The model that an alias points at, as its successor is compared with it."""
+
+    model_id: str
+    sha256: str
+    bytes: int
+    report: dict[str, Any]
+    """Whole but for the curve."""
+    applied: dict[str, Any] | None
+    """As of a `StoredModel`."""
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """What it decides by."""
+        return self.applied or self.report
+
+
+@dataclass(frozen=True)
 class Origin:
     """The request of the job and the data set of a model; None for what was deleted."""
 
@@ -260,6 +278,20 @@ class ModelRepository(Repository):
             date_formats=of_features.get("date_formats", {}),
             key=key,
         )
+
+    def predecessor(self, alias: str) -> Predecessor | None:
+        """Return the model that an alias points at; None if there is no such alias."""
+        statement = (
+            select(ModelRow.id, ModelRow.sha256, ModelRow.bytes, ModelRow.report.op("-")("curve"), _APPLIED)
+            .join(AliasRow, AliasRow.model_id == ModelRow.id)
+            .where(AliasRow.project_id == self._project_id, AliasRow.name == alias)
+        )
+        found = self._session.execute(statement).one_or_none()
+        return None if found is None else Predecessor(*found)
+
+    def labelled_rows(self, model_id: str) -> bytes | None:
+        """Return what was kept of the labelled rows of a model, see `solver.labelled_rows`."""
+        return self._session.scalar(select(ModelRow.labelled_rows).where(self._is(model_id)))
 
     def unsealed_audit(self, model_id: str) -> str | None:
         """Return an audit of a model whose answers would be lost with it, or None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class FinishedModel:
     sha256: str
     operating_point: dict[str, Any] | None = None
     """What it shall decide by instead of what its training chose, as `solver.report.ReportedPoint`."""
+    labelled_rows: builtins.bytes | None = None
+    """Fingerprints of the rows that had a label, see `solver.labelled_rows`."""
 
 
 def store_model(session: Session, project_id: str, job_id: str, dataset_id: str | None, model: FinishedModel) -> None:
@@ -56,6 +59,7 @@ def store_model(session: Session, project_id: str, job_id: str, dataset_id: str 
             report={},
             bytes=model.bytes,
             sha256=model.sha256,
+            labelled_rows=model.labelled_rows,
         )
     )
     digest, size = hashlib.sha256(), 0

@@ -14,17 +14,31 @@ from typing import Any, Literal
 from sqlalchemy.orm import Session
 
 from service.db.session import Database
+from service.errors import Problem
 from service.faults import fault
 from service.feedback.repository import FeedbackRepository
 from service.identifiers import new_id
 from service.jobs.claims import Claim, JobClaims
 from service.jobs.events import add_event
-from service.models.repository import AliasRepository
+from service.models.repository import AliasRepository, ModelRepository
 from service.models.storing import FinishedModel, store_model, store_operating_point, store_report
-from solver.report import Report, json_ready
+from solver.report import Classes, Report, ReportedPoint, Succession, json_ready
+from solver.succession import Standing, decide, kept, moved
 from worker.attempt import Attempt, Ending
+from worker.kinds.batch import fetch
 from worker.kinds.kind import Made
-from worker.protocol import FEEDBACK_FILE, MODEL_FILE, RESULT_FILE, UnrunnableJobError
+from worker.protocol import (
+    FEEDBACK_FILE,
+    LABELS_FILE,
+    MODEL_FILE,
+    PREDECESSOR_FILE,
+    PREDECESSOR_LABELS_FILE,
+    RESULT_FILE,
+    UnrunnableJobError,
+)
+
+LARGEST_PREDECESSOR = 64 << 20
+"""Bytes of a model that a training is compared with: one that is larger might take the memory that the job may use."""
 
 
 class TrainingKind:
@@ -35,9 +49,9 @@ class TrainingKind:
     makes = MODEL_FILE
 
     def lay_out(self, attempt: Attempt) -> dict[str, Any]:
-        """Write what users have corrected to a file."""
+        """Write what users have corrected to a file, and the model that the alias points at to others."""
         lay_out_training(attempt)
-        return {}
+        return lay_out_predecessor(attempt)
 
     def conclude(self, attempt: Attempt, made: Made) -> Ending:
         """Store the model."""
@@ -52,6 +66,7 @@ class TrainingKind:
                 "time_limit": f"max_seconds = {claim.max_seconds:g} was reached; the best model so far was kept.",
             }.get(made.stopped_by, report.status_reason)
             report = replace(report, status_reason=reason)
+        labels = attempt.folder / LABELS_FILE
         model = FinishedModel(
             id=new_id("mdl"),
             algorithm=result["algorithm"],
@@ -61,6 +76,7 @@ class TrainingKind:
             bytes=made.bytes,
             sha256=made.sha256,
             operating_point=result["operating_point"],
+            labelled_rows=labels.read_bytes() if labels.exists() else None,
         )
         jobs = JobClaims(attempt.settings.lease_seconds)
         return Ending("succeeded", lambda session: finish_with_model(jobs, session, claim, model))
@@ -80,6 +96,47 @@ def lay_out_training(attempt: Attempt) -> None:
     fetch_feedback(attempt.database, claim, attempt.folder / FEEDBACK_FILE)
 
 
+def lay_out_predecessor(attempt: Attempt) -> dict[str, Any]:
+    """Put the model that the alias of a training points at into its folder, and what it had learned from.
+
+    Returns
+    -------
+    dict
+        Under ``predecessor``, if there is one: ``model``, ``classes``, ``point``, ``is_retuned``, and ``why_not``: why
+        it is not there to be compared with, else empty.
+    """
+    claim = attempt.claim
+    alias = claim.request.get("alias")
+    if alias is None:
+        return {}
+    with attempt.database.transaction() as session:
+        models = ModelRepository(session, claim.project_id)
+        found = models.predecessor(alias)
+        if found is None:
+            return {}
+        learned = models.labelled_rows(found.model_id)
+    why_not = ""
+    if learned is None:
+        why_not = "which rows the older model had learned was not kept"
+    elif found.bytes > LARGEST_PREDECESSOR or claim.attempt > 1:
+        why_not = "the older model is too large" if claim.attempt == 1 else "this is not the first attempt of the job"
+    else:
+        try:
+            fetch(attempt, {"model": found.model_id, "sha256": found.sha256}, attempt.folder / PREDECESSOR_FILE)
+            (attempt.folder / PREDECESSOR_LABELS_FILE).write_bytes(learned)
+        except Problem as error:
+            why_not = f"the older model cannot be read: {error.detail}"
+    point = {name: found.point.get(name) for name in ("objective", "status", "status_reason", "threshold")}
+    told = {
+        "model": found.model_id,
+        "classes": found.report.get("classes"),
+        "point": {**point, "calibration": None},
+        "is_retuned": found.applied is not None,
+        "why_not": why_not,
+    }
+    return {"predecessor": told}
+
+
 def fetch_feedback(database: Database, claim: Claim, path: Path) -> None:
     """Write what was sent for the alias of a training before that was asked for: one JSON object a line."""
     if claim.feedback_until is None:
@@ -95,8 +152,8 @@ def finish_with_model(
 ) -> Literal["cancelled"] | bool:
     """End a training with its model: row, chunks, alias and event in this one transaction.
 
-    `storing` of the report's timings grows by the seconds that the upload took. An alias that was moved by a later
-    request than this job's stays where it is; an event and the report say so.
+    `storing` of the report's timings grows by the seconds that the upload took. Where the alias stays where it is, an
+    event and the report say why.
 
     Returns
     -------
@@ -114,35 +171,79 @@ def finish_with_model(
         store_model(session, claim.project_id, claim.job_id, dataset_id, model)
         fault("finish_after_chunks")
         report = model.report.with_seconds(storing=time.monotonic() - started)
-        refused = _move_alias(session, claim, model)
-        if refused is not None:
-            report = replace(report, warnings=[*report.warnings, refused])
-        store_report(session, model.id, report)
+        succession = _move_alias(session, claim, model)
+        if succession is not None and not succession.moved:
+            report = replace(report, warnings=[*report.warnings, succession.sentence])
+        store_report(session, model.id, replace(report, succession=succession))
         if model.operating_point is not None:
             store_operating_point(session, model.id, model.operating_point)
-        return {"model_id": model.id, **_told(model)}
+        return {"model_id": model.id, **_told(model, succession)}
 
     return jobs.finish_succeeded(session, claim, store=store)
 
 
-def _told(model: FinishedModel) -> dict[str, Any]:
-    """What the last event says besides of what the model promises, if that is known."""
+def _told(model: FinishedModel, succession: Succession | None) -> dict[str, Any]:
+    """What the last event says besides: of the alias, and of what the model promises, if that is known."""
     promise = (model.operating_point or {}).get("promise") or json_ready(model.report.promise)
-    return {} if promise is None else {"promise": {name: promise[name] for name in ("level", "sentence")}}
+    told = {} if promise is None else {"promise": {name: promise[name] for name in ("level", "sentence")}}
+    if succession is not None:
+        told["alias"] = {"name": succession.alias, "moved": succession.moved, "sentence": succession.sentence}
+    return told
 
 
-def _move_alias(session: Session, claim: Claim, model: FinishedModel) -> str | None:
-    """Point the alias of a training, if it has one, at its model; return what to say if a later request did so."""
+def _move_alias(session: Session, claim: Claim, model: FinishedModel) -> Succession | None:
+    """Point the alias of a training, if it has one, at its model, unless a later request or its policy forbids that."""
     alias = claim.request.get("alias")
-    aliases = AliasRepository(session, claim.project_id)
-    if alias is None or aliases.follow(alias, model.id, claim.alias_request):
+    if alias is None:
         return None
-    there = aliases.get(alias)
-    message = (
-        f"alias not moved: {alias} was pointed at {'another model' if there is None else there.model_id} by a "
-        f"later request than this job's; to use this model: PUT /aliases/{alias} with "
-        f"{json.dumps({'model': model.id})}"
+    aliases = AliasRepository(session, claim.project_id)
+    there = aliases.lock(alias)
+    if there is None or there.request <= claim.alias_request:
+        succession = _decided(session, claim, model)
+        if not succession.moved or aliases.follow(alias, model.id, claim.alias_request):
+            return _said(session, claim, succession)
+        there = aliases.get(alias)
+    draft = replace(_draft(claim, model), model=None if there is None else there.model_id)
+    return _said(session, claim, kept(draft, model.id, "a later request than this job's put it there"))
+
+
+def _draft(claim: Claim, model: FinishedModel) -> Succession:
+    """What the child found out; of a job that is older than that, nothing."""
+    policy = claim.request.get("alias_policy", "always")
+    return model.report.succession or Succession(
+        alias=claim.request["alias"], policy=policy, moved=False, model=None, sentence=""
     )
-    warning = {"code": "alias_not_moved", "alias": alias, "message": message}
-    add_event(session, claim.job_id, claim.attempt, "warning", warning)
-    return message
+
+
+def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession:
+    """Decide by the policy of the request, beside the model that the alias points at now."""
+    found = ModelRepository(session, claim.project_id).predecessor(claim.request["alias"])
+    draft, point = _draft(claim, model), model.report
+    now = Standing(
+        classes=point.classes,
+        point=point if model.operating_point is None else ReportedPoint.from_dict(model.operating_point),
+        columns=[column.name for column in point.columns],
+    )
+    if found is None:
+        return decide(replace(draft, model=None, rows=None), model.id, now, None)
+    why_no_rows = draft.sentence
+    if draft.model != found.model_id:
+        why_no_rows = f"the alias was moved to {found.model_id} meanwhile"
+        draft = replace(draft, model=found.model_id, rows=None)
+    try:
+        before = Standing(
+            classes=Classes.from_dict(found.report["classes"]),
+            point=ReportedPoint.from_dict(found.point),
+            columns=[str(column["name"]) for column in found.report["columns"]],
+        )
+    except (KeyError, TypeError, ValueError):
+        return moved(draft, "the stored report of the older one is not whole, so that the two are not compared")
+    return decide(draft, model.id, now, before, why_no_rows)
+
+
+def _said(session: Session, claim: Claim, succession: Succession) -> Succession:
+    """Tell in an event that an alias was not moved."""
+    if not succession.moved:
+        warning = {"code": "alias_not_moved", "alias": succession.alias, "message": succession.sentence}
+        add_event(session, claim.job_id, claim.attempt, "warning", warning)
+    return succession

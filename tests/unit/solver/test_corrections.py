@@ -159,8 +159,11 @@ def test_a_correction_wins_over_the_label_of_the_data_set_wherever_the_row_is() 
     mended = train(data, wrong, request, corrections=Corrections(rows, labels[:20].tolist()))
     right = train(data, labels, request)
     assert mended.report.feedback.relabelled == 20
-    assert mended.report.test == right.report.test
     assert mended.report.calibration == right.report.calibration
+    # The test rows are those of the training without corrections: what both measured can be compared.
+    before = train(data, wrong, request)
+    np.testing.assert_array_equal(mended.tested.rows, before.tested.rows)
+    np.testing.assert_array_equal(mended.tested.truth, labels[mended.tested.rows] == "yes")
     assert 0 < mended.report.feedback.held_out < 20
 
 

@@ -1,0 +1,152 @@
+"""Whether a name moves from the model that it points at to a new one, and why, in words.
+
+Nothing here computes: who decides is the process that ends jobs, which loads no NumPy. `solver.compared_rows` compares
+two models on rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from solver.report import Classes, ComparedRows, Estimate, ReportedPoint, Succession
+
+FEW_ROWS: Final = 20
+"""Fewer common rows are not relied on alone: where no target was asked for, the calibration rows must not say worse."""
+MOST_COLUMNS: Final = 10
+"""Named in a sentence."""
+_LEVELS: Final = ("missed", "open", "likely", "proven")
+# what is known of points that were stored without a promise
+_LEVEL_OF_STATUS: Final = {"met": "likely", "cannot_certify": "open", "preference_unmet": "missed"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What two models are compared by, besides of rows: the classes, the point that decides, and the columns needed."""
+
+    classes: Classes
+    point: ReportedPoint
+    columns: Sequence[str] = ()
+
+
+def decide(draft: Succession, model: str, now: Standing, before: Standing | None, why_no_rows: str = "") -> Succession:
+    """Decide whether the alias moves to a model.
+
+    `if_not_worse`: unless the promise is of a lower level, or the objective is worse on the common rows by more than
+    chance explains (the 95 % interval of the difference lies below 0). Where the classes or the objective are others,
+    there is nothing to be worse by, and the request asks for just that: the alias moves.
+
+    Parameters
+    ----------
+    draft : Succession
+        Alias, policy, the older model, and both on common rows, if there are any.
+    model : str
+        The new model.
+    now, before : Standing
+        Of the new model and of the older one.
+    why_no_rows : str
+        Why there are no common rows.
+    """
+    draft = replace(draft, promise=None if before is None else before.point.promise)
+    status = now.point.status
+    if draft.policy == "if_met" and status != "met":
+        return kept(draft, model, f"its status is {status}, and alias_policy is if_met")
+    if before is None:
+        return moved(draft, "it pointed at no model before")
+    other = other_aim(now, before)
+    if other is not None:
+        return moved(draft, f"{other}, so that the two are not compared" + _more_columns(now, before))
+    fallen = _fallen(now, before, draft.rows)
+    compared = _on_rows(draft.rows, why_no_rows)
+    if draft.policy == "if_not_worse" and fallen is not None:
+        return kept(draft, model, f"{fallen}; {compared}")
+    if draft.policy == "if_not_worse" and draft.rows is not None and draft.rows.high < 0:
+        return kept(draft, model, f"it is worse by more than chance explains: {compared}")
+    return moved(draft, (compared if fallen is None else f"{fallen}; {compared}") + _more_columns(now, before))
+
+
+def kept(draft: Succession, model: str, why: str) -> Succession:
+    """The alias stays where it is, for this reason."""
+    stays = (
+        f"there is no alias {draft.alias}" if draft.model is None else f"{draft.alias} still points at {draft.model}"
+    )
+    said = f"{stays}: {why}; to use this model: PUT /aliases/{draft.alias} with {json.dumps({'model': model})}"
+    return replace(draft, moved=False, sentence=said)
+
+
+def moved(draft: Succession, why: str) -> Succession:
+    """The alias moves, for this reason."""
+    after = "" if draft.model is None else f" after {draft.model}"
+    return replace(draft, moved=True, sentence=f"{draft.alias} points at this model{after}: {why}")
+
+
+def other_aim(now: Standing, before: Standing) -> str | None:
+    """Say that the two were not asked for the same."""
+    ours, theirs = now.classes.positive, before.classes.positive
+    if ours != theirs:
+        return f"it looks for {ours!r}, the older one for {theirs!r}"
+    wanted, was = (_asked(each.point.objective) for each in (now, before))
+    return None if wanted == was else f"it was asked for {_words(wanted)}, the older one for {_words(was)}"
+
+
+def _more_columns(now: Standing, before: Standing) -> str:
+    """Say that rows which the older model takes are refused by the new one."""
+    more = [name for name in now.columns if name not in before.columns]
+    named = ", ".join(map(repr, more[:MOST_COLUMNS])) + (", …" if len(more) > MOST_COLUMNS else "")
+    return f"; rows for it need more columns than before: {named}" if more else ""
+
+
+def _asked(objective: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in objective.items() if value is not None and name != "certificate"}
+
+
+def _words(objective: dict[str, Any]) -> str:
+    return " ".join([str(objective["kind"]), *(f"{n} {v:g}" for n, v in objective.items() if n != "kind")])
+
+
+def _fallen(now: Standing, before: Standing, rows: ComparedRows | None) -> str | None:
+    """Say that the new model promises less."""
+    if now.point.objective["kind"] in ("precision", "recall", "precision_recall"):
+        level, was = _level(now.point), _level(before.point)
+        if level is None or was is None or _LEVELS.index(level) >= _LEVELS.index(was):
+            return None
+        return f"it promises less (the target is {level!r}, and {was!r} of the older one)"
+    if rows is not None and rows.n >= FEW_ROWS:
+        return None
+    return _lower_figure(now.point, before.point)
+
+
+def _level(point: ReportedPoint) -> str | None:
+    told = None if point.promise is None else point.promise.level
+    return told or _LEVEL_OF_STATUS.get(point.status)
+
+
+def _lower_figure(now: ReportedPoint, before: ReportedPoint) -> str | None:
+    """Say that F1 or cost on the calibration rows is worse by more than chance explains (MOVER, as if independent)."""
+    name, word, sign = ("cost", "cost of a row", -1) if now.objective["kind"] == "cost" else ("f1", "F1", 1)
+    ours, theirs = (getattr(point.calibration, name, None) for point in (now, before))
+    if ours is None or theirs is None:
+        return None
+    best, worst = (ours.high, theirs.low) if sign > 0 else (ours.low, theirs.high)
+    highest = sign * (ours.value - theirs.value) + math.hypot(best - ours.value, theirs.value - worst)
+    if highest >= 0:
+        return None
+    return (
+        f"its {word} on its calibration rows is {_interval(ours)}, that of the older one on its own {_interval(theirs)}"
+    )
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
+
+def _on_rows(rows: ComparedRows | None, why_none: str) -> str:
+    if rows is None:
+        return f"no common rows to compare on ({why_none})" if why_none else "no common rows to compare on"
+    return (
+        f"{rows.value} {rows.gain:+.3f} (95 % interval {rows.low:+.3f} to {rows.high:+.3f}) on {rows.n} rows that "
+        "neither had learned"
+    )
