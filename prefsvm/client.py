@@ -109,13 +109,15 @@ class Model:
 class Prediction:
     """What a model decides on a row: `score` > threshold is the positive class.
 
-    `key` is what names the row, as it was sent, where the training had a ``key``.
+    `key` is what names the row, as it was sent, where the training had a ``key``. `threshold_probability` is the
+    threshold as a probability: above it the label is the positive class, be that below 0.5.
     """
 
     label: str
     score: float
     probability: float | None
     key: str | int | float | None = None
+    threshold_probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -346,7 +348,7 @@ class Client:
         -------
         pandas.DataFrame or list of Prediction
             Of a frame: a frame with its index and the columns ``label``, ``score`` and, where the model gives it,
-            ``probability``. Else one `Prediction` a row.
+            ``probability``; its ``attrs`` have ``threshold_probability``. Else one `Prediction` a row.
         """
         predicted: list[Prediction] = []
         told: dict[str, None] = {}
@@ -355,8 +357,10 @@ class Client:
             with _rows_from(len(predicted)):
                 answer = self._connection.post("/predict", {"model": _id(model), "rows": piece})
             told |= dict.fromkeys(answer["warnings"])
+            threshold = answer.get("threshold_probability")
             predicted += [
-                Prediction(p["label"], p["score"], p.get("probability"), p.get("key")) for p in answer["predictions"]
+                Prediction(p["label"], p["score"], p.get("probability"), p.get("key"), threshold)
+                for p in answer["predictions"]
             ]
         _warn(told, 3)
         if not _is_frame(rows):
@@ -369,7 +373,9 @@ class Client:
         }
         if any(each.probability is not None for each in predicted):
             columns["probability"] = [each.probability for each in predicted]
-        return pd.DataFrame(columns, index=cast("pd.DataFrame", rows).index)
+        made = pd.DataFrame(columns, index=cast("pd.DataFrame", rows).index)
+        made.attrs["threshold_probability"] = predicted[0].threshold_probability if predicted else None
+        return made
 
     def audit(
         self,

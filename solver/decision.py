@@ -91,6 +91,11 @@ class DecisionState:
             raise ValueError("this model gives no probabilities")
         return self.probability(scores)
 
+    @property
+    def threshold_probability(self) -> float | None:
+        """The threshold as a probability: the label is positive where the probability is above it; None without one."""
+        return None if self.probability is None else float(self.probability(self.threshold))
+
     def predict_positive(self, X: Matrix) -> BoolArray:
         """Which rows are decided positive: score strictly above the threshold."""
         return self.decision_function(X) > self.threshold

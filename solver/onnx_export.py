@@ -49,8 +49,9 @@ def onnx_model(model: Model) -> bytes:
     number. Numbers are imputed where they are missing, also by a model whose own policy is to refuse them. A model of a
     matrix has one input `features` of shape (rows, columns). Outputs: `label` (string), `score` (double), and
     `probability` (double) where the model gives one; each of shape (rows,), in that order. The metadata have the
-    `positive` and the `negative` class, the `threshold` and the `columns`, as JSON, and under `readings` what
-    of reading categories is left to the caller, by column (`Reading.to_json`): to cut blanks around them (`trim`, where
+    `positive` and the `negative` class, the `threshold`, the same as a probability (`threshold_probability`) where the
+    model gives one, and the `columns`, as JSON, and under `readings` what of reading categories is left to the caller,
+    by column (`Reading.to_json`): to cut blanks around them (`trim`, where
     there are more than a hundred levels), to write them in small letters (`lower`), or numbers with a point and nothing
     else (`decimal`, `thousands`, `unit`).
 
@@ -78,6 +79,7 @@ def onnx_model(model: Model) -> bytes:
         scaled = graph.add("Mul", score, graph.constant(np.float64(sigmoid.slope)))
         shifted = graph.add("Add", scaled, graph.constant(np.float64(sigmoid.offset)))
         graph.give("probability", graph.add("Sigmoid", shifted), TensorProto.DOUBLE)
+    as_probability = model.decision.threshold_probability
     made = helper.make_model(
         graph.build(),
         opset_imports=[helper.make_opsetid("", graph.opset), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
@@ -89,6 +91,7 @@ def onnx_model(model: Model) -> bytes:
         made,
         {
             "threshold": repr(model.decision.threshold),
+            **({} if as_probability is None else {"threshold_probability": repr(as_probability)}),
             "algorithm": model.algorithm,
             "positive": str(model.classes[1]),
             "negative": str(model.classes[0]),

@@ -98,7 +98,13 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         raise UnrunnableJobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
     except InexactKeyError as error:
         raise UnrunnableJobError("inexact_key", str(error)) from error
-    report = {"rows": done, "labels": dict(labels), "warnings": counts.warnings()}
+    report = {
+        "rows": done,
+        "labels": dict(labels),
+        "threshold": model.decision.threshold,
+        "threshold_probability": model.decision.threshold_probability,
+        "warnings": counts.warnings(),
+    }
     return Result(model.algorithm, {}, report | compared)
 
 

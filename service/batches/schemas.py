@@ -49,6 +49,12 @@ class BatchResult(Answer):
     sha256: str
     rows: int
     labels: dict[str, int] = Field(description="Rows that were given each label.")
+    threshold: float | None = Field(
+        default=None, description="The decision is score > threshold. Null for batches of before."
+    )
+    threshold_probability: float | None = Field(
+        default=None, description="The same as a probability, as in POST /predict; null where the model gives none."
+    )
     warnings: list[str]
 
 
@@ -72,6 +78,8 @@ EXAMPLE_BATCH: JsonDict = {
         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "rows": 1000,
         "labels": {"ham": 900, "spam": 100},
+        "threshold": 0.31,
+        "threshold_probability": 0.12,
         "warnings": [],
     },
 }

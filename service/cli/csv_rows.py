@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from service.cli.client import ClientError, Connection
+from service.cli.threshold_note import ThresholdNote
 from service.ingest.delimiter import START_LENGTH, find_delimiter
 from service.ingest.errors import IngestError
 from service.ingest.escaping import Escapes
@@ -237,10 +238,12 @@ def predict_csv(client: Connection, model: str, rows: CsvRows, sink: IO[str]) ->
     writer = csv.writer(sink, lineterminator="\n", delimiter=rows.delimiter)
     added: list[str] = []
     warnings = dict.fromkeys(rows.warnings)
+    threshold = ThresholdNote()
     for piece in rows.pieces():
         with piece.errors_by_line():
             answer = client.post("/predict", {"model": model, "rows": [rows.as_sent(row) for row in piece.rows]})
         warnings |= dict.fromkeys(map(str, answer["warnings"]))
+        threshold.count(answer)
         if not added:
             # A model gives probabilities for all rows or for none.
             added = ["label", "score"]
@@ -252,7 +255,7 @@ def predict_csv(client: Connection, model: str, rows: CsvRows, sink: IO[str]) ->
         rows.refuse_without_rows()
         writer.writerow([*rows.header, "prefsvm_label", "prefsvm_score"])
         warnings["the file has no row below its first line, which names the columns"] = None
-    return list(warnings)
+    return [*warnings, *threshold.said(client)]
 
 
 def encoding_of(file: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -44,9 +44,13 @@ from service.cli.support import (
     read_settings,
     wait_for,
 )
+from service.cli.threshold_note import ThresholdNote
 from service.cli.uploads import send_file, uploads_app
 from service.cli.watching import batches_app, metrics, status
 from solver.algorithms import ALGORITHMS
+
+if TYPE_CHECKING:
+    from service.cli.client import Connection
 
 FIRST, LOOK, RUN = "Training and predicting", "What is there", "Running the service"
 """Parts of the list of commands."""
@@ -335,7 +339,7 @@ def predict(
             raise typer.BadParameter("say what to decide on: either a file, or --text 'some text'")
         with open_client(url) as client:
             answer = client.post("/predict", {"model": full_id(client, "/models", model), "texts": text})
-        _write_decisions(answer, out)
+            _write_decisions(client, answer, out)
         return
     if not file.exists():
         fail(f"there is no file {file}; a text is given by --text")
@@ -347,7 +351,7 @@ def predict(
     if file.suffix.lower() == ".eml" or _is_a_mail(file):
         with open_client(url) as client:
             answer = client.predict_mail(full_id(client, "/models", model), file.read_bytes())
-        _write_decisions(answer, out)
+            _write_decisions(client, answer, out)
         return
 
     with (
@@ -375,12 +379,14 @@ def _is_a_mail(file: Path) -> bool:
     return found == 1
 
 
-def _write_decisions(answer: dict[str, Any], out: Path | None) -> None:
+def _write_decisions(client: Connection, answer: dict[str, Any], out: Path | None) -> None:
     """Write label, score and, where there is one, probability of each mail or text in a line."""
     with nullcontext(sys.stdout) if out is None else published(out) as sink:
         for decided in answer["predictions"]:
             print(*(value for value in decided.values() if value is not None), file=sink)
-    print_notes(answer["warnings"])
+    threshold = ThresholdNote()
+    threshold.count(answer)
+    print_notes([*answer["warnings"], *threshold.said(client)])
 
 
 @app.command(rich_help_panel=FIRST)

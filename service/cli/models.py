@@ -175,7 +175,9 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     command = audit_command(model, point)
     if command is not None and not audits:
         print(f"the audit: {command}")
-    print(f"threshold {point.threshold:.6g} on the score for {report.classes.positive!r}")
+    part = model.get("threshold_probability")
+    as_probability = "" if part is None else f", a probability of {part:.3g}"
+    print(f"threshold {point.threshold:.6g} on the score for {report.classes.positive!r}{as_probability}")
     if applied:
         trained = objective_words(report.objective)
         print(f"applied {short_time(applied['created_at'])}; trained for {trained}, threshold {report.threshold:.6g}")

@@ -33,7 +33,13 @@ def _head(model: Model) -> Iterator[str]:
     yield f"Tells {_text(report.classes.positive)} from {_text(report.classes.negative)}{names}."
     yield f"Made {model.created_at:%Y-%m-%d %H:%M} UTC with {_code(model.algorithm)}."
     yield ""
-    yield f"A row is {_text(report.classes.positive)} when its score is above {model.threshold:.6g}."
+    yield f"A row is {_text(report.classes.positive)} when its score is above {_threshold(model)}."
+
+
+def _threshold(model: Model) -> str:
+    part = model.threshold_probability
+    as_probability = "" if part is None else f", which is where its probability is above {part:.3g}"
+    return f"{model.threshold:.6g}{as_probability}"
 
 
 def _promised(model: Model) -> Iterator[str]:

@@ -129,6 +129,9 @@ class Model(ModelSummary):
     """A model with its report. Where another operating point was applied, `report` still shows the trained one."""
 
     threshold: float
+    threshold_probability: float | None = Field(
+        description="The threshold as a probability, as in POST /predict; null where the model gives none."
+    )
     operating_point: OperatingPoint | None = Field(
         description="The one that was applied last; null while that of the training decides."
     )

@@ -48,6 +48,7 @@ from service.models.shadows import BETWEEN, ShadowRepository
 from service.models.verdicts import verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
+from solver.evaluation import Sigmoid
 from solver.operating_point import Objective
 from solver.report import Report, ReportedPoint
 from solver.retuning import chosen_point, stored_promise
@@ -90,8 +91,10 @@ class ModelService:
             report = Report.from_dict(row.report)
             applied = None if row.applied is None else _promised(OperatingPoint.model_validate(row.applied), report)
             summary = _summary(row, applied or report)
+            told = report.probability
             return Model(
                 **summary,
+                threshold_probability=told and float(Sigmoid(told.slope, told.offset)(summary["threshold"])),
                 operating_point=applied,
                 audits=list(_audited(audits, summary["threshold"])),
                 columns=report.columns,

@@ -34,6 +34,7 @@ class Decisions:
 
     model: str
     threshold: float
+    threshold_probability: float | None
     predictions: list[dict[str, str | float | None]]
     """With the ``key`` of the row, if it has one and the model knows of such a column."""
     warnings: list[str]
@@ -46,6 +47,7 @@ class ReadyModel:
         self.model_id = model_id
         self.usage = usage
         self.model = model
+        self.threshold_probability = model.decision.threshold_probability
         self.nbytes = model.nbytes + OBJECT_BYTES
         vectors = model.decision.support_vectors
         n_vectors, n_features = vectors.shape
@@ -122,6 +124,7 @@ def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Dec
     return Decisions(
         model=ready.model_id,
         threshold=ready.model.decision.threshold,
+        threshold_probability=ready.threshold_probability,
         predictions=[
             {"label": label, "score": score, "probability": probability}
             for label, score, probability in zip(made.labels, scores, probabilities, strict=True)

@@ -78,7 +78,10 @@ class InferAnswer(BaseModel):
     model_name: str
     model_version: str = Field(description="Id of the model that decided.")
     id: str | None = Field(default=None, description="That of the request.")
-    parameters: dict[str, str | float] = Field(description="`threshold`; `warnings`, if there are any.")
+    parameters: dict[str, str | float] = Field(
+        description="`threshold`; `threshold_probability`, the same as a probability, if the model gives one; "
+        "`warnings`, if there are any."
+    )
     outputs: list[OutputTensor]
 
 
@@ -170,6 +173,8 @@ def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferA
         if output not in outputs:
             raise TensorsDoNotFit(f"the outputs of this model are {', '.join(outputs)}")
     parameters: dict[str, str | float] = {"threshold": decisions.threshold}
+    if decisions.threshold_probability is not None:
+        parameters["threshold_probability"] = decisions.threshold_probability
     if decisions.warnings:
         parameters["warnings"] = "; ".join(decisions.warnings)
     return InferAnswer(

@@ -76,6 +76,8 @@ def test_a_batch_gives_what_the_model_says_in_every_format(
         assert (done["status"], done["progress"], done["error"]) == ("succeeded", 1.0, None)
         assert done["result"]["rows"] == ROWS
         assert done["result"]["labels"] == {label: labels.count(label) for label in set(labels)}
+        decision = formula_model().decision
+        assert done["result"]["threshold_probability"] == decision.probability(decision.threshold)
         assert done["result"]["warnings"] == [
             f"column 'job': {ROWS // 3} row(s) hold a category that training never saw"
         ]

@@ -1,0 +1,43 @@
+"""Why a row is called positive whose probability is below a half, or negative with one above: the threshold says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.cli.names import model_path
+from service.cli.words import objective_words
+
+if TYPE_CHECKING:
+    from service.cli.client import Connection
+
+HALF = 0.5
+
+
+class ThresholdNote:
+    """Counts such rows in the answers of ``POST /predict``."""
+
+    def __init__(self) -> None:
+        self._rows = self._odd = 0
+        self._answer: dict[str, Any] = {}
+
+    def count(self, answer: dict[str, Any]) -> None:
+        """Look at one more answer of the same model."""
+        threshold = answer.get("threshold_probability")
+        self._answer = answer
+        self._rows += len(answer["predictions"])
+        if threshold is not None:
+            told = (each["probability"] for each in answer["predictions"])
+            self._odd += sum((part > HALF) != (part > threshold) for part in told)
+
+    def said(self, client: Connection) -> list[str]:
+        """Return the note, if there were any."""
+        if not self._odd:
+            return []
+        model = client.get(model_path(client, self._answer["model"]))
+        threshold, positive = self._answer["threshold_probability"], model["report"]["classes"]["positive"]
+        who = "the row is" if self._rows == 1 else f"{self._odd} of {self._rows} rows are"
+        how = f"{who} called {positive!r} with a probability below 0.5"
+        if threshold > HALF:
+            how = f"{who} not called {positive!r} with a probability above 0.5"
+        asked = objective_words(model["objective"])
+        return [f"{how}: {positive!r} is said from {threshold:.2g} on, as {asked} was asked"]
