@@ -25,6 +25,8 @@ def has_repeated_names(raw: bytes, parsed: Any) -> bool:
         If the text is nested too deeply to be sure.
     """
     colons = raw.count(b":")  # at least one for each name that was sent
+    if type(parsed) is dict and colons == len(parsed):
+        return False  # whatever else there is: two million numbers are not looked at
     if colons == _names_at_least(parsed):
         return False
     # Written again, what was read has as many colons, unless a value was dropped. An escape may hide a colon.

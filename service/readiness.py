@@ -27,6 +27,7 @@ LISTENING = "brpop"
 PATIENCE_SECONDS = 60.0
 """A job that waits for longer than this while a worker is idle is a sign of trouble."""
 DEFAULT_IS_SEEN = text("SELECT count(*) = 1 FROM projects WHERE id = :id")
+HAS_JOBS = text("SELECT to_regclass('jobs')")
 WAITING = text(
     """
     SELECT max(extract(epoch FROM now() - created_at))
@@ -148,6 +149,8 @@ class Readiness:
 
     def _queue_problem(self) -> str:
         with self._system.transaction() as session:
+            if session.scalar(HAS_JOBS) is None:  # Postgres would log an error each time that somebody looks
+                return "there is no table of jobs yet"
             waited, running = session.execute(WAITING, {"patience": PATIENCE_SECONDS}).one()
         if waited is None or self._broker_url is None or self._listening(self._broker_url) <= running:
             return ""

@@ -308,7 +308,10 @@ def train(
         if not watch.stopped and (request.max_seconds is None or 2 * seconds < request.max_seconds):
             with watch.phase(_REFITTING):
                 again = _refit(task, parts, watch.part(_MEASURED, 1.0, within=_REFITTING))
-        trained = _measured_before(None if watch.stopped else again, trained, task, watch.seconds)
+        if again is None or watch.stopped:
+            trained = _not_refitted(trained, stopped=watch.stopped)
+        else:
+            trained = _measured_before(again, trained, task, watch.seconds)
     if not watch.stopped:
         trained = _with_rows(trained, measured, task)
     watch.report(1.0)
@@ -429,15 +432,21 @@ def _refit(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedModel:
     return _train_once(task, PartsOfRun(parts, _REFITTING), watch)
 
 
+def _not_refitted(measured: TrainedModel, *, stopped: bool) -> TrainedModel:
+    """The model that the test rows measured: there was no time for another, or the training was stopped."""
+    report = measured.report
+    said = "there was no time to train the model once more, on the test rows too"
+    if stopped:
+        said = "the training was stopped before the model had learned from the test rows too"
+        report = replace(report, status="stopped", status_reason=f"{said[0].upper()}{said[1:]}.")
+    return replace(measured, report=replace(report, warnings=[*report.warnings, said]))
+
+
 def _measured_before(
-    again: TrainedModel | None, measured: TrainedModel, task: _Task, seconds: dict[str, float]
+    again: TrainedModel, measured: TrainedModel, task: _Task, seconds: dict[str, float]
 ) -> TrainedModel:
-    """The model trained again, with what the test rows said of the one before; that one where there is no other."""
-    before = measured.report
-    if again is None:
-        said = "there was no time to train the model once more, on the test rows too"
-        return replace(measured, report=replace(before, warnings=[*before.warnings, said]))
-    report = again.report
+    """The model trained again, with what the test rows said of the one before."""
+    before, report = measured.report, again.report
     warnings = [*report.warnings, *_test_warnings(task, before.test), *_another_method(report, before)]
     report = replace(
         report,

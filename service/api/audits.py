@@ -61,8 +61,8 @@ def audits_router(audits: AuditService) -> APIRouter:
         return audits.answer(caller.project_id, audit_id, body)
 
     @router.post("/{audit_id}/seal", operation_id="sealAudit", responses=problems(403, 404, 409))
-    def seal(caller: Writer, audit_id: str, body: AuditSeal) -> Audit:
+    def seal(caller: Writer, audit_id: str, body: AuditSeal | None = None) -> Audit:
         """End an audit: its verdict stays as it is, and an alias may learn the answers as feedback."""
-        return audits.seal(caller.project_id, audit_id, body)
+        return audits.seal(caller.project_id, audit_id, body or AuditSeal())
 
     return router

@@ -115,7 +115,8 @@ class AuditVerdict(Answer):
     """What the answers prove."""
 
     bound: float = Field(
-        description="Proved at the confidence, whatever the target: precision or recall is at least this, cost at most."
+        description="Proved at the confidence, whatever the target: precision or recall is at least this, a cost at "
+        "most. What was proved once stays, also where later answers speak against it; the sentence then says so."
     )
     estimate: float | None = Field(description="The value itself, as far as the answers tell; no more than a guess.")
     decided_after: int | None = Field(description="Rows after which it was proven or refuted.")

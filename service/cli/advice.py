@@ -110,6 +110,8 @@ def _command(method: str, path: str, body: Any) -> str | None:
             return f"prefsvm batches cancel {batch}"
         case "POST", ["audits", audit, "seal"]:
             return f"prefsvm audits seal {audit}"
+        case "GET", ["audits" | "batches" as group, name]:
+            return f"prefsvm {group} {name}"
         case "DELETE", ["audits", audit]:
             return f"prefsvm audits delete {audit}"
         case "GET", ["uploads", "status=receiving"]:

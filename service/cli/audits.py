@@ -209,7 +209,7 @@ def _harmless(text: str) -> str:
 
 def _send_file(client: Connection, path: str, file: Path, found: dict[str, Any]) -> dict[str, Any]:
     """Send the answers of a file: labels, or y and n. Rows without any are left out."""
-    from service.cli.csv_rows import CsvRows, CsvStyle, encoding_of
+    from service.cli.csv_rows import CsvRows, CsvStyle, Piece, encoding_of
 
     pool = found["pool"]
     meant = {"y": pool["positive"], "n": pool["negative"]}
@@ -237,7 +237,8 @@ def _send_file(client: Connection, path: str, file: Path, found: dict[str, Any])
                 "rows": [int(number) for number, _, _ in given],
                 "labels": [meant.get(answer.lower(), answer) for _, answer, _ in given],
             }
-            found = client.post(f"{path}/labels", body)
+            with Piece([], [line for _, _, line in given]).errors_by_line():
+                found = client.post(f"{path}/labels", body)
             sent += len(given)
     print(f"{sent} answers sent")
     return found

@@ -83,6 +83,13 @@ class JobRepository(Repository):
         statement = select(JobRow.id).where(*mine, JobRow.id == job_id)
         return self._session.scalar(statement) is not None
 
+    def of_another_kind(self, job_id: str) -> tuple[str, str | None] | None:
+        """Return kind and audit of a job that is no training, or None."""
+        mine = (JobRow.project_id == self._project_id, JobRow.kind != "train")
+        statement = select(JobRow.kind, JobRow.request["audit"].astext).where(*mine, JobRow.id == job_id)
+        found = self._session.execute(statement).one_or_none()
+        return None if found is None else (found[0], found[1])
+
     def cancel(self, job_id: str, *, keep_best: bool) -> bool:
         """Cancel a job or batch that waits or runs; False if it has ended."""
         # Queued is asked twice: between the two looks a lost job may have come back into the queue.

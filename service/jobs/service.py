@@ -186,9 +186,10 @@ class JobService:
     def get(self, project_id: str, job_id: str) -> Job:
         """Return a job; raises `JobNotFound`."""
         with self._database.transaction() as session:
-            found = JobRepository(session, project_id).get(job_id) if is_id(job_id, "job") else None
-        if found is None:
-            raise JobNotFound
+            jobs = JobRepository(session, project_id)
+            found = jobs.get(job_id) if is_id(job_id, "job") else None
+            if found is None:
+                raise _unknown(jobs, job_id)
         return _job(*found)
 
     def list(self, project_id: str, status: JobStatus | None, cursor: str | None, limit: int) -> Page[Job]:
@@ -202,7 +203,7 @@ class JobService:
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
-                raise JobNotFound
+                raise _unknown(jobs, job_id)
             rows = jobs.events(job_id, after, limit)
         return JobEvents(
             items=[JobEvent.model_validate(row, extra="ignore") for row in rows],
@@ -218,7 +219,7 @@ class JobService:
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
-                raise JobNotFound
+                raise _unknown(jobs, job_id)
             last = jobs.last_event(job_id)
         # Old events are deleted some day, those of jobs that have ended.
         if last is None or (last.kind == LAST_KIND and after >= last.id):
@@ -234,12 +235,22 @@ class JobService:
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
-                raise JobNotFound
+                raise _unknown(jobs, job_id)
             done = jobs.cancel(job_id, keep_best=keep_best)
         job = self.get(project_id, job_id)
         if not done and job.status is not JobStatus.CANCELLED:
             raise JobFinished(f"the job has ended as {job.status}")
         return job
+
+
+def _unknown(jobs: JobRepository, job_id: str) -> JobNotFound:
+    """Say that there is no such training; of a job of another kind, where that is shown."""
+    match jobs.of_another_kind(job_id) if is_id(job_id, "job") else None:
+        case ("batch", _):
+            return JobNotFound(f"{job_id} is a batch: GET /batches/{job_id}")
+        case ("audit", str(audit)):
+            return JobNotFound(f"{job_id} draws the rows of an audit: GET /audits/{audit}")
+    return JobNotFound()
 
 
 def _found(look: Callable[[str], DatasetRow | None], dataset_id: str | None) -> DatasetRow | None:

@@ -18,8 +18,22 @@ def verdict_words(row: AuditRow) -> str | None:
     reached = f"at most {bound} a row" if row.objective["kind"] == "cost" else f"at least {bound}"
     with_confidence = f"(confidence {row.confidence:g})"
     if standing == "open":
-        return f"open after {row.answered} rows whether {statement}; proved so far: {reached} {with_confidence}"
-    return f"{standing} after {verdict['decided_after']} rows: {statement} {with_confidence}"
+        said = f"open after {row.answered} rows whether {statement}; proved so far: {reached} {with_confidence}"
+    else:
+        said = f"{standing} after {verdict['decided_after']} rows: {statement} {with_confidence}"
+    return said + _against_bound(row, verdict)
+
+
+def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
+    """Say that answers since contradict what was proved, which it stays: that is how one of many proofs goes wrong."""
+    estimate, bound = verdict["estimate"], verdict["bound"]
+    is_cost = row.objective["kind"] == "cost"
+    if estimate is None or not (estimate > bound if is_cost else estimate < bound):
+        return ""
+    return (
+        f"; the answers since speak against what was proved ({'at most' if is_cost else 'at least'} {bound:.4g}): all "
+        f"together they say {estimate:.4g}, so this is one of the proofs that go wrong at this confidence"
+    )
 
 
 def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -10,13 +11,15 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import psutil
 import pytest
 from api_support import CSV, api_client, api_process, blob_files, set_status, store_dataset, train_body
 from sqlalchemy import text
 
-from service.readiness import broker_client
+from service.db.session import Database
+from service.readiness import Readiness, broker_client
 
 MIB = 1 << 20
 
@@ -75,6 +78,14 @@ def test_uploads_do_not_pass_through_memory(settings, tmp_path):
         assert peak > 0
         assert peak - before < 32 * MIB, f"{(peak - before) / MIB:.0f} MiB"
         assert blob_files(settings) == kept
+
+
+def test_before_the_first_migration_no_table_is_asked_for(empty_database_url):
+    """Postgres would log an error each time that somebody looks, as `prefsvm serve` does until it is ready."""
+    with closing(Database(empty_database_url)) as empty:
+        checks = asyncio.run(Readiness(empty, empty, None).report()).checks
+    assert checks["queue"].detail == "there is no table of jobs yet"
+    assert checks["migrations"].detail.startswith("at revision None, expected ")
 
 
 def test_without_postgres_503_and_healthz(settings, tmp_path):

@@ -102,6 +102,10 @@ def test_from_the_first_key_to_the_seal(
 
     rows.write_text(f"row,answer\n{table[0]['row']},spam\nx,spam\n")
     assert "line 3 of" in prefsvm("audit", audit, "--labels", rows, code=1)
+    rows.write_text(f"row,answer\n{table[0]['row']},\n{table[1]['row']},spam\n0,spam\n")
+    assert "line 4: row 0 is none of those" in prefsvm("audit", audit, "--labels", rows, code=1)
+    job = client.get(f"/audits/{audit}").json()["job"]
+    assert f"prefsvm audits {audit}" in prefsvm("jobs", job, code=1)
     rows.write_text("row,label\n1,spam\n")
     assert "has no column 'answer'" in prefsvm("audit", audit, "--labels", rows, code=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -131,7 +132,7 @@ def drawn(database: Database, audit: str) -> tuple[Draws, list[int]]:
     return Draws(strata, np.array([item.stratum for item in items]), np.array(rows)), rows
 
 
-def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, dataset: str, model: str) -> None:
+def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, database: Database) -> None:
     audit = ask()
     found = client.get(f"/audits/{audit}").json()
     called = AGES[LABELLED:] > 50
@@ -182,6 +183,15 @@ def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, dataset:
     assert page["items"][0] == client.get(f"/audits/{audit}").json()
     assert client.get("/jobs").json()["items"][0]["id"] != audit  # no training, no batch
     assert client.get("/batches").json()["items"] == []
+    for path in (f"/jobs/{found['job']}", f"/jobs/{found['job']}/events"):
+        told = problem(client.get(path), 404, "job-not-found")
+        assert told["detail"] == f"{found['job']} draws the rows of an audit: GET /audits/{audit}"
+    with database.transaction() as session:  # as if later answers had been others
+        session.execute(text("UPDATE audits SET verdict = verdict || '{\"estimate\": 0.5}'"))
+    sentence = client.get(f"/audits/{audit}").json()["verdict"]["sentence"]
+    assert re.search(
+        r"proven after .* speak against what was proved \(at least 0\.9\d*\): .* they say 0\.5, ", sentence
+    )
 
 
 def test_rows_are_given_as_the_model_sees_them(
@@ -299,7 +309,7 @@ def test_a_sealed_audit_stays_and_its_answers_are_feedback(
     assert ours == theirs
 
     problem(answer(client, audit, rows[:1]), 409, "audit-sealed")
-    assert client.post(f"/audits/{audit}/seal", json={}).json() == said
+    assert client.post(f"/audits/{audit}/seal").json() == said  # without a body, too
     problem(client.post(f"/audits/{audit}/seal", json={"alias": "filter"}), 409, "audit-sealed")
     quiet = ask()
     assert client.post(f"/audits/{quiet}/seal", json={"alias": "filter"}).json()["feedback"] is None

@@ -403,13 +403,17 @@ def test_a_training_that_stops_before_it_learned_from_the_test_rows_keeps_the_me
     wish = request(algorithm="psvm", test_fraction=0.25, seed=5)
     result = train(table, labels, wish, progress=lambda p: p.phase == stop_in)
     assert result.report.refit is None
-    assert "there was no time to train the model once more, on the test rows too" in result.report.warnings
+    assert result.report.status == "stopped"
+    assert "the training was stopped before the model had learned from the test rows too" in result.report.warnings
+    assert not any("no time" in said for said in result.report.warnings)
     if stop_in == "refitting":
         measured = train(table, labels, replace(wish, refit=False))
         assert result.model.decision.dual_coef.tobytes() == measured.model.decision.dual_coef.tobytes()
-        assert result.report.status == measured.report.status
+        assert result.report.promise == measured.report.promise
     hurried = train(table, labels, replace(wish, max_seconds=1e-9))
     assert hurried.report.refit is None
+    assert hurried.report.status != "stopped"
+    assert "there was no time to train the model once more, on the test rows too" in hurried.report.warnings
 
 
 def test_warnings_of_the_test_rows_are_said_of_a_model_that_learned_from_them_too() -> None:
