@@ -132,7 +132,7 @@ def drawn(database: Database, audit: str) -> tuple[Draws, list[int]]:
     return Draws(strata, np.array([item.stratum for item in items]), np.array(rows)), rows
 
 
-def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, database: Database) -> None:
+def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, model: str, database: Database) -> None:
     audit = ask()
     found = client.get(f"/audits/{audit}").json()
     called = AGES[LABELLED:] > 50
