@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         SVM,
         TSVM,
         AugmentedClassifier,
+        AutoClassifier,
         BayesianSets,
         ClusterSVM,
         GaussianMixtureClassifier,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     )
 
 _ESTIMATORS = (
-    *("AugmentedClassifier", "BayesianSets", "CS4VM", "ClusterSVM", "GaussianMixtureClassifier"),
+    *("AugmentedClassifier", "AutoClassifier", "BayesianSets", "CS4VM", "ClusterSVM", "GaussianMixtureClassifier"),
     *("LaplacianSVM", "MeanS3VM", "OneVsOne", "OneVsRest", "PSVM", "RampTSVM", "RocSVM"),
     *("SVM", "SelfTraining", "SpyBayesianSets", "SpyEM", "TSVM"),
 )
@@ -65,6 +66,7 @@ __all__ = [
     "Audit",
     "AuditRow",
     "AugmentedClassifier",
+    "AutoClassifier",
     "BayesianSets",
     "BusyError",
     "Client",

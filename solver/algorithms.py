@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from solver import choices
-from solver.costs import Cost, clusterings, deformation, gaussians
+from solver.costs import Cost, clusterings, deformation, gaussians, judged
 from solver.parameters import (
     ANY,
     AUTO,
@@ -47,8 +47,8 @@ class AlgorithmSpec:
     cost : Cost
         What a training costs.
     parameters : tuple of Parameter
-    uses_unlabelled : bool
-        Whether it learns from unlabelled rows; it then needs some.
+    needs_unlabelled : bool
+        Whether it learns from unlabelled rows and cannot do without.
     can_cross_certify : bool
         Whether nothing but the threshold is chosen by left-out scores, so that they may test it.
     """
@@ -58,7 +58,7 @@ class AlgorithmSpec:
     estimator: str
     cost: Cost
     parameters: tuple[Parameter, ...]
-    uses_unlabelled: bool = True
+    needs_unlabelled: bool = True
     can_cross_certify: bool = True
 
     def load(self) -> Any:
@@ -136,12 +136,26 @@ _LABEL_MEANS: Final = (
 
 _LIST: Final = (
     AlgorithmSpec(
+        AUTO,
+        "svm, or another method where labelled and unlabelled rows show it to be better.",
+        "solver.estimators:AutoClassifier",
+        Cost(solves=4, on_all_rows=False, beside=judged),
+        (
+            *SHARED,
+            SOLVER,
+            choice("mode", choices.JudgeMode, "safe",
+                "How much better than svm another method must be on left-out rows: safe asks for 1.64 standard errors, "
+                "balanced for one, bold for a half."),
+        ),
+        needs_unlabelled=False,
+    ),
+    AlgorithmSpec(
         "svm",
         "Support vector machine on the labelled rows, with a threshold for the objective.",
         "solver.estimators:SVM",
         Cost(solves=4, on_all_rows=False),
         (*SHARED, SOLVER),
-        uses_unlabelled=False,
+        needs_unlabelled=False,
     ),
     AlgorithmSpec(
         "psvm",
@@ -325,8 +339,7 @@ _LIST: Final = (
 # fmt: on
 
 ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {spec.name: spec for spec in _LIST}
-"""By name. `AUTO` is no entry of its own: it stands for `svm`, whatever rows there are, as on average no method with
-unlabelled rows is better."""
+"""By name."""
 
 
 def validate_params(algorithm: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -335,7 +348,7 @@ def validate_params(algorithm: str, params: Mapping[str, Any]) -> dict[str, Any]
     Parameters
     ----------
     algorithm : str
-        A key of `ALGORITHMS`, or `"auto"`.
+        A key of `ALGORITHMS`.
     params : mapping
 
     Returns
@@ -348,9 +361,9 @@ def validate_params(algorithm: str, params: Mapping[str, Any]) -> dict[str, Any]
     ParamError
         For the first one that is wrong; it names it and what was expected.
     """
-    spec = ALGORITHMS.get("svm" if algorithm == AUTO else algorithm)
+    spec = ALGORITHMS.get(algorithm)
     if spec is None:
-        raise ParamError("algorithm", f"algorithm must be one of {', '.join((AUTO, *ALGORITHMS))}")
+        raise ParamError("algorithm", f"algorithm must be one of {', '.join(ALGORITHMS)}")
     known = {parameter.name for parameter in spec.parameters}
     for name in params:
         if name not in known:

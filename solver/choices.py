@@ -19,6 +19,7 @@ Tune = Literal["none", "C", "C-gamma"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 EngineName = Literal["auto", "exact", "lowrank"]
 Mode = Literal["method", "safe", "balanced", "bold"]
+JudgeMode = Literal["safe", "balanced", "bold"]
 
 SoftLabels = Literal["inc", "rec"]
 NegativeRule = Literal["ratio", "meanneg", "npv"]

@@ -10,13 +10,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from solver.method_limits import CLUSTERED_ROWS, MOST_GAUSSIAN_FEATURES, PROJECTED_ROWS, numbers_of_clusters
+from solver.method_limits import (
+    CLUSTERED_ROWS,
+    FEWEST_UNLABELLED,
+    JUDGED_LABELLED,
+    JUDGED_UNLABELLED,
+    MOST_GAUSSIAN_FEATURES,
+    PROJECTED_ROWS,
+    numbers_of_clusters,
+)
 
 SECONDS_A_PRODUCT: Final = 1e-9
 _SECONDS_A_BLAS_PRODUCT: Final = 1e-10
 _CG_STEPS: Final = 50
 _CLUSTERING_STEPS: Final = 50
 _EM_ROUNDS: Final = 20
+_SECONDS_OF_JUDGING: Final = 0.5
+_SECONDS_A_JUDGED_PAIR: Final = 7e-7
+_BYTES_A_JUDGED_PAIR: Final = 24
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,17 @@ class Cost:
     on_all_rows: bool = True
     passes: float = 0.0
     beside: Callable[[Size, Mapping[str, Any]], Beside] = nothing
+
+
+def judged(size: Size, params: Mapping[str, Any]) -> Beside:
+    """The methods that `auto` tries beside the SVM, on some of the unlabelled rows."""
+    unlabelled = size.rows - size.labelled
+    if size.labelled > JUDGED_LABELLED or unlabelled < FEWEST_UNLABELLED:
+        return Beside()
+    rows = size.labelled + min(unlabelled, JUDGED_UNLABELLED)
+    pairs = 0 if params["kernel"] == "linear" else _BYTES_A_JUDGED_PAIR * rows * rows
+    seconds = _SECONDS_OF_JUDGING + _SECONDS_A_JUDGED_PAIR * rows * rows * (1 + size.width / 200)
+    return Beside(seconds, pair_bytes=pairs, words=f" + values for pairs of {rows:,} rows, to judge other methods by")
 
 
 def clusterings(size: Size, params: Mapping[str, Any]) -> Beside:

@@ -1,9 +1,14 @@
-"""How large the clusterings and covariances of some methods may become, for them and for who estimates memory."""
+"""Which rows `auto` judges by, and how large clusterings and covariances may become; for estimates too."""
 
 from __future__ import annotations
 
 from typing import Final
 
+# with fewer unlabelled rows, or more labelled ones, `auto` is the SVM
+FEWEST_UNLABELLED: Final = 50
+JUDGED_LABELLED: Final = 500
+# unlabelled rows that it learns from
+JUDGED_UNLABELLED: Final = 2_000
 # centres of clusters are found on as many rows; all others are placed among them
 CLUSTERED_ROWS: Final = 10_000
 # the same for kernel principal components

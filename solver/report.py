@@ -225,6 +225,36 @@ class ComparisonReport(JsonObject):
 
 
 @dataclass(frozen=True, kw_only=True)
+class JudgedMethod(JsonObject):
+    """A method beside the SVM, as `auto` judges it."""
+
+    method: str
+    is_supervised: bool = field(metadata=_about("Whether it is trained on labelled rows alone."))
+    log_loss: float = field(metadata=_about("Mean over the calibration rows, each left out."))
+    gain: float = field(metadata=_about("By how much that is less than the SVM's."))
+    standard_error: float = field(metadata=_about("Of the gain, row by row."))
+    sharpness: float = field(
+        metadata=_about("Share of the variance of the unlabelled rows' scores between both sides of the threshold.")
+    )
+    rank_correlation: float = field(metadata=_about("Of the unlabelled rows, with the ranks that the SVM gives them."))
+    passes: bool = field(
+        metadata=_about("Whether it is better and, if it learns from unlabelled rows, sharper and alike.")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement(JsonObject):
+    """What `auto` took, and why."""
+
+    mode: str
+    returned: str = field(metadata=_about("`svm`, or the method that was taken instead."))
+    log_loss: float | None = field(metadata=_about("Of the SVM. Null where no method was tried."))
+    sharpness: float | None = field(metadata=_about("Of the SVM."))
+    methods: list[JudgedMethod]
+    sentence: str = field(metadata=_about("All of it in words."))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReliabilityBin(JsonObject):
     """Rows of similar probability."""
 
@@ -445,6 +475,7 @@ class Report(ReportedPoint):
     comparison: ComparisonReport | None = field(
         default=None, metadata=_about("Null for a method that uses no unlabelled rows.")
     )
+    judge: Judgement | None = field(default=None, metadata=_about("Null for other algorithms than `auto`."))
     tuning: TuningReport | None = field(default=None, metadata=_about("Null where nothing was tuned."))
     probability: ProbabilityReport | None = field(
         default=None, metadata=_about("Null where no rows of both classes were left to fit it on.")

@@ -465,7 +465,12 @@ def _measured_before(
 
 
 def _another_method(report: Report, before: Report) -> list[str]:
-    """Say that the guard decided otherwise with more labels than with those that the test rows left."""
+    """Say that guard or judge decided otherwise with more labels than with those that the test rows left."""
+    if report.judge is not None and before.judge is not None and report.judge.returned != before.judge.returned:
+        return [
+            f"trained on all labelled rows auto takes {report.judge.returned}; for the model that was measured it took "
+            f"{before.judge.returned}"
+        ]
     now, then = report.comparison, before.comparison
     if now is None or then is None or now.returned == then.returned:
         return []
@@ -806,14 +811,13 @@ def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dic
     name = request.algorithm
     try:
         params = validate_params(name, request.params)
-        name = "svm" if name == AUTO else name
         objective = Objective.parse(request.objective)
     except ParamError as error:
         raise TrainingError("params", str(error)) from error
     except ObjectiveError as error:
         raise TrainingError("objective", str(error)) from error
     spec = ALGORITHMS[name]
-    if spec.uses_unlabelled and not some_unlabelled:
+    if spec.needs_unlabelled and not some_unlabelled:
         raise TrainingError("no_unlabelled", no_unlabelled(name))
     return spec, params, objective
 
@@ -851,11 +855,11 @@ def _drawn(codes: NDArray[np.int8], measurable: BoolArray, request: TrainingRequ
 
 def _plan_warnings(target: _Target, spec: AlgorithmSpec) -> list[str]:
     n_unlabelled = target.count(_UNLABELLED)
-    if not n_unlabelled or spec.uses_unlabelled:
+    if not n_unlabelled or spec.needs_unlabelled or spec.name == AUTO:
         return []
     return [
-        f"{spec.name} does not learn from the {n_unlabelled} unlabelled rows; psvm and ramp-tsvm, for two, do, and "
-        "return their models only where they are shown to be better"
+        f"{spec.name} does not learn from the {n_unlabelled} unlabelled rows; auto tries methods that do, and takes "
+        "one where it is shown to be better"
     ]
 
 

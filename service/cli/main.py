@@ -230,7 +230,7 @@ def train(
         list[str],
         typer.Option(help="Option of texts: words=2, characters=4, max_terms=50000 or min_rows=2; may be repeated."),
     ] = [],  # noqa: B006
-    algorithm: Annotated[str, typer.Option(help=f"auto, {', '.join(ALGORITHMS)}.")] = "auto",
+    algorithm: Annotated[str, typer.Option(help=f"{', '.join(ALGORITHMS)}.")] = "auto",
     param: Annotated[list[str], typer.Option(help="Parameter of the algorithm, name=value; may be repeated.")] = [],  # noqa: B006
     test_fraction: Annotated[
         float | None, typer.Option(help="Share of the labelled rows to hold out.", show_default="0.2")

@@ -195,7 +195,8 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     told = report.feedback
     if told is not None:
         print(f"feedback: {told.rows} rows sent, {told.added} added, {told.relabelled} relabelled")
-    print_notes((*_comparison_notes(report), *report.warnings), sys.stdout)
+    judged = [] if report.judge is None else [report.judge.sentence]
+    print_notes((*judged, *_comparison_notes(report), *report.warnings), sys.stdout)
 
 
 def _print_succession(told: Succession | None) -> None:

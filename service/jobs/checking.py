@@ -347,7 +347,7 @@ def _class_errors(labels: Mapping[str, int], positive: str | None) -> Iterator[F
 def _unlabelled_errors(request: dict[str, Any], dataset: DatasetRow) -> list[FieldError]:
     """Say, as the job would, that a method that learns from unlabelled rows has none, where the profile tells."""
     name = request["algorithm"]
-    if name == AUTO or not ALGORITHMS[name].uses_unlabelled:
+    if not ALGORITHMS[name].needs_unlabelled:
         return []
     target = next(column for column in dataset.columns if column["name"] == request["target"])
     labels = _labels(target, request["unlabeled"])
@@ -506,8 +506,8 @@ def _excluded_of_mails(body: TrainRequest, dataset: DatasetRow) -> list[str]:
 
 
 def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[FieldError]:
-    if body.algorithm != AUTO and body.algorithm not in ALGORITHMS:
-        return [FieldError("body.algorithm", f"should be one of {', '.join([AUTO, *ALGORITHMS])}")]
+    if body.algorithm not in ALGORITHMS:
+        return [FieldError("body.algorithm", f"should be one of {', '.join(ALGORITHMS)}")]
     try:
         request["params"] = validate_params(body.algorithm, body.params)
     except ParamError as error:
@@ -551,8 +551,6 @@ def _estimate(
     labelled = min(labelled, dataset.rows)
     labelled = min(labelled, request["labels"]["keep"] or labelled)
     algorithm = request["algorithm"]
-    if algorithm == AUTO:
-        algorithm = "svm"
     rows = max(1, dataset.rows + feedback_rows)
     features, size = _feature_matrix(request, dataset, identifiers, rows)
     params = validate_params(algorithm, request["params"])

@@ -90,6 +90,8 @@ def _reached(model: Model) -> Iterator[str]:
     yield from _table(["", "threshold", "rows", *shown], body)
     if report.comparison is not None and report.comparison.returned == "no_unlabelled":
         yield from ("", "The unlabelled rows did not help enough here: this is the model without them.")
+    if report.judge is not None:
+        yield from ("", _text(report.judge.sentence))
     if report.refit is not None:
         yield ""
         yield f"The model that the test rows measured had learned from {report.refit.measured:,} labelled rows. Then it"

@@ -1,6 +1,7 @@
 """The classifiers, one algorithm a file, with scikit-learn's estimator interface."""
 
 from solver.estimators.augmented import AugmentedClassifier
+from solver.estimators.auto import AutoClassifier
 from solver.estimators.bayesian_sets import BayesianSets, SpyBayesianSets
 from solver.estimators.cluster import ClusterSVM
 from solver.estimators.cs4vm import CS4VM, MeanS3VM
@@ -21,6 +22,7 @@ __all__ = [
     "SVM",
     "TSVM",
     "AugmentedClassifier",
+    "AutoClassifier",
     "BayesianSets",
     "ClusterSVM",
     "GaussianMixtureClassifier",

@@ -43,7 +43,7 @@ from solver.operating_point import Objective, check_rule
 from solver.parts import ALONE, PartExecutor
 from solver.promise import promised_status
 from solver.report import Report
-from solver.typing import FloatArray, IndexArray, Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 _WARN_BELOW: Final = 10
@@ -88,7 +88,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     @property
     def _supervised(self) -> bool:
         """Whether unlabelled rows are left out, and -1 beside one other label is a class."""
-        return not self.declaration.uses_unlabelled
+        return not self.declaration.needs_unlabelled
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
@@ -134,7 +134,8 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         elif enough:
             first, second = stratified_halves(truth, seed)
             certificate = CalibrationPlan("part", labelled[first], labelled[second])
-            plan = certificate if self._supervised else make_plan(run.y, labelled[first], "xfit", seed)
+            chooses = not self._supervised or len(run.unlabelled) > 0
+            plan = make_plan(run.y, labelled[first], "xfit", seed) if chooses else certificate
         else:
             plan = make_plan(run.y, labelled, self.labeled_split, seed)
         run, plan = self._tune(run, plan, objective, seed)
@@ -256,6 +257,10 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         model = self._train_svm(run, plan.training_rows)
         return model, calibration_scores(run, plan, model, lambda own, _, rows: self._train_svm(own, rows))
 
+    def learn_beside(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, FloatArray]:
+        """The method's model and its calibration scores, on a run of another one with at least two unlabelled rows."""
+        return self._learn_supervised(run, plan)
+
     def _labelled_cost(self, run: TrainingRun) -> float:
         """C of the labelled rows."""
         return self.C if run.tuned_C is None else run.tuned_C
@@ -302,8 +307,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         unlabelled = np.flatnonzero(keep & (labels.y == 0))
         certificate = self.declaration.certificate(len(unlabelled))
         ruler = _ruler(X, unlabelled) if with_ruler and certificate == "cross_fitted" else None
-        if self._supervised:
-            keep &= labels.y != 0
+        keep = self._takes_part(labels.y, keep)
         if not keep.all():
             X, weight = X[keep], weight[keep]
         encoded, only_trained = labels.y[keep], only_trained[keep]
@@ -316,11 +320,13 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             )
         self.classes_ = labels.classes
         cost = weight * self._class_factors(encoded)
+        # the SVM has one kernel whether others are tried beside it or not
+        own = X[encoded != 0] if self._supervised and (encoded == 0).any() else X
         run = TrainingRun(
             X=X,
             y=encoded,
             cost=cost,
-            kernel_parameters=KernelParameters(self.kernel, self._gamma(X), int(self.degree), float(self.coef0)),
+            kernel_parameters=KernelParameters(self.kernel, self._gamma(own), int(self.degree), float(self.coef0)),
             limits=SolverLimits(
                 tol=float(self.tol),
                 max_iter=None if self.max_iter == -1 else int(self.max_iter),
@@ -336,6 +342,10 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             certificate=certificate,
         )
         return run, np.flatnonzero(only_trained & (encoded != 0))
+
+    def _takes_part(self, encoded: FloatArray, keep: BoolArray) -> BoolArray:
+        """Which of the rows to keep are of any use."""
+        return keep & (encoded != 0) if self._supervised else keep
 
     def _encode(self, y: ArrayLike) -> BinaryLabels:
         """Two classes and the unlabelled rows."""

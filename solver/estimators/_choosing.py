@@ -16,6 +16,7 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores, remember_scores, ruler_scores, scores_in_time
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import ChosenThreshold, Objective, choose_threshold
+from solver.report import Judgement
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 FEWEST_OF_A_CLASS: Final = 2
@@ -34,6 +35,8 @@ class Learned:
         The same without unlabelled rows: the SVM on the plan's training rows.
     rounds : list of dict
         The trace of an iterative method.
+    judgement : Judgement, optional
+        Which of several methods the model is of, and why.
     """
 
     model: Expansion
@@ -41,6 +44,7 @@ class Learned:
     supervised: Expansion
     supervised_scores: FloatArray
     rounds: list[dict[str, Any]] = field(default_factory=list)
+    judgement: Judgement | None = None
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,7 @@ def fitted_report(
         },
         tuning=None if tuning is None else tuning.report(),
         comparison=None if fitted.comparison is None else fitted.comparison.report(),
+        judge=fitted.learned.judgement,
         rounds=fitted.learned.rounds,
         curve=_curve(scores, truth, run.limits.tol),
         probability=None if state.probability is None else _probability(state.probability, scores, truth),

@@ -51,8 +51,16 @@ class SemiSupervisedClassifier(ModeParameter, ThresholdClassifier):
         if plan.folds and self._folds_are_parts and not run.low_rank.is_used:
             scores = separate_fold_scores(run, plan, model, train_fold)
         else:
-            scores = calibration_scores(run, plan, model, lambda own, _, rows: self._train(own, rows, plan))
+            scores = self._fold_scores(run, plan, model)
         return Learned(model, scores, supervised, supervised_scores, rounds)
+
+    def learn_beside(self, run: TrainingRun, plan: CalibrationPlan) -> tuple[Expansion, FloatArray]:
+        model = self._train(run, plan.training_rows, plan)
+        return model, self._fold_scores(run, plan, model)
+
+    def _fold_scores(self, run: TrainingRun, plan: CalibrationPlan, model: Expansion) -> FloatArray:
+        """Calibration scores of folds that share kernel rows, and what else does not depend on labels."""
+        return calibration_scores(run, plan, model, lambda own, _, rows: self._train(own, rows, plan))
 
 
 def positives_among(unlabelled: int, truth: FloatArray, share: float | None, prior_strength: float | None) -> int:

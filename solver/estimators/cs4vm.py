@@ -47,25 +47,22 @@ class _LabelMeanClassifier(ShareParameters, SemiSupervisedClassifier):
         return 0.0
 
     def _labelled_cost(self, run: TrainingRun) -> float:
-        del run
-        return self.C1
+        return self.C1 if run.tuned_C is None else run.tuned_C
 
     def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
         del plan
-        costs = self._costs()
+        costs, C1 = self._costs(), self._labelled_cost(run)
         positives = positives_among(len(run.unlabelled), run.y[labelled], self.positive_share, self.prior_strength)
         if self.means == "tsvm":
             # blind to the costs: they belong to the decision, not to what the labels are
-            cost = self.C1 * run.cost[labelled] / np.where(run.y[labelled] > 0, *costs)
+            cost = C1 * run.cost[labelled] / np.where(run.y[labelled] > 0, *costs)
             start = run.solve(labelled, run.y[labelled], cost)
             first = Expansion.from_solution(labelled, run.y[labelled], start, len(run.y))
             labels = switch_labels(run, labelled, cost, self.C2, positives, first)[1]
         else:
             start_model = self._train_svm(run, labelled)
-            labels = find_label_means(
-                run, labelled, self.C1 * run.cost[labelled], self.C2, costs, positives, start_model
-            )
-        model = train_with_labels(run, labelled, self.C1 * run.cost[labelled], self.C2, costs, labels)
+            labels = find_label_means(run, labelled, C1 * run.cost[labelled], self.C2, costs, positives, start_model)
+        model = train_with_labels(run, labelled, C1 * run.cost[labelled], self.C2, costs, labels)
         return replace(model, intercept=model.intercept + self._score_shift)
 
 

@@ -31,10 +31,10 @@ def refused(response) -> list[str]:
 
 def test_one_wrong_parameter_of_any_algorithm_is_named(client, database):
     dataset = store_dataset(database)
-    for algorithm in ("auto", *ALGORITHMS):
+    for algorithm in ALGORITHMS:
         body = train_body(dataset, algorithm=algorithm, params={})
         assert client.post("/train?dry_run=true", json=body).status_code == 200
-        for parameter in ALGORITHMS["svm" if algorithm == "auto" else algorithm].parameters:
+        for parameter in ALGORITHMS[algorithm].parameters:
             wrong = [value for value in WRONG[parameter.type] if not (value is None and parameter.nullable)]
             if parameter.minimum is not None:
                 wrong.append(parameter.minimum - 1)
@@ -71,7 +71,7 @@ def test_a_wrong_objective_of_any_algorithm_is_named(client, database):
 def test_a_threshold_rule_that_does_not_go_with_the_objective_is_named(client, database):
     dataset = store_dataset(database)
     for rule, objective in (("paper", COST), ("lcb", {"kind": "f1"}), ("fixed-sequence", COST)):
-        for algorithm in ("auto", *ALGORITHMS):
+        for algorithm in ALGORITHMS:
             body = train_body(dataset, algorithm=algorithm, params={"threshold_rule": rule}, objective=objective)
             assert refused(client.post("/train", json=body)) == ["body.params.threshold_rule"]
     good = train_body(dataset, params={"threshold_rule": "lcb"}, objective={"kind": "recall", "target": 0.9})
@@ -139,7 +139,7 @@ def test_what_cannot_be_learned_from_is_refused_at_once(client, algorithm):
     for positive, negative, field in ((10, 0, "body.target"), (1, 10, "body.positive")):  # the profile tells it
         body = train_body(upload(client, table(positive, negative, 10)), algorithm=algorithm, params={}, objective=COST)
         assert refused(client.post("/train", json=body)) == [field]
-    if ALGORITHMS[algorithm].uses_unlabelled:
+    if ALGORITHMS[algorithm].needs_unlabelled:
         body = train_body(upload(client, table(10, 10, 0)), algorithm=algorithm, params={}, objective=COST)
         assert refused(client.post("/train", json=body)) == ["body.algorithm"]
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_learned_from_is_refused_at_once(client, algorithm):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_from_a_tiny_table_to_a_report_curves_and_predictions(client, trained_by_worker, algorithm):
     # the method's own model, not the one without unlabelled rows that so few rows would have put in its place
-    params = {"mode": "method"} if ALGORITHMS[algorithm].uses_unlabelled else {}
+    params = {"mode": "method"} if ALGORITHMS[algorithm].needs_unlabelled else {}
     # of so few rows the probabilities are timid, and by a cost they call a row positive that is none
     params |= {"threshold_rule": "f1max"}
     model = trained_by_worker(algorithm, table(10, 12, 20), **params)
@@ -158,7 +158,7 @@ def test_from_a_tiny_table_to_a_report_curves_and_predictions(client, trained_by
     assert report["rows"]["unlabelled"] == 20
     assert {"no_unlabelled", "plain_svm", "all_positive", "all_negative"} <= report["controls"].keys()
     assert all(control["calibration"]["n"] == 22 for control in report["controls"].values())
-    assert (report["comparison"] is not None) == ALGORITHMS[algorithm].uses_unlabelled
+    assert (report["comparison"] is not None) == ALGORITHMS[algorithm].needs_unlabelled
     rows = [{"age": 50, "weight": 0, "job": "clerk"}, {"age": 30, "weight": 0, "job": "cook"}]
     answer = client.post("/predict", json={"model": model, "rows": rows})
     assert answer.status_code == 200, answer.text

@@ -58,7 +58,7 @@ def test_auto_takes_the_low_rank_engine_within_the_memory_of_a_job(
     assert bench.supervisor.run(job_id) == "succeeded"
     (model,) = bench.models(job_id)
     report = model.report
-    assert model.algorithm == "svm"
+    assert model.algorithm == "auto"
     assert report["solver"]["engine"] == "lowrank"
     assert "rows are more than" in report["solver"]["lowrank"]["reason"]
     assert report["solver"]["lowrank"]["difference"]["same_decision"] > 0.95

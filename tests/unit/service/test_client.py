@@ -563,6 +563,13 @@ def test_the_point_in_use_is_shown_of_what_an_alias_points_at(prefsvm, stand_in)
     assert re.match(r"precision +0\.900", lines[9])
 
 
+def test_what_auto_took_is_said_first(prefsvm, stand_in):
+    judge = {"mode": "safe", "returned": "lapsvm", "log_loss": 0.4, "sharpness": 0.5, "methods": []}
+    judge["sentence"] = "It is lapsvm."
+    stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective("f1"), judge=judge)
+    assert "note: It is lapsvm." in prefsvm("models", "mdl_1").stdout
+
+
 @pytest.mark.parametrize(
     ("objective", "measured"),
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from solver.algorithms import ALGORITHMS, AUTO, SHARED
+from solver.algorithms import ALGORITHMS, SHARED
 
 ROOT = Path(__file__).parents[3]
 PATH = ROOT / "docs/algorithms.md"
@@ -20,9 +20,9 @@ def rows(text):
 
 def test_the_readme_names_every_algorithm_and_the_page_lists_them():
     section = (ROOT / "README.md").read_text().partition("\n## Algorithms\n")[2].partition("\n## ")[0]
-    assert set(re.findall(r"`([^`]+)`", section)) >= {AUTO, *ALGORITHMS}
+    assert set(re.findall(r"`([^`]+)`", section)) >= {*ALGORITHMS}
     assert "docs/algorithms.md" in section
-    assert rows(PAGE.partition("\n## ")[0]) == ["algorithm", AUTO, *ALGORITHMS]
+    assert rows(PAGE.partition("\n## ")[0]) == ["algorithm", *ALGORITHMS]
 
 
 def test_the_page_has_a_section_for_each_algorithm_and_for_what_they_share():

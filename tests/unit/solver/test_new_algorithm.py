@@ -38,7 +38,7 @@ TINY = AlgorithmSpec(
         integer("repeats", 1, 1, 3, "How often."),
         choice("side", Side, "left", "Makes no difference."),
     ),
-    uses_unlabelled=False,
+    needs_unlabelled=False,
 )
 
 

@@ -301,16 +301,19 @@ def test_a_test_share_leaves_two_rows_of_each_class_for_training() -> None:
     assert any("too few labelled rows of 'yes'" in warning for warning in result.report.warnings)
 
 
-@pytest.mark.parametrize("unlabelled", [0, 20])
-def test_auto_is_svm_whatever_rows_there_are(unlabelled: int) -> None:
-    table, labels = blobs(unlabelled=unlabelled)
-    assert train(table, labels, request(algorithm="auto")).model.algorithm == "svm"
+@pytest.mark.parametrize(("unlabelled", "tried"), [(0, 0), (20, 0), (60, 5)])
+def test_auto_tries_other_methods_where_there_are_unlabelled_rows_enough(unlabelled: int, tried: int) -> None:
+    table, labels = blobs(120, unlabelled)
+    report = train(table, labels, request(algorithm="auto")).report
+    assert report.algorithm == "auto"
+    assert len(report.judge.methods) == tried
+    assert not any("does not learn from" in each for each in report.warnings)
 
 
 def test_svm_says_that_it_leaves_unlabelled_rows_aside() -> None:
     table, labels = blobs()
     warnings = train(table, labels, request()).report.warnings
-    assert any(each.startswith("svm does not learn from the 20 unlabelled rows; psvm and") for each in warnings)
+    assert any(each.startswith("svm does not learn from the 20 unlabelled rows; auto tries") for each in warnings)
 
 
 def test_a_model_that_always_says_the_same_is_warned_about() -> None:
@@ -641,7 +644,7 @@ def test_good_parameters_become_complete() -> None:
     assert (made["degree"], type(made["degree"])) == (2, int)
     assert made["max_rounds"] == 50
     assert set(made) == {parameter.name for parameter in ALGORITHMS["psvm"].parameters}
-    assert set(validate_params("auto", {})) == {parameter.name for parameter in ALGORITHMS["svm"].parameters}
+    assert set(validate_params("auto", {})) == {*validate_params("svm", {}), "mode"}
     with pytest.raises(ParamError) as caught:
         validate_params("auto", {"max_rounds": 3})
     assert caught.value.name == "max_rounds"

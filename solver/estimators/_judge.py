@@ -1,0 +1,148 @@
+"""Whether another method than the SVM is to be believed: by left-out labels, and by the unlabelled rows.
+
+Left-out labelled rows say what a method does to rows that the labels reach. Of one that learns from unlabelled rows,
+those say two things more: whether its threshold parts them more sharply than that of the SVM, and whether it ranks them
+as the SVM does, so that it corrects and does not invent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from solver.choices import JudgeMode
+from solver.estimators._expansion import Expansion
+from solver.evaluation.probability import Sigmoid, fit_sigmoid
+from solver.report import JudgedMethod, Judgement
+from solver.typing import FloatArray
+
+NEEDED: Final[dict[JudgeMode, float]] = {"safe": 1.64, "balanced": 1.0, "bold": 0.5}
+"""How many standard errors the log loss on left-out labelled rows must be better by."""
+LEAST_CORRELATION: Final = 0.9
+"""Of the ranks of the unlabelled rows, by the method and by the SVM."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained method and what it says of rows that have not trained it, or have no label.
+
+    Attributes
+    ----------
+    name : str
+    model : Expansion
+    scores : float64 array
+        Of the calibration rows, left out.
+    unlabelled : float64 array
+        Of the unlabelled rows.
+    threshold : float
+        For the objective.
+    is_supervised : bool
+        Whether it is trained on labelled rows alone.
+    """
+
+    name: str
+    model: Expansion
+    scores: FloatArray
+    unlabelled: FloatArray
+    threshold: float
+    is_supervised: bool = False
+
+
+def judge(truth: FloatArray, control: Candidate, candidates: Sequence[Candidate], mode: JudgeMode) -> Judgement:
+    """Say which candidate is believed, if any: of those that pass the tests the one of the least log loss.
+
+    Parameters
+    ----------
+    truth : float64 array
+        +1 and -1 of the calibration rows.
+    control : Candidate
+        The SVM without unlabelled rows.
+    candidates : sequence of Candidate
+    mode : str
+        See `NEEDED`.
+    """
+    loss = _losses(truth, control.scores)
+    sharpness = _sharpness(control)
+    judged: list[JudgedMethod] = []
+    for candidate in candidates:
+        gains = loss - _losses(truth, candidate.scores)
+        gain, error = float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
+        own = _sharpness(candidate)
+        correlation = rank_correlation(candidate.unlabelled, control.unlabelled)
+        is_alike = own > sharpness and correlation > LEAST_CORRELATION
+        passes = gain > max(0.0, NEEDED[mode] * error) and (is_alike or candidate.is_supervised)
+        judged.append(
+            JudgedMethod(
+                method=candidate.name,
+                is_supervised=candidate.is_supervised,
+                log_loss=float(np.mean(loss)) - gain,
+                gain=gain,
+                standard_error=error,
+                sharpness=own,
+                rank_correlation=correlation,
+                passes=passes,
+            )
+        )
+    best = max((each for each in judged if each.passes), key=lambda each: each.gain, default=None)
+    judgement = Judgement(
+        mode=mode,
+        returned=control.name if best is None else best.method,
+        log_loss=float(np.mean(loss)),
+        sharpness=sharpness,
+        methods=judged,
+        sentence="",
+    )
+    return replace(judgement, sentence=_sentence(judgement, best))
+
+
+def _sentence(judgement: Judgement, best: JudgedMethod | None) -> str:
+    if best is None:
+        tried = ", ".join(each.method for each in judgement.methods)
+        return f"The model is svm: beside it {tried} were tried, and none was shown to be better."
+    said = (
+        f"The model is {best.method}, not svm: on left-out labelled rows its log loss is {best.log_loss:.3f}, svm's "
+        f"{judgement.log_loss:.3f} (gain {best.gain:.3f}, standard error {best.standard_error:.3f})"
+    )
+    if best.is_supervised:
+        return f"{said}."
+    return (
+        f"{said}; it parts the unlabelled rows more sharply ({best.sharpness:.2f}, svm {judgement.sharpness:.2f}) and "
+        f"ranks them alike ({best.rank_correlation:.2f})."
+    )
+
+
+def _losses(truth: FloatArray, scores: FloatArray) -> FloatArray:
+    """Log loss of each row under the sigmoid that fits them."""
+    sigmoid: Sigmoid = fit_sigmoid(scores, truth)
+    losses: FloatArray = np.logaddexp(0, -truth * (sigmoid.slope * scores + sigmoid.offset))
+    return losses
+
+
+def _sharpness(candidate: Candidate) -> float:
+    """Share of the variance of the unlabelled rows' scores that lies between both sides of the threshold."""
+    scores = candidate.unlabelled
+    above = scores > candidate.threshold
+    variance = float(np.var(scores))
+    if above.all() or not above.any() or variance == 0:
+        return 0.0
+    share = float(np.mean(above))
+    return share * (1 - share) * float(scores[above].mean() - scores[~above].mean()) ** 2 / variance
+
+
+def rank_correlation(first: FloatArray, second: FloatArray) -> float:
+    """Spearman's; 0 where one of them has but one value."""
+    ranks = [_ranks(first), _ranks(second)]
+    deviations = [each - each.mean() for each in ranks]
+    norm = float(np.sqrt(np.sum(deviations[0] ** 2) * np.sum(deviations[1] ** 2)))
+    return float(np.sum(deviations[0] * deviations[1])) / norm if norm > 0 else 0.0
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Mean rank of each value among equals."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: FloatArray = (last - (counts - 1) / 2)[place]
+    return ranks

@@ -1,0 +1,140 @@
+"""The default: the SVM, or another method where labelled and unlabelled rows show it to be better."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+import numpy as np
+
+from solver.algorithms import ALGORITHMS
+from solver.choices import JudgeMode, ThresholdRule
+from solver.estimators._base import ThresholdClassifier
+from solver.estimators._calibration import CalibrationPlan
+from solver.estimators._choosing import Learned, choose
+from solver.estimators._expansion import Expansion
+from solver.estimators._judge import Candidate, judge
+from solver.estimators._run import TrainingRun
+from solver.estimators._scores import approximate_scores
+from solver.estimators.svm import SVM
+from solver.method_limits import FEWEST_UNLABELLED, JUDGED_LABELLED, JUDGED_UNLABELLED
+from solver.operating_point import Objective
+from solver.report import Judgement
+from solver.typing import BoolArray, FloatArray
+
+JUDGED: Final = ("mean-s3vm", "ramp-tsvm", "lapsvm", "cluster")
+"""The methods with unlabelled rows that are tried."""
+LARGER: Final = 10.0
+"""An SVM with so many times the cost of margin errors is tried too."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AutoClassifier(SVM):
+    """The SVM, or another method where labelled and unlabelled rows show it to be better.
+
+    Beside the SVM on the labelled rows an SVM with ten times the C is trained, and the methods of `JUDGED`, which learn
+    from the unlabelled rows too, all with the same kernel and the same folds. One is taken if its log loss on left-out
+    labelled rows is better than the SVM's and, if it learns from unlabelled rows, its threshold parts their scores more
+    sharply and it ranks them nearly as the SVM does; of several, the one of the least log loss. `report_.judge` has the
+    figures.
+
+    It is the SVM alone where nothing is to be had, or nothing could be shown: with fewer than 50 unlabelled rows or
+    more than 500 labelled ones, without left-out scores (`labeled_split="full"`), with `solver="lowrank"`, and where a
+    confidence is asked for with a cross-fitted certificate, as all labelled rows test the threshold then and none may
+    have chosen the method.
+
+    Parameters
+    ----------
+    mode : {"safe", "balanced", "bold"}, default "safe"
+        By how many standard errors the log loss must be better: 1.64, 1, or a half.
+
+    See Also
+    --------
+    solver.estimators.parameters : Parameters that classifiers share, and the attributes of a fitted one.
+
+    Notes
+    -----
+    Of more than 2,000 unlabelled rows 2,000 take part, drawn at random.
+    """
+
+    declaration: ClassVar = ALGORITHMS["auto"]
+
+    mode: JudgeMode = declaration.defaults["mode"]
+
+    def _takes_part(self, encoded: FloatArray, keep: BoolArray) -> BoolArray:
+        taken: BoolArray = keep & (encoded != 0)
+        unlabelled = np.flatnonzero(keep & (encoded == 0))
+        self._why_not = self._reason(int(np.count_nonzero(taken)), len(unlabelled))
+        if self._why_not:
+            return taken
+        if len(unlabelled) > JUDGED_UNLABELLED:
+            unlabelled = np.random.default_rng(0).choice(unlabelled, JUDGED_UNLABELLED, replace=False)
+        taken[unlabelled] = True
+        return taken
+
+    def _reason(self, labelled: int, unlabelled: int) -> str:
+        """Why no method is tried; empty if some are."""
+        objective = self._objective()
+        if unlabelled == 0:
+            return "no row is without a label"
+        if unlabelled < FEWEST_UNLABELLED:
+            return f"fewer than {FEWEST_UNLABELLED} rows are without a label"
+        if labelled > JUDGED_LABELLED:
+            return f"with more than {JUDGED_LABELLED} labelled rows the others do not help"
+        if self.solver == "lowrank":
+            return "they do without an approximated kernel (solver = 'lowrank')"
+        if self.labeled_split == "full":
+            return "no scores are left out that could judge (labeled_split = 'full')"
+        if objective.confidence is not None and objective.certificate != "strict":
+            return "all labelled rows test the certificate, so that none may choose a method"
+        return ""
+
+    def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
+        svm = super()._learn(run, plan, objective, rule)
+        if self._why_not:
+            return replace(svm, judgement=_kept(self.mode, f"No other method was tried: {self._why_not}."))
+
+        def candidate(name: str, model: Expansion, scores: FloatArray) -> Candidate:
+            threshold = choose(run, plan, scores, objective, rule).threshold
+            of_unlabelled = approximate_scores(run, model, run.unlabelled)
+            return Candidate(name, model, scores, of_unlabelled, threshold, is_supervised=name not in JUDGED)
+
+        others = [] if run.is_exhausted() else list(self._others(run, plan))
+        if run.ended or not (np.isfinite(svm.scores).all() and others):
+            return replace(svm, judgement=_kept(self.mode, "Training ended before another method could be judged."))
+        truth = run.y[plan.rows]
+        control = candidate("svm", svm.model, svm.scores)
+        candidates = [candidate(*other) for other in others]
+        judgement = judge(truth, control, candidates, self.mode)
+        taken = next((each for each in candidates if each.name == judgement.returned), None)
+        if taken is None:
+            return replace(svm, judgement=judgement)
+        return replace(svm, model=taken.model, scores=taken.scores, judgement=judgement)
+
+    def _methods(self) -> dict[str, ThresholdClassifier]:
+        """The methods that are tried, by name."""
+        costs = {name: {"C1" if "C1" in ALGORITHMS[name].defaults else "C": self.C} for name in JUDGED}
+        methods = {name: ALGORITHMS[name].load()(**cost) for name, cost in costs.items()}
+        return {f"svm with C = {LARGER * self.C:g}": SVM(C=LARGER * self.C), **methods}
+
+    def _others(self, run: TrainingRun, plan: CalibrationPlan) -> Iterator[tuple[str, Expansion, FloatArray]]:
+        """The methods, each with its model and calibration scores, as far as time allows."""
+        for name, method in self._methods().items():
+            own = copy.copy(run)
+            own.memo, own.trace = {}, []
+            model, scores = method.learn_beside(own, plan)
+            run.iterations, run.fraction = own.iterations, own.fraction
+            if own.ended == "stopped":
+                run.ended = "stopped"
+                return
+            if not own.ended and np.isfinite(scores).all():
+                yield name, model, scores
+            if run.is_exhausted():
+                return
+
+
+def _kept(mode: JudgeMode, sentence: str) -> Judgement:
+    """The SVM, as nothing else was tried."""
+    return Judgement(mode=mode, returned="svm", log_loss=None, sharpness=None, methods=[], sentence=sentence)

@@ -1,0 +1,162 @@
+"""`auto`: the SVM, or another method that is shown to be better."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from solver.algorithms import ALGORITHMS
+from solver.estimators import SVM, AutoClassifier
+from solver.estimators._judge import Candidate, judge, rank_correlation
+from solver.method_limits import FEWEST_UNLABELLED, JUDGED_LABELLED
+
+NO_MODEL: Any = None
+Problem = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+
+def clumps(labelled: int = 20, unlabelled: int = 200, seed: int = 0) -> Problem:
+    """Two classes of two clumps each, in ten dimensions."""
+    rng = np.random.default_rng(seed)
+    n = labelled + unlabelled
+    clump = rng.integers(0, 4, n)
+    clump[:8] = [0, 1, 2, 3] * 2
+    X = rng.normal(size=(n, 10)) + 2.2 * np.random.default_rng(1).normal(size=(4, 10))[clump]
+    y = (clump % 2).astype(np.int64)
+    y[labelled:] = -1
+    return X, y
+
+
+def differ(auto: AutoClassifier, svm: Any, X: NDArray[np.float64]) -> float:
+    """By how much the scores differ at most, and the thresholds."""
+    scores = np.abs(auto.decision_function(X) - svm.decision_function(X)).max()
+    return float(max(scores, abs(auto.threshold_ - svm.threshold_)))
+
+
+@pytest.mark.parametrize(
+    ("params", "rows", "said"),
+    [
+        ({}, clumps(unlabelled=0), "no row is without a label"),
+        ({}, clumps(unlabelled=FEWEST_UNLABELLED - 1), "fewer than"),
+        ({}, clumps(JUDGED_LABELLED + 1, 100), "labelled rows"),
+        ({"labeled_split": "full"}, clumps(), "left out"),
+        ({"solver": "lowrank"}, clumps(), "approximated"),
+        ({"objective": {"kind": "recall", "target": 0.8, "confidence": 0.8}}, clumps(), "certificate"),
+    ],
+    ids=["all labelled", "few unlabelled", "many labelled", "full", "lowrank", "certificate"],
+)
+def test_it_is_the_svm_where_nothing_can_be_shown_and_says_why(
+    params: dict[str, Any], rows: Problem, said: str
+) -> None:
+    X, y = rows
+    auto = AutoClassifier(random_state=3, **params).fit(X, y)
+    assert differ(auto, SVM(random_state=3, **params).fit(X, y), X) == 0
+    told = auto.report_.judge
+    assert (told.returned, told.methods) == ("svm", [])
+    assert said in told.sentence
+
+
+def test_a_method_that_is_taken_is_the_model() -> None:
+    X, y = clumps()
+    auto, svm = AutoClassifier(random_state=0).fit(X, y), SVM(random_state=0).fit(X, y)
+    told = auto.report_.judge
+    assert [each.method for each in told.methods] == ["svm with C = 10", "mean-s3vm", "ramp-tsvm", "lapsvm", "cluster"]
+    (taken,) = [each for each in told.methods if each.method == told.returned]
+    assert taken.passes
+    assert taken.log_loss < told.log_loss
+    assert f"The model is {told.returned}, not svm" in told.sentence
+    assert auto.report_.controls["no_unlabelled"].threshold == pytest.approx(svm.threshold_, abs=3 * auto.tol)
+    by_itself = SVM(random_state=0, C=10) if "C = 10" in told.returned else ALGORITHMS[told.returned].load()(
+        random_state=0, kernel="rbf", gamma=svm.decision_state().gamma
+    )  # fmt: skip
+    assert differ(auto, by_itself.fit(X, y), X) < 3 * auto.tol
+
+
+def test_it_keeps_the_svm_where_labels_are_drawn_at_random() -> None:
+    X, y = np.random.default_rng(0).normal(size=(240, 5)), np.full(240, -1)
+    y[:40] = np.random.default_rng(1).integers(0, 2, 40)
+    auto = AutoClassifier(random_state=0).fit(X, y)
+    assert differ(auto, SVM(random_state=0).fit(X, y), X) < 3 * auto.tol
+    assert auto.report_.judge.returned == "svm"
+    assert len(auto.report_.judge.methods) == 5
+    assert "none was shown" in auto.report_.judge.sentence
+
+
+def test_the_half_that_certifies_has_no_say_in_the_method() -> None:
+    class Spying(AutoClassifier):
+        def _learn(self, run: Any, plan: Any, *args: Any) -> Any:
+            self.looked_at = np.union1d(plan.training_rows, plan.rows)
+            return super()._learn(run, plan, *args)
+
+    X, y = clumps(60)
+    objective = {"kind": "recall", "target": 0.8, "confidence": 0.8, "certificate": "strict"}
+    one = Spying(random_state=0, gamma=0.05, objective=objective).fit(X, y)
+    assert len(one.looked_at) == one.report_.calibration.n == 30
+    moved = X.copy()
+    moved[np.setdiff1d(np.arange(60), one.looked_at)] += 5
+    other = AutoClassifier(random_state=0, gamma=0.05, objective=objective).fit(moved, y)
+    assert one.report_.judge.methods
+    assert other.report_.judge.returned == one.report_.judge.returned
+    assert np.allclose(other.decision_function(X), one.decision_function(X), atol=3 * one.tol)
+
+
+def candidate(name: str, scores: Any, unlabelled: Any, *, is_supervised: bool = False) -> Candidate:
+    return Candidate(name, NO_MODEL, np.asarray(scores, float), np.asarray(unlabelled, float), 0.0, is_supervised)
+
+
+def test_each_of_the_three_tests_refuses_a_method() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.tile([1.0, -1.0], 50)
+    noisy, better = truth + 1.5 * rng.normal(size=100), truth + 0.7 * rng.normal(size=100)
+    blunt = np.linspace(-2, 2, 400)
+    sharp = np.sign(blunt) * (1 + 0.1 * np.abs(blunt))
+    svm = candidate("svm", noisy, blunt)
+    told = judge(truth, svm, [
+        candidate("good", better, sharp),
+        candidate("no better", noisy, sharp),
+        candidate("no sharper", better, blunt),
+        candidate("of other ranks", better, rng.permutation(sharp)),
+        candidate("of labelled rows", 0.9 * noisy + 0.1 * better, rng.permutation(blunt), is_supervised=True),
+    ], "safe")  # fmt: skip
+    assert [each.passes for each in told.methods] == [True, False, False, False, True]
+    assert told.returned == "good"
+    assert told.methods[0].gain == pytest.approx(told.log_loss - told.methods[0].log_loss)
+
+
+def test_modes_ask_for_less_and_less() -> None:
+    truth = np.tile([1.0, -1.0], 50)
+    sharp = np.concatenate([np.linspace(-1.2, -1, 200), np.linspace(1, 1.2, 200)])
+    taken = dict.fromkeys(("safe", "balanced", "bold"), 0)
+    for seed in range(20):
+        noise, more = np.random.default_rng(seed).normal(size=(2, 100))
+        svm = candidate("svm", truth + 1.5 * noise, np.linspace(-2, 2, 400))
+        other = candidate("other", truth + noise + more, sharp)
+        for mode in taken:
+            taken[mode] += judge(truth, svm, [other], mode).returned == "other"
+    assert 0 < taken["safe"] < taken["balanced"] < taken["bold"] < 20
+
+
+def test_ranks_are_correlated_as_scipy_does() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 9, 50).astype(float), rng.normal(size=50)
+    assert rank_correlation(first, second) == pytest.approx(spearmanr(first, second).statistic)
+    assert rank_correlation(np.ones(5), np.arange(5.0)) == 0
+
+
+def test_a_training_that_is_stopped_after_the_svm_returns_it() -> None:
+    X, y = clumps()
+    svm = SVM(random_state=0).fit(X, y)
+    seen = 0
+
+    def stop_later(_fraction: float, info: dict[str, Any]) -> bool:
+        nonlocal seen
+        seen += info.get("fold") == 5
+        return seen > 0
+
+    auto = AutoClassifier(random_state=0, callback=stop_later).fit(X, y)
+    assert auto.status_ == "stopped"
+    assert differ(auto, svm, X) < 3 * auto.tol
+    assert "ended before" in auto.report_.judge.sentence
