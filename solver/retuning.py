@@ -103,7 +103,8 @@ def _promise(report: Report, objective: Objective, counts: Counts, threshold: fl
         is_proven=is_proven,
         has_seen=report.labeled_split == "full",
         test=report.test if is_measured else None,
-        certificate=ALGORITHMS[report.algorithm].certificate(report.rows.unlabelled),
+        # an algorithm that is no more is taken for one of most
+        certificate=ALGORITHMS.get(report.algorithm, ALGORITHMS["svm"]).certificate(report.rows.unlabelled),
         labelled=report.rows.labelled - (0 if report.refit is not None else report.rows.test),
     )
 

@@ -26,7 +26,7 @@ from service.cli.support import (
     short_time,
     short_value,
 )
-from service.cli.words import objective_words, outcome_words, reasons, status_words
+from service.cli.words import objective_words, outcome_words, promise_words, reasons
 from solver.report import ReportedPoint
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
@@ -168,11 +168,11 @@ def threshold(
                 short_time(p["created_at"]),
                 f"{p['threshold']:.6g}",
                 objective_words(p["objective"]),
-                status_words(p["objective"], p["status"]),
+                promise_words(p),
             )
             for p in applied
         ]
-        print_table("", ("applied", "threshold", "objective", "status"), points)
+        print_table("", ("applied", "threshold", "objective", "promise"), points)
         return
     try:
         wanted = parse_objective(objective, confidence, certificate)

@@ -60,11 +60,11 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
     return status
 
 
-def promise_words(model: dict[str, Any]) -> str:
-    """Say how far a model's target can be relied on, in a list; empty where there was no target to reach."""
-    promise, status = model.get("promise"), str(model["status"])
+def promise_words(point: dict[str, Any]) -> str:
+    """Say how far a target can be relied on, in a list of models or thresholds; empty where there was none."""
+    promise, status = point.get("promise"), str(point["status"])
     if promise is None or promise["level"] is None or status in ("solver_limit", "stopped"):
-        return status_words(model["objective"], status)
+        return status_words(point["objective"], status)
     chance = promise["chance"] if promise["level"] in ("likely", "open") else None
     return str(promise["level"]) + ("" if chance is None else f" (chance {percent(chance)})")
 

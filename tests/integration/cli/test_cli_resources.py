@@ -98,10 +98,11 @@ def test_a_threshold_is_chosen_and_applied(prefsvm, client, database, tmp_path):
     said = prefsvm("threshold", model, "--objective", "recall=1", "--apply")
     outcome = r"reached on the \d+ calibration rows, too few to promise it"
     assert re.match(rf"threshold \S+ for recall 1: {outcome}, in use now", said)
-    assert re.search(r"on the calibration rows, \d+ of them called positive", said)
+    assert re.search(r"called positive +\d+", said)
     assert re.search(r"recall +1\.000", said)
     assert len(client.get(f"/models/{model}/operating-points").json()["items"]) == 1
-    assert re.search(r"recall 1 +reached on the calibration rows", prefsvm("threshold", model))
+    assert re.search(r"recall 1 +open \(chance under 1%\)", prefsvm("threshold", model))
+    assert re.search(r"cost of a row +\d", prefsvm("threshold", model, "--objective", "cost=5:1"))
     said = prefsvm("threshold", model, "--objective", "recall=0.5", "--confidence", "0.9")
     assert re.match(r"threshold \S+ for recall 0\.5 with confidence 0\.9: not certified at confidence 0\.9", said)
     shown = prefsvm("models", "show", model)
