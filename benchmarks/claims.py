@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,7 @@ from scipy import sparse
 from solver.evaluation import confusion, measures
 from solver.features import Column, MatrixData, Table
 from solver.report import Estimate, Measures
-from solver.training import ALGORITHMS, TrainingRequest, train
+from solver.training import ALGORITHMS, TrainingError, TrainingRequest, train
 
 UNLABELLED, TEST = 600, 3000
 HARM = 0.01
@@ -128,7 +129,11 @@ def runs(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
                             found = found or load(path)
                             if found is None:
                                 continue
-                            done[key] = run(*found, labels, seed, algorithm, mode)
+                            try:
+                                done[key] = run(*found, labels, seed, algorithm, mode)
+                            except TrainingError as error:  # an algorithm that is not for these features
+                                print(f"{key}: {error}", file=sys.stderr)
+                                continue
                             if given.runs is not None:
                                 with given.runs.open("a") as file:
                                     file.write(json.dumps({"key": key, **done[key]}) + "\n")

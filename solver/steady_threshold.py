@@ -54,24 +54,20 @@ def steady_position(curve: OperatingCurve, beta: float = 1.0) -> int:
 def _best_of_samples(curve: OperatingCurve, beta: float, rows: int) -> FloatArray:
     """Best threshold of each sample that holds a positive row, shape (samples,)."""
     of_classes = np.concatenate([np.diff(curve.true_positives), np.diff(curve.false_positives)])
-    rng = np.random.default_rng(0)
-    steps = len(curve) - 1
-    weight = beta * beta
-    found: list[float] = []
-    for _ in range(_DRAWS):
-        drawn = rng.multinomial(rows, of_classes / rows)
-        hits = np.append(0, np.cumsum(drawn[:steps]))
-        if hits[-1] == 0:
-            continue
-        alarms = np.append(0, np.cumsum(drawn[steps:]))
-        # F_β = (1 + β²) hits / (β² positives + called positive)
-        values = hits / (weight * hits[-1] + hits + alarms)
-        first = int(np.argmax(values))
-        # rows that were not drawn lie between candidates that are equally good: their middle
-        others = np.flatnonzero(values[first:] < values[first])
-        last = first + int(others[0]) - 1 if len(others) else steps
-        found.append(float(curve.thresholds[first] + curve.thresholds[last]) / 2)
-    return np.array(found or [curve.thresholds[int(np.argmax(curve.f_beta(beta)))]])
+    steps, weight = len(curve) - 1, beta * beta
+    drawn = np.random.default_rng(0).multinomial(rows, of_classes / rows, size=_DRAWS)
+    hits, alarms = (np.cumsum(np.pad(part, ((0, 0), (1, 0))), axis=1) for part in (drawn[:, :steps], drawn[:, steps:]))
+    some = hits[:, -1] > 0
+    if not some.any():
+        return np.array([curve.thresholds[int(np.argmax(curve.f_beta(beta)))]])
+    # F_β = (1 + β²) hits / (β² positives + called positive)
+    values = hits[some] / (weight * hits[some, -1:] + hits[some] + alarms[some])
+    first = np.argmax(values, axis=1)
+    # rows that were not drawn lie between candidates that are equally good: their middle
+    worse = (values < np.take_along_axis(values, first[:, None], axis=1)) & (np.arange(steps + 1) > first[:, None])
+    last = np.where(worse.any(axis=1), np.argmax(worse, axis=1) - 1, steps)
+    middles: FloatArray = (curve.thresholds[first] + curve.thresholds[last]) / 2
+    return middles
 
 
 def cheapest(
@@ -79,9 +75,9 @@ def cheapest(
 ) -> tuple[float, int]:
     """Threshold above which the expected cost of calling a row positive is the lower one.
 
-    That is where the probability of a positive is false_positive / (false_positive + false_negative) [1]_. Where
-    calling all rows positive, or none, is cheaper on the calibration rows, that is taken: then the scores cannot be
-    trusted so far.
+    That is where the probability of a positive is false_positive / (false_positive + false_negative) [1]_. It has to
+    save something on the calibration rows, the geometric mean of the two costs, beside calling all rows positive, or
+    none, whichever their shares make the cheaper one: else that is done, as the scores cannot be trusted so far.
 
     Parameters
     ----------
@@ -107,16 +103,20 @@ def cheapest(
         wanted = (log_odds - probability.offset) / probability.slope
     else:  # scores that tell nothing: the same decision for all
         wanted = -math.inf if probability.offset > log_odds else math.inf
-    position = int(np.argmin(np.abs(curve.thresholds - wanted))) if math.isfinite(wanted) else -1 if wanted < 0 else 0
-    position %= len(curve)
-    costs = curve.cost(false_negative, false_positive)
+    top, bottom = float(curve.thresholds[0]), float(curve.thresholds[-1])
     none, every = 0, len(curve) - 1
-    constant = none if costs[none] <= costs[every] else every
-    if costs[constant] < costs[position]:
+    position = int(np.argmin(np.abs(curve.thresholds - np.clip(wanted, bottom, top))))
+    costs = curve.cost(false_negative, false_positive)
+    # by the shares of the classes after one more row of either
+    calls_none = false_negative * (curve.positives + 1) <= false_positive * (curve.negatives + 1)
+    constant = none if calls_none else every
+    if costs[constant] - costs[position] < math.sqrt(false_negative * false_positive):
         position = constant
-    threshold = float(curve.thresholds[position])
-    # beyond all calibration rows the sigmoid still says how far
+    if none < position < every:
+        return float(curve.thresholds[position]), position
+    # far beyond all calibration rows, so that new rows are decided alike too; further still where the sigmoid says so
+    reach = max(top - bottom, 1.0)
+    far = top + reach if position == none else bottom - reach
     if math.isfinite(wanted):
-        threshold = max(threshold, wanted) if position == none else threshold
-        threshold = min(threshold, wanted) if position == every else threshold
-    return threshold, position
+        far = max(far, wanted) if position == none else min(far, wanted)
+    return float(np.nan_to_num(far)), position
