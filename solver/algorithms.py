@@ -100,8 +100,8 @@ _OF_ALL: Final = (
     choice("class_weight", choices.ClassWeight, None,
         "balanced weighs the classes' margin errors by the inverse of their share."),
     choice("threshold_rule", choices.ThresholdRule, "auto",
-        "How the threshold is chosen on calibration rows: auto evens out the chance in few of them, f1max is the best "
-        "on them, zero is the plain SVM."),
+        "How the threshold is chosen on calibration rows: auto evens out the chance in few of them, and for a target "
+        "takes one by which it is likely to hold; f1max is the best on them, zero is the plain SVM."),
     choice("labeled_split", choices.LabeledSplit, "xfit",
         "Calibration scores: of left-out folds, of a left-out half, or of the training rows (optimistic)."),
 )

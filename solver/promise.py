@@ -233,7 +233,7 @@ def _sentence(
         said = f"The test rows reach only {_reached(objective, test)}, too little to promise {wanted}{odds}"
         return f"{said}; {counted[0].lower()}{counted[1:]}."
     else:
-        said = f"{_few(objective, counts, positive)} to promise {wanted}{odds}"
+        said = f"{_few(objective, counts, test, positive)} to promise {wanted}{odds}"
     return f"{said}; {counted[0].lower()}{counted[1:]}.{_advice(objective, counts, needs, positive, wanted)}"
 
 
@@ -246,10 +246,11 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _few(objective: Objective, counts: Counts, positive: str) -> str:
-    """What there is too little of."""
-    called = counts.true_positives + counts.false_positives
-    positives = counts.true_positives + counts.false_negatives
+def _few(objective: Objective, counts: Counts, test: Counts | None, positive: str) -> str:
+    """What there is too little of, test rows counted, as they say as much."""
+    rows = [counts] if test is None else [counts, test]
+    called = sum(each.true_positives + each.false_positives for each in rows)
+    positives = sum(each.true_positives + each.false_negatives for each in rows)
     if _lacks_negatives(objective, counts):
         return f"{counts.true_negatives + counts.false_positives} labelled rows that are not {positive!r} are too few"
     if objective.precision_target > 0 and (objective.recall_target == 0 or called < positives):

@@ -129,6 +129,7 @@ def test_untouched_rows_count_whole() -> None:
     assert alone.chance is not None
     assert with_test.chance is not None
     assert with_test.chance > alone.chance
+    assert promise(PRECISION, 9, 0, 50, 2, test=ConfusionCounts(5, 0, 50, 2)).sentence.startswith("14 labelled rows")
     refuted = promise(PRECISION, 50, 0, 50, 2, test=ConfusionCounts(40, 10, 50, 2))
     assert refuted.level == "open"
 
