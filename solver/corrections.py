@@ -42,11 +42,14 @@ class Corrections:
         Of each row, what its columns were to the model that predicted it: `number`, `text`, or how their dates were
         written (`solver.features.dates.FORMATS`). Its values then are what was meant: numbers are numbers, however they
         were written. Default: nothing is known of them.
+    random : sequence of bool, optional
+        Of each row, whether chance chose it, and not somebody who looked at it or at what a model says. Default: none.
     """
 
     rows: Sequence[Mapping[str, Any]]
     labels: Sequence[str]
     meant: Sequence[Mapping[str, str]] = ()
+    random: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,14 @@ class Corrected:
     data, labels
         The rows of the data set in their order, then those that were added.
     unmeasured : bool array of shape (rows,)
-        Rows that have a label by a correction only. People correct what looks wrong to them: such rows are to be
-        learned from, but would bend every figure that is measured on them. A row that had a label before keeps its
-        place among those that are measured on, with the right label.
+        Rows that have a label by a correction only, unless chance chose them. People correct what looks wrong to them,
+        and a queue shows what a model is unsure of: such rows are to be learned from, but would bend every figure that
+        is measured on them. A row that had a label before keeps its place among those that are measured on, with the
+        right label.
     changed : bool array of shape (rows,)
         Every row whose label comes from a correction.
+    looked_at : bool array of shape (rows,)
+        Of these, the ones that had a label before.
     report : FeedbackReport or None
         None where nothing could have been corrected.
     """
@@ -71,11 +77,13 @@ class Corrected:
     labels: NDArray[Any]
     unmeasured: BoolArray
     changed: BoolArray
+    looked_at: BoolArray
     report: FeedbackReport | None
 
     def take(self, rows: IndexArray) -> Corrected:
         """Those rows, in that order."""
-        kept = self.data.take(rows), self.labels[rows], self.unmeasured[rows], self.changed[rows]
+        marks = self.unmeasured[rows], self.changed[rows], self.looked_at[rows]
+        kept = self.data.take(rows), self.labels[rows], *marks
         return Corrected(*kept, self.report)
 
 
@@ -97,10 +105,14 @@ class Rules:
 
 @dataclass
 class _Group:
-    """Corrections that give the same columns: what they say of each different row, the last word only."""
+    """Corrections that give the same columns: what they say of each different row, the last word only.
+
+    A row that chance chose once stays one that it chose, whoever speaks of it besides.
+    """
 
     names: tuple[str, ...]
     labels: dict[Key, str] = field(default_factory=dict)
+    random: set[Key] = field(default_factory=set)
 
 
 def apply_corrections(
@@ -130,7 +142,8 @@ def apply_corrections(
     superseded = 0
     groups: dict[tuple[str, ...], _Group] = {}
     meanings = corrections.meant or [{}] * len(corrections.rows)
-    for row, said, meant in zip(corrections.rows, corrections.labels, meanings, strict=True):
+    drawn = corrections.random or [False] * len(corrections.rows)
+    for row, said, meant, is_random in zip(corrections.rows, corrections.labels, meanings, drawn, strict=True):
         label = known.get(said)
         if label is None:
             refused["the data set has no such label"] += 1
@@ -144,10 +157,14 @@ def apply_corrections(
         superseded += key in group.labels
         group.labels.pop(key, None)  # so that the order is that of the last words
         group.labels[key] = label
+        if is_random:
+            group.random.add(key)
     labels = labels.copy()
     changed, was_labelled = np.zeros(len(labels), dtype=bool), _are_labelled(labels, rules)
+    random = np.zeros(len(labels), dtype=bool)
     relabelled = confirmed = 0
     added: list[tuple[tuple[str, ...], Key, str]] = []
+    added_random: list[bool] = []
     for group in groups.values():
         places = frame.find(group.names, group.labels)
         for key, label in group.labels.items():
@@ -156,29 +173,48 @@ def apply_corrections(
                 reason = frame.why_not_added(group.names, key)
                 if reason is None:
                     added.append((group.names, key, label))
+                    added_random.append(key in group.random)
                 else:
                     refused[reason] += 1
                 continue
+            if key in group.random:
+                rows = _drawn_once(rows, was_labelled)
+                random[rows] = True
             same = int(np.count_nonzero(labels[rows] == label))
             confirmed, relabelled = confirmed + same, relabelled + len(rows) - same
             labels[rows] = label
             changed[rows] = True
     n_added = len(added)
+    unmeasured = np.concatenate([changed & ~was_labelled & ~random, ~np.array(added_random, dtype=bool)])
+    looked_at = np.concatenate([changed & was_labelled, np.zeros(n_added, dtype=bool)])
+    changed = np.concatenate([changed, np.ones(n_added, dtype=bool)])
     return Corrected(
         data=frame.with_rows(added) if added else data,
         labels=np.concatenate([labels, np.array([*(label for _, _, label in added), None], dtype=object)[:-1]]),
-        unmeasured=np.concatenate([changed & ~was_labelled, np.ones(n_added, dtype=bool)]),
-        changed=np.concatenate([changed, np.ones(n_added, dtype=bool)]),
+        unmeasured=unmeasured,
+        changed=changed,
+        looked_at=looked_at,
         report=FeedbackReport(
             rows=len(corrections.labels),
             added=n_added,
             relabelled=relabelled,
             confirmed=confirmed,
             superseded=superseded,
+            random=int(np.count_nonzero(random & ~was_labelled)) + sum(added_random),
             held_out=0,  # known when the test rows are drawn
             refused=[RefusedFeedback(reason, n) for reason, n in sorted(refused.items())],
         ),
     )
+
+
+def _drawn_once(rows: IndexArray, was_labelled: BoolArray) -> IndexArray:
+    """Of equal rows those with a label, and the first of the others.
+
+    The rest stays unlabelled: a row would be measured by a model that learned from its copies, and count once for each.
+    """
+    fresh = ~was_labelled[rows]
+    fresh[np.flatnonzero(fresh)[:1]] = False
+    return rows[~fresh]
 
 
 def _are_labelled(labels: NDArray[Any], rules: Rules) -> BoolArray:

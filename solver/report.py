@@ -135,10 +135,16 @@ class FeedbackReport(JsonObject):
     """What became of the corrected rows."""
 
     rows: int = field(metadata=_about("Corrected rows that were sent."))
-    added: int = field(metadata=_about("Rows that the data set has not: learned from, and never measured on."))
+    added: int = field(
+        metadata=_about("Rows that the data set has not: learned from, and never measured on unless chance chose them.")
+    )
     relabelled: int = field(metadata=_about("Rows of the data set that have another label now, or one at all."))
     confirmed: int = field(metadata=_about("Rows of the data set that had this label."))
     superseded: int = field(metadata=_about("Corrections of which a later one says otherwise, or the same."))
+    random: int = field(
+        default=0,
+        metadata=_about("Rows without a label before that chance chose: measured on like other labelled rows."),
+    )
     held_out: int = field(
         metadata=_about("Corrected rows of the data set that were tested on before they were learned.")
     )
@@ -331,6 +337,41 @@ class CurvePoints(JsonObject):
 
 
 @dataclass(frozen=True)
+class RowsToLabel(JsonObject):
+    """Unlabelled rows from whose labels most is to be learned, see `solver.labelling_queue`; most first."""
+
+    rows: list[int]
+    scores: list[float]
+    reasons: list[str]
+    covers: list[int]
+    """How many of those that were compared are more like a row than like any labelled one or one before it."""
+    compared: int
+
+
+@dataclass(frozen=True)
+class DoubtedLabels(JsonObject):
+    """Labelled rows whose label is not likely; the least likely first."""
+
+    rows: list[int]
+    scores: list[float]
+    """Of models that left the row out."""
+    positive: list[bool]
+    """The labels."""
+    judged: int
+    """Labelled rows that have such a score."""
+    better_than_chance: bool
+    """Whether these scores tell the labels apart at all."""
+
+
+@dataclass(frozen=True)
+class LabellingQueue(JsonObject):
+    """Which rows of the data set to label next, and which labels look wrong."""
+
+    improve: RowsToLabel
+    suspicious: DoubtedLabels
+
+
+@dataclass(frozen=True)
 class SharedStage(JsonObject):
     """A stage of a training that several workers shared."""
 
@@ -486,6 +527,7 @@ class Report(ReportedPoint):
     features: int | None = field(default=None, metadata=_about("Columns of the matrix that was learned from."))
     columns: list[ModelColumn] = field(default_factory=list, metadata=_INSIDE)
     curve: CurvePoints | None = field(default=None, metadata=_INSIDE)
+    queue: LabellingQueue | None = field(default=None, metadata=_INSIDE)
     feedback: FeedbackReport | None = field(default=None, metadata=_about("Null for a training without feedback."))
     labels: JoinedLabelsReport | None = field(
         default=None, metadata=_about("Null where the rows themselves had the labels.")

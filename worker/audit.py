@@ -8,14 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 import orjson
-from scipy import sparse
 from scipy.special import expit
 
 from service.ingest.columnar import Layout, column_names, count_rows, read_blocks, read_labels
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from solver.audits import Draws, draw_rows, target_of
-from solver.features import FeatureCounts, FeatureError, MatrixData, Table, TableFeatures, meant_table
+from solver.features import FeatureCounts, FeatureError, MatrixData, Table, TableFeatures, matrix_rows, meant_table
 from solver.model_file import Model
 from solver.typing import BoolArray, FloatArray
 from worker.dataset_file import dataset_file
@@ -156,11 +155,7 @@ def _contents(model: Model, path: Path, layout: Layout, wanted: np.ndarray) -> l
 
 def _content(model: Model, rows: Table | MatrixData, key: str | None) -> Iterator[tuple[str | None, bytes]]:
     if isinstance(rows, MatrixData):
-        X = sparse.csr_array(rows.X)
-        for row in range(X.shape[0]):
-            part = slice(X.indptr[row], X.indptr[row + 1])
-            numbers = zip((X.indices[part] + rows.first_index).tolist(), X.data[part].tolist(), strict=True)
-            yield None, orjson.dumps({str(index): value for index, value in numbers})
+        yield from ((None, orjson.dumps(values)) for values in matrix_rows(rows))
         return
     keys = [None] * rows.n_rows if key is None else key_texts(rows.columns[key]).tolist()
     readings = model.features.readings if isinstance(model.features, TableFeatures) else {}

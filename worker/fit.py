@@ -220,13 +220,15 @@ def read_corrections(path: Path) -> Corrections | None:
     rows: list[dict[str, Any]] = []
     labels: list[str] = []
     meant: list[dict[str, str]] = []
+    random: list[bool] = []
     with path.open("rb") as file:
         for line in file:
             sent = json.loads(line)
             rows += sent["rows"]
             meant += [sent.get("meant", {})] * len(sent["rows"])  # older feedback says nothing of that
             labels += map(composed, sent["labels"])  # older feedback may have another form
-    return Corrections(rows, labels, meant) if rows else None
+            random += [sent.get("drawn") == "random"] * len(sent["rows"])
+    return Corrections(rows, labels, meant, random) if rows else None
 
 
 def training_request(

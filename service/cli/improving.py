@@ -41,6 +41,10 @@ def feedback_add(
         str | None, typer.Option(help="Data set that has the rows, which FILE then names by their keys (--key).")
     ] = None,
     key: Annotated[str, typer.Option(help="With --dataset: column of FILE that holds the keys.")] = "key",
+    random: Annotated[
+        bool,
+        typer.Option("--random", help="Chance alone chose the rows: thresholds and intervals may rest on them, too."),
+    ] = False,
     reading: ReadingOptions = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -50,10 +54,11 @@ def feedback_add(
             fail(f"the file has no column {label!r}; --label names the one that holds the right labels")
         print_notes(rows.warnings)
         at = rows.header.index(label)
+        to = {"alias": alias, "drawn": "random" if random else "chosen"}
         if dataset is not None:
             if key not in rows.header:
                 fail(f"the file has no column {key!r}; --key names the one that holds the keys of the rows")
-            body = {"alias": alias, "dataset": full_id(client, "/datasets", dataset)}
+            body = {**to, "dataset": full_id(client, "/datasets", dataset)}
             key_at = rows.header.index(key)
             # All of them first: what contradicts itself is refused whole, and not its last thousand only.
             pieces = [
@@ -73,7 +78,7 @@ def feedback_add(
             sent = [rows.as_sent(row, without=label) for row in piece]
             return {"rows": sent, "labels": [row[at] for row in piece]}
 
-        _send(client, ((piece, {"alias": alias, **labelled(piece.rows)}) for piece in rows.pieces()))
+        _send(client, ((piece, {**to, **labelled(piece.rows)}) for piece in rows.pieces()))
 
 
 def _send(client: Connection, requests: Iterable[tuple[Piece, dict[str, Any]]]) -> None:

@@ -194,7 +194,10 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
         )
     told = report.feedback
     if told is not None:
-        print(f"feedback: {told.rows} rows sent, {told.added} added, {told.relabelled} relabelled")
+        print(
+            f"feedback: {told.rows} rows sent, {told.added} added, {told.relabelled} relabelled, "
+            f"{told.random} of them drawn at random and measured on"
+        )
     judged = [] if report.judge is None else [report.judge.sentence]
     print_notes((*judged, *_comparison_notes(report), *report.warnings), sys.stdout)
 

@@ -497,7 +497,8 @@ class FeedbackRow(_Resource, Base):
     """Label to number of rows."""
     bytes: Mapped[int] = mapped_column(BigInteger)
     content: Mapped[Content] = mapped_column(LargeBinary, deferred=True)
-    """``{"rows": […], "labels": […], "meant": {…}}`` as JSON in one line, see `solver.corrections.Corrections`."""
+    """``{"rows": […], "labels": […], "meant": {…}}`` as JSON in one line, and ``"drawn": "random"`` if chance chose
+    them, see `solver.corrections.Corrections`."""
 
     __table_args__ = (
         Index(None, "project_id", "alias", "seq"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from sqlalchemy.orm import Session
@@ -27,6 +27,7 @@ def feedback_row(
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[str],
     meant: Mapping[str, str],
+    drawn: Literal["random", "chosen"] = "chosen",
 ) -> FeedbackRow:
     """Return feedback that is not stored yet.
 
@@ -37,8 +38,11 @@ def feedback_row(
         As many of each.
     meant : mapping of str to str
         What the columns are to the model, see `solver.corrections.Corrections`.
+    drawn : str
+        Whether chance alone chose the rows.
     """
-    content = orjson.dumps({"rows": rows, "labels": labels, "meant": meant})
+    by_chance = {"drawn": drawn} if drawn == "random" else {}
+    content = orjson.dumps({"rows": rows, "labels": labels, "meant": meant, **by_chance})
     return FeedbackRow(
         id=new_id("fb"),
         project_id=project_id,

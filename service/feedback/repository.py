@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, or_, select
 
 from service.db.repository import ResourceRepository
-from service.db.tables import AliasRow, FeedbackRow
+from service.db.tables import AliasRow, FeedbackRow, JobRow, ModelRow
 from service.feedback.errors import FeedbackNotFound
+
+MOST_SINCE = 20_000
 
 
 class FeedbackRepository(ResourceRepository[FeedbackRow]):
@@ -50,3 +52,24 @@ class FeedbackRepository(ResourceRepository[FeedbackRow]):
             content = self._session.scalar(select(FeedbackRow.content).where(*mine, FeedbackRow.id == feedback_id))
             if content is not None:
                 yield content
+
+    def since_training(self, model_id: str) -> Iterator[bytes]:
+        """Yield what was sent for a model, or for the alias of its training after that was asked for; newest first.
+
+        Of the last `MOST_SINCE` rows: who asks wants to know what somebody has just labelled.
+        """
+        trained = select(JobRow.request["alias"].astext, JobRow.feedback_until).join(
+            ModelRow, ModelRow.job_id == JobRow.id
+        )
+        mine = ModelRow.project_id == self._project_id, ModelRow.id == model_id
+        alias, until = self._session.execute(trained.where(*mine)).one_or_none() or (None, None)
+        of_alias = and_(FeedbackRow.alias == alias, FeedbackRow.seq > (until or 0))
+        sent = select(FeedbackRow.content, FeedbackRow.rows).where(
+            FeedbackRow.project_id == self._project_id, or_(FeedbackRow.model_id == model_id, of_alias)
+        )
+        left = MOST_SINCE
+        for content, rows in self._session.execute(sent.order_by(FeedbackRow.seq.desc())).yield_per(20):
+            left -= rows
+            if left < 0:
+                return
+            yield content

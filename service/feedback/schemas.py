@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -20,7 +20,7 @@ MOST_LABELS = 100_000
 
 
 class FeedbackRequest(Body):
-    """What was decided on (rows, texts, mails or keys: one of them), and what would have been right."""
+    """What was decided on (rows, texts, mails, keys or numbers: one of them), and what would have been right."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -32,6 +32,13 @@ class FeedbackRequest(Body):
                     "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
                     "keys": ["007"],
                     "labels": ["spam"],
+                },
+                {
+                    "alias": "spam-filter",
+                    "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
+                    "numbers": [17, 4],
+                    "labels": ["spam", "ham"],
+                    "drawn": "random",
                 },
             ]
         }
@@ -51,11 +58,21 @@ class FeedbackRequest(Body):
         description="Rows of `dataset` by what stands in the column that the training called its `key`, as predictions "
         "and batches give it back. Of their values those count that the model uses.",
     )
-    dataset: str | None = Field(default=None, description="The data set that has the rows of `keys`.")
+    numbers: list[Annotated[int, Field(ge=0, lt=2**53)]] | None = Field(
+        default=None,
+        min_length=1,
+        description="Rows of `dataset` by their number, from 0, as the queue of a model gives them.",
+    )
+    dataset: str | None = Field(default=None, description="The data set that has the rows of `keys` or `numbers`.")
     labels: list[Label] = Field(
         max_length=MOST_LABELS,
         min_length=1,
         description="The right label of each of them: one of the two that the model decides between.",
+    )
+    drawn: Literal["random", "chosen"] = Field(
+        default="chosen",
+        description="`random` if chance alone chose these rows: then thresholds, intervals and tests may rest on them. "
+        "Rows that were looked at because a model was unsure, or wrong, are `chosen`, and only learned from.",
     )
 
 

@@ -13,9 +13,9 @@ from service.db.tables import FeedbackRow
 from service.errors import InvalidRequest
 from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackNotFound
 from service.feedback.keeping import NO_ALIAS, feedback_row, keep_feedback
-from service.feedback.keyed_rows import keyed_rows
 from service.feedback.repository import FeedbackRepository
 from service.feedback.schemas import Feedback, FeedbackRequest
+from service.feedback.stored_rows import keyed_rows, numbered_rows
 from service.ingest.labels import composed, contradiction, number_label, shortened
 from service.ingest.mail import FIELDS
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
@@ -28,6 +28,8 @@ from solver.features import BadRow, FeatureError, matrix_from_rows, meant_rows
 from solver.reading import Reading
 
 OPERATION = "addFeedback"
+OF_DATASETS = ("keys", "numbers")
+"""What names rows of a data set."""
 ALL_FIELDS = [{"name": name, "kind": "text"} for name in FIELDS]
 
 
@@ -67,16 +69,20 @@ class FeedbackService:
         labels = _checked_labels(model, body.labels)
         # Outside of any transaction: mails take their time, and so does looking for keys.
         rows: Sequence[Mapping[str, Any]]
-        if kind == "keys":
+        if kind in OF_DATASETS:
             if dataset is None:
                 raise InvalidRequest.of("body.dataset", "there is no such data set")
-            keys = [composed(str(key)) for key in items]
-            _refuse_contradictions(keys, labels)
-            rows, meant = keyed_rows(self._blobs, dataset, model, keys, self._settings.max_body_bytes)
+            names = [composed(str(item)) for item in items]
+            _refuse_contradictions(kind, names, labels)
+            asked_of = self._blobs, dataset, model
+            most = self._settings.max_body_bytes
+            rows, meant = (
+                keyed_rows(*asked_of, names, most) if kind == "keys" else numbered_rows(*asked_of, items, most)
+            )
         else:
             rows, meant = _rows(model, kind, items)
         written = {name: form for name, form in model.date_formats.items() if meant.get(name) == "text"}
-        row = feedback_row(project_id, body.alias, model.id, rows, labels, {**meant, **written})
+        row = feedback_row(project_id, body.alias, model.id, rows, labels, {**meant, **written}, body.drawn)
         with self._database.transaction() as session:
             made = idempotency.claim(session, *asked, row.id)
             if made is not None:
@@ -85,13 +91,15 @@ class FeedbackService:
 
     def _given(self, body: FeedbackRequest) -> tuple[str, Sequence[Any]]:
         """Return the kind of what was sent, and that itself."""
-        given = [kind for kind in ("rows", "texts", "messages", "keys") if getattr(body, kind) is not None]
+        given = [kind for kind in ("rows", "texts", "messages", *OF_DATASETS) if getattr(body, kind) is not None]
         if len(given) != 1:
             raise InvalidRequest.of(
-                f"body.{given[1] if given else 'rows'}", "give one of rows, texts, messages and keys"
+                f"body.{given[1] if given else 'rows'}", "give one of rows, texts, messages, keys and numbers"
             )
-        if (body.dataset is None) == (given[0] == "keys"):
-            raise InvalidRequest.of("body.dataset", "says which data set has the rows of `keys`: give both or none")
+        if (body.dataset is None) == (given[0] in OF_DATASETS):
+            raise InvalidRequest.of(
+                "body.dataset", "says which data set has the rows of `keys` or `numbers`: give both or none"
+            )
         items: Sequence[Any] = getattr(body, given[0])
         if len(items) > self._settings.max_predict_rows:
             raise InvalidRequest.of(f"body.{given[0]}", f"may hold at most {self._settings.max_predict_rows} of them")
@@ -143,15 +151,16 @@ def _checked_labels(model: ModelShape, labels: Sequence[str]) -> list[str]:
     return labels
 
 
-def _refuse_contradictions(keys: Sequence[str], labels: Sequence[str]) -> None:
-    """Refuse two labels for one key. Rows and texts name nobody: two equal ones may well have different labels."""
-    places = contradiction(keys, labels)
+def _refuse_contradictions(kind: str, names: Sequence[str], labels: Sequence[str]) -> None:
+    """Refuse two labels for one name. Rows and texts name nobody: two equal ones may well have different labels."""
+    places = contradiction(names, labels)
     if places is not None:
         first, second = places
+        word = kind.removesuffix("s")
         raise InvalidRequest.of(
-            f"body.keys.{second}",
-            f"the key {shortened(keys[second])} has label {labels[second]!r} here and {labels[first]!r} in "
-            f"body.keys.{first}; send one label for each key",
+            f"body.{kind}.{second}",
+            f"the {word} {shortened(names[second])} has label {labels[second]!r} here and {labels[first]!r} in "
+            f"body.{kind}.{first}; send one label for each {word}",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -152,8 +152,7 @@ def find_rows(
     rows_of_groups: dict[int, list[int]] = {}
     taken = 0
     with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
-        readings = _readings(file)
-        lookup = KeyLookup(key, readings.get(key), keys)
+        lookup = KeyLookup(key, _readings(file).get(key), keys)
         for group in range(file.num_row_groups):
             for row, text in lookup.rows(file.read_row_group(group, [key]).column(key)):
                 if len(places := found.setdefault(text, [])) < 2:
@@ -162,24 +161,80 @@ def find_rows(
                     taken += 1
         if len(found) < len(keys) or taken > len(found):
             return found, Table({})
-        wanted = frozenset(columns)
-        names = [name for name in file.schema_arrow.names if name in wanted]
-        parts: dict[str, list[pa.Array]] = {name: [] for name in names}
-        size = 0
-        for group, rows in rows_of_groups.items():
-            places_in_group = pa.array(rows, pa.int64())
-            # A few columns at a time: a group of a wide table holds hundreds of megabytes.
-            most = max(1, COLUMNS_BYTES // (8 * file.metadata.row_group(group).num_rows))
-            for first in range(0, len(names), most):
-                some = names[first : first + most]
-                read = file.read_row_group(group, some)
-                for name in some:
-                    values = read.column(name).take(places_in_group)
-                    size += values.nbytes
-                    parts[name] += values.chunks
-                if size > max_bytes:
-                    raise TooManyBytesError
-    return found, Table({name: _column(name, pa.chunked_array(parts[name]), readings.get(name)) for name in names})
+        return found, _taken(file, rows_of_groups, columns, max_bytes)
+
+
+def rows_at(
+    path: Path, layout: Layout, rows: Sequence[int], columns: Collection[str], max_bytes: int
+) -> Table | MatrixData:
+    """Return some rows of a data set, in this order; only so much of it as they need is in memory.
+
+    Parameters
+    ----------
+    path, layout
+        As for `read_columnar`.
+    rows : sequence of int
+        Their numbers, each from 0 to below that of the rows, and none of them twice.
+    columns : collection of str
+        Those of a table that are wanted.
+    max_bytes : int
+        What the values of these rows may take.
+
+    Raises
+    ------
+    TooManyBytesError
+        If the rows take more than `max_bytes`.
+    """
+    if layout == "matrix":
+        return _matrix_rows_at(path, rows, max_bytes)
+    with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+        ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
+        ascending = np.sort(np.asarray(rows, dtype=np.int64))
+        rows_of_groups: dict[int, list[int]] = {}
+        for row, group in zip(ascending.tolist(), np.searchsorted(ends, ascending, side="right").tolist(), strict=True):
+            rows_of_groups.setdefault(group, []).append(row - (int(ends[group - 1]) if group else 0))
+        return _taken(file, rows_of_groups, columns, max_bytes).take(np.searchsorted(ascending, rows))
+
+
+def _matrix_rows_at(path: Path, rows: Sequence[int], max_bytes: int) -> MatrixData:
+    with safe_open(path, framework="numpy") as file:
+        metadata = _matrix_metadata(file)
+        indptr, indices, data = file.get_tensor("indptr"), file.get_slice("indices"), file.get_slice("data")
+        parts = [slice(int(indptr[row]), int(indptr[row + 1])) for row in rows]
+        ends = np.cumsum([0, *(part.stop - part.start for part in parts)])
+        if 12 * int(ends[-1]) > max_bytes:
+            raise TooManyBytesError
+        some = [part for part in parts if part.start < part.stop]  # an empty one at the end is no slice to safetensors
+        columns = np.concatenate([np.zeros(0, dtype=np.int32), *(indices[part] for part in some)])
+        values = np.concatenate([np.zeros(0, dtype=np.float32), *(data[part] for part in some)])
+    shape = (len(rows), int(metadata["columns"]))
+    X = sparse.csr_array((values, columns, ends), shape=shape)
+    return MatrixData(X, first_index=int(metadata["first_index"]))
+
+
+def _taken(
+    file: pq.ParquetFile, rows_of_groups: Mapping[int, Sequence[int]], columns: Collection[str], max_bytes: int
+) -> Table:
+    """Return rows of some groups, by their places in these, in the order of the mapping."""
+    readings = _readings(file)
+    wanted = frozenset(columns)
+    names = [name for name in file.schema_arrow.names if name in wanted]
+    parts: dict[str, list[pa.Array]] = {name: [] for name in names}
+    size = 0
+    for group, rows in rows_of_groups.items():
+        places_in_group = pa.array(rows, pa.int64())
+        # A few columns at a time: a group of a wide table holds hundreds of megabytes.
+        most = max(1, COLUMNS_BYTES // (8 * file.metadata.row_group(group).num_rows))
+        for first in range(0, len(names), most):
+            some = names[first : first + most]
+            read = file.read_row_group(group, some)
+            for name in some:
+                values = read.column(name).take(places_in_group)
+                size += values.nbytes
+                parts[name] += values.chunks
+            if size > max_bytes:
+                raise TooManyBytesError
+    return Table({name: _column(name, pa.chunked_array(parts[name]), readings.get(name)) for name in names})
 
 
 def read_labels(path: Path, layout: Layout, target: str) -> NDArray[np.object_]:

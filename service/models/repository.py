@@ -246,27 +246,24 @@ class ModelRepository(Repository):
 
     def shape_behind(self, alias: str) -> ModelShape | None:
         """Return the shape of the model that an alias points at; None if there is no such alias."""
+        mine = and_(AliasRow.project_id == self._project_id, AliasRow.name == alias)
+        model_id = self._session.scalar(select(AliasRow.model_id).where(mine))
+        return None if model_id is None else self.shape(model_id)
+
+    def shape(self, model_id: str) -> ModelShape:
+        """Return the shape of a model; raises `ModelNotFound`."""
         decision, features = ModelRow.manifest["decision"], ModelRow.manifest["features"]
-        statement = (
-            select(
-                ModelRow.id,
-                ModelRow.report["columns"],
-                ModelRow.manifest["classes"],
-                decision,
-                features,
-                ModelRow.manifest["key"].astext,
-            )
-            .join(AliasRow, AliasRow.model_id == ModelRow.id)
-            .where(
-                ModelRow.project_id == self._project_id,
-                AliasRow.project_id == self._project_id,
-                AliasRow.name == alias,
-            )
+        statement = select(
+            ModelRow.report["columns"],
+            ModelRow.manifest["classes"],
+            decision,
+            features,
+            ModelRow.manifest["key"].astext,
         )
-        found = self._session.execute(statement).one_or_none()
+        found = self._session.execute(statement.where(self._is(model_id))).one_or_none()
         if found is None:
-            return None
-        model_id, columns, classes, of_decision, of_features, key = found
+            raise ModelNotFound
+        columns, classes, of_decision, of_features, of_key = found
         is_matrix = of_features["kind"] == "matrix"
         return ModelShape(
             id=model_id,
@@ -276,7 +273,7 @@ class ModelRepository(Repository):
             first_index=of_features["first_index"] if is_matrix else 0,
             readings=of_features.get("readings", {}),
             date_formats=of_features.get("date_formats", {}),
-            key=key,
+            key=of_key,
         )
 
     def predecessor(self, alias: str) -> Predecessor | None:
@@ -292,6 +289,10 @@ class ModelRepository(Repository):
     def labelled_rows(self, model_id: str) -> bytes | None:
         """Return what was kept of the labelled rows of a model, see `solver.labelled_rows`."""
         return self._session.scalar(select(ModelRow.labelled_rows).where(self._is(model_id)))
+
+    def dataset_of(self, model_id: str) -> str | None:
+        """Return the data set that a model was trained on; None once it was deleted."""
+        return self._session.scalar(select(ModelRow.dataset_id).where(self._is(model_id)))
 
     def unsealed_audit(self, model_id: str) -> str | None:
         """Return an audit of a model whose answers would be lost with it, or None."""

@@ -3,7 +3,7 @@
 from solver import lean_scipy  # noqa: F401  # before anything loads SciPy
 from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table
 from solver.features.errors import BadRow, BadValue, FeatureError, MissingColumns, StateError
-from solver.features.matrix import MatrixData, MatrixFeatures, matrix_from_rows
+from solver.features.matrix import MatrixData, MatrixFeatures, matrix_from_rows, matrix_rows
 from solver.features.missing import MISSING_POLICIES, MissingPolicy, missing_values
 from solver.features.rows import meant_rows, meant_table, table_from_rows
 from solver.features.table import TableFeatures
@@ -27,6 +27,7 @@ __all__ = [
     "TableFeatures",
     "TextOptions",
     "matrix_from_rows",
+    "matrix_rows",
     "meant_rows",
     "meant_table",
     "missing_values",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -248,6 +249,16 @@ def matrix_from_rows(
     )
     X.sort_indices()
     return MatrixData(X, first_index), sorted(extra)
+
+
+def matrix_rows(data: MatrixData) -> list[dict[str, float]]:
+    """Return the rows of a matrix as JSON has them: what `matrix_from_rows` takes."""
+    X = sparse.csr_array(data.X)
+    made = []
+    for start, end in itertools.pairwise(X.indptr.tolist()):
+        entries = zip((X.indices[start:end] + data.first_index).tolist(), X.data[start:end].tolist(), strict=True)
+        made.append({str(column): value for column, value in entries if value and math.isfinite(value)})
+    return made
 
 
 def _position(name: str, first_index: int, n_features: int) -> int | None:

@@ -161,13 +161,14 @@ def test_identifiers_and_the_file_of_mails_may_be_keys(client: httpx.Client) -> 
     assert taken.json()["request"]["key"] == "file"
 
 
-def test_feedback_names_rows_by_data_set_and_key(client: httpx.Client, trainer: Bench) -> None:
+def test_feedback_names_rows_by_data_set_and_key(client: httpx.Client, trainer: Bench, database: Database) -> None:
     trained(client, trainer, **train_body(upload(client, csv_file(KEYS)), key="id", alias="mails"))
     queue = upload(client, csv_file([f"q{i}" for i in range(ROWS)], labels=False))
     body = {"alias": "mails", "dataset": queue["id"], "keys": ["q3", "q1"], "labels": ["spam", "ham"]}
     made = client.post("/feedback", json=body)
     assert made.status_code == 201, made.text
     assert (made.json()["rows"], made.json()["labels"]) == (2, {"ham": 1, "spam": 1})
+    first = made.json()["id"]
     numbered = upload(client, csv_file([str(i) for i in range(ROWS)], labels=False))
     assert client.post("/feedback", json=body | {"dataset": numbered["id"], "keys": [0, "1"]}).status_code == 201
     job = client.post("/aliases/mails/retrain").json()
@@ -176,6 +177,13 @@ def test_feedback_names_rows_by_data_set_and_key(client: httpx.Client, trainer: 
     assert (report["rows"], report["refused"]) == (4, [])
     # no row of the queue is new to the data set but for its key: each has the values of one or more rows of it
     assert (report["added"], report["superseded"]) == (0, 4 - len({(AGES[i], AGES[i] % 2) for i in (0, 1, 3)}))
+    by_number = {**body, "keys": None, "numbers": [3, 1, 3], "labels": ["spam", "ham", "spam"], "drawn": "random"}
+    made = client.post("/feedback", json=by_number)
+    assert made.status_code == 201, made.text
+    with database.transaction() as session:
+        by_key, numbered = (json.loads(session.get(FeedbackRow, each).content) for each in (first, made.json()["id"]))
+    assert numbered["rows"] == [by_key["rows"][0], by_key["rows"][1], by_key["rows"][0]]
+    assert (by_key.get("drawn"), numbered["drawn"], numbered["meant"]) == (None, "random", by_key["meant"])
 
     twice = upload(client, csv_file(["a", *KEYS[1:-1], "a"], labels=False))
     lacking = upload(client, b"id,age\na,1\nb,2\n")
@@ -183,6 +191,9 @@ def test_feedback_names_rows_by_data_set_and_key(client: httpx.Client, trainer: 
         ({"keys": ["q1", "none"]}, "body.keys.1", "no row of this key"),
         ({"dataset": twice["id"], "keys": ["a", KEYS[1]]}, "body.keys.0", "2 rows of this key"),
         ({"dataset": lacking["id"]}, "body.dataset", "'job'"),
+        ({"keys": None, "numbers": [0, ROWS]}, "body.numbers.1", f"has {ROWS} rows"),
+        ({"keys": None, "numbers": [0, 0]}, "body.numbers.1", "one label for each number"),
+        ({"keys": None, "numbers": [0, 1], "dataset": lacking["id"]}, "body.dataset", "'job'"),
         ({"dataset": "ds_1"}, "body.dataset", "no such data set"),
         ({"dataset": None}, "body.dataset", "give both or none"),
         ({"keys": None, "rows": [{"age": 1, "job": "cook"}] * 2}, "body.dataset", "give both or none"),

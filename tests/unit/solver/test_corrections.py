@@ -187,3 +187,44 @@ def test_feedback_alone_is_no_base_for_figures() -> None:
         TrainingError, match=r"labelled rows of each class besides feedback, got 10 of 'no', 1 of 'yes'"
     ):
         train(data, labels, TrainingRequest(positive="yes"), corrections=corrections)
+
+
+def test_a_row_that_chance_chose_is_measured_on_and_counts_once(table: Table) -> None:
+    labelled = table.columns["label"].values.copy()
+    labelled[0] = None  # like row 2 in what corrections give
+    clerk, cook, new = {"age": 30, "job": "clerk"}, {"age": 0, "job": "cook"}, {"age": 9, "job": "x"}
+    given = Corrections([clerk, clerk, cook, new, new], 5 * ["ham"], random=[True, False, False, False, True])
+    made = apply_corrections(table, labelled, given, rules(), table.columns["label"].values)
+    # of its copies the others stay as they are: models that learned from them would measure it
+    assert made.labels.tolist() == ["ham", "ham", None, "ham", "ham", "ham"]
+    assert made.unmeasured.tolist() == [False, False, False, False, True, False]
+    assert made.report.random == 2
+
+
+def test_what_was_looked_at_because_a_model_was_unsure_moves_no_figure() -> None:
+    """Two thirds of the rows have no label; those that chance draws bend nothing, those near the boundary would."""
+    claims: dict[str, list[float]] = {"random": [], "chosen": [], "chosen as random": []}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        y = np.arange(300) % 2
+        X = rng.normal(size=(300, 2)) + 1.2 * y[:, None]
+        data = Table({name: Column(name, "number", X[:, j]) for j, name in enumerate("ab")})
+        truth = np.array(["no", "yes"], dtype=object)[y]
+        known = np.where(np.arange(300) < 60, truth, None)
+        by_chance = rng.permutation(np.arange(60, 300))[:60]
+        near = 60 + np.argsort(np.abs(X[60:].sum(axis=1) - 1.2))[:60]
+        for name, rows, drawn in (
+            ("random", by_chance, True),
+            ("chosen", near, False),
+            ("chosen as random", near, True),
+        ):
+            sent = [{"a": float(X[row, 0]), "b": float(X[row, 1])} for row in rows]
+            corrections = Corrections(sent, truth[rows].tolist(), random=[drawn] * len(rows))
+            report = train(data, known, TrainingRequest(positive="yes"), corrections=corrections).report
+            assert report.calibration.n == (120 if drawn else 60)
+            claims[name].append(report.calibration.f1.value)
+    mean = {name: float(np.mean(values)) for name, values in claims.items()}
+    # the best possible F1 is .80; what was chosen for being difficult would say much less
+    assert abs(mean["random"] - 0.80) < 0.04
+    assert abs(mean["chosen"] - 0.80) < 0.05
+    assert mean["chosen as random"] < 0.74

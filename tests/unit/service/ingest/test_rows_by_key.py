@@ -6,14 +6,17 @@ import cProfile
 import pstats
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from ingest_helpers import Read
 
-from service.ingest.columnar import TooManyBytesError, find_rows
+from service.ingest.columnar import TooManyBytesError, find_rows, rows_at
+from solver.features import matrix_rows
 
 ROWS = 200_000
 
@@ -91,3 +94,18 @@ def test_a_row_of_a_wide_table_takes_little_memory(monkeypatch: pytest.MonkeyPat
     assert max(read_at_once) < rows * columns * 4
     with pytest.raises(TooManyBytesError):
         find_rows(read.path, "id", {f"k{row}" for row in range(100)}, wanted, 1 << 20)
+
+
+def test_rows_by_their_numbers_come_in_the_order_that_is_asked_for(tmp_path: Path) -> None:
+    """Also where they stand in several groups, and of a matrix."""
+    path = tmp_path / "rows"
+    table = pa.table({"age": np.arange(90.0), "job": [f"j{row}" for row in range(90)]})
+    pq.write_table(table, path, row_group_size=40)
+    some = rows_at(path, "table", [85, 3, 41, 4], {"age", "job"}, 1000)
+    assert some.columns["age"].values.tolist() == [85, 3, 41, 4]
+    assert some.columns["job"].values.tolist() == ["j85", "j3", "j41", "j4"]
+    matrix = Read(b"1 1:0.5 3:2\n-1 2:1\n1\n", "svmlight")
+    assert matrix_rows(rows_at(matrix.path, "matrix", [1, 2, 0], (), 1000)) == [{"2": 1}, {}, {"1": 0.5, "3": 2}]
+    for each, layout, numbers in ((path, "table", [1, 2]), (matrix.path, "matrix", [0, 1])):
+        with pytest.raises(TooManyBytesError):
+            rows_at(each, layout, numbers, {"age", "job"}, 10)
