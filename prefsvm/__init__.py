@@ -10,7 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prefsvm.client import Audit, AuditRow, Client, Dataset, Job, JobFailedError, Model, Prediction, ServiceWarning
+    from prefsvm.client import (
+        Audit,
+        AuditRow,
+        Client,
+        Dataset,
+        Job,
+        JobFailedError,
+        Model,
+        Prediction,
+        QueuedRow,
+        ServiceWarning,
+    )
     from service.cli.client import (
         AccessError,
         BusyError,
@@ -46,7 +57,18 @@ _ESTIMATORS = (
     *("LaplacianSVM", "MeanS3VM", "OneVsOne", "OneVsRest", "PSVM", "RampTSVM", "RocSVM"),
     *("SVM", "SelfTraining", "SpyBayesianSets", "SpyEM", "TSVM"),
 )
-_CLIENT = ("Audit", "AuditRow", "Client", "Dataset", "Job", "JobFailedError", "Model", "Prediction", "ServiceWarning")
+_CLIENT = (
+    "Audit",
+    "AuditRow",
+    "Client",
+    "Dataset",
+    "Job",
+    "JobFailedError",
+    "Model",
+    "Prediction",
+    "QueuedRow",
+    "ServiceWarning",
+)
 _ERRORS = (
     *("AccessError", "BusyError", "ClientError", "ConflictError", "NotFoundError", "RefusedError", "UnreachableError"),
 )
@@ -84,6 +106,7 @@ __all__ = [
     "OneVsOne",
     "OneVsRest",
     "Prediction",
+    "QueuedRow",
     "RampTSVM",
     "RefusedError",
     "RocSVM",

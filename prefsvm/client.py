@@ -18,7 +18,7 @@ from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from urllib.parse import quote
 
 from service.cli.client import ClientError, Connection, UnreachableError, parse_audit_objective, parse_objective
@@ -146,6 +146,24 @@ class AuditRow:
     probability: float | None
     key: str | None
     position: int
+
+
+@dataclass(frozen=True)
+class QueuedRow:
+    """A row of a data set that somebody is to look at, what the model sees and says of it, and why.
+
+    `drawn` is ``random`` where chance alone chose it; its label may then move thresholds and figures.
+    """
+
+    row: int
+    content: Mapping[str, Any]
+    label: str
+    score: float
+    probability: float | None
+    key: str | None
+    drawn: str
+    reason: str
+    dataset: str
 
 
 class Client:
@@ -434,6 +452,23 @@ class Client:
     def seal(self, audit: Audit | str, *, alias: str | None = None) -> Audit:
         """End an audit; `alias` learns its answers at its next training."""
         return _audit(self._connection.post(f"/audits/{quote(_id(audit), safe='')}/seal", {"alias": alias}))
+
+    def queue(
+        self, model: Model | str, purpose: Literal["improve", "suspicious"] = "improve", *, n: int = 20
+    ) -> list[QueuedRow]:
+        """Return the rows to label next, or the labelled ones whose label looks wrong: at most 100."""
+        found = self._connection.get(f"/models/{quote(_id(model), safe='')}/queue?purpose={purpose}&n={n}")
+        _warn(found["warnings"])
+        return [QueuedRow(**item, dataset=found["dataset"]) for item in found["items"]]
+
+    def label(self, alias: str, answers: Iterable[tuple[QueuedRow, str]]) -> None:
+        """Say what rows of a queue are: feedback for an alias, which its next training learns."""
+        sent: dict[tuple[str, str], dict[int, str]] = {}
+        for row, label in answers:
+            sent.setdefault((row.dataset, row.drawn), {})[row.row] = label
+        for (dataset, drawn), labels in sent.items():
+            body = {"alias": alias, "dataset": dataset, "numbers": list(labels), "labels": list(labels.values())}
+            self._connection.post("/feedback", {**body, "drawn": drawn})
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

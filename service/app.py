@@ -52,6 +52,7 @@ from service.feedback.service import FeedbackService
 from service.isolation import hide_secrets
 from service.jobs.feed import EventFeed
 from service.jobs.service import JobService
+from service.labelling.service import QueueService
 from service.memory import settle
 from service.metrics import Metrics
 from service.models.exports import ExportService
@@ -132,7 +133,9 @@ def create_app(settings: Settings) -> FastAPI:
         webhooks_router(WebhookService(database, settings)),
         batches_router(BatchService(database, blobs, settings)),
         audits_router(AuditService(database, settings)),
-        models_router(ModelService(database, predictions.forget), ExportService(database)),
+        models_router(
+            ModelService(database, predictions.forget), ExportService(database), QueueService(database, blobs)
+        ),
         aliases_router(AliasService(database, predictions.forget)),
         inference_router(predictions, readiness),
         health_router(readiness, metrics),

@@ -31,6 +31,7 @@ from solver.features import (
     missing_values,
 )
 from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, fingerprints
+from solver.labelling_queue import QueueInput, queue_of
 from solver.labels import counted, folded, folding, keep_labels, spelling_warning, unclear_labels
 from solver.model_file import Model
 from solver.operating_point import Objective, ObjectiveError
@@ -368,7 +369,14 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
             key=request.key,
             curve=None if fitted.curve is None else OperatingCurve.from_dict(vars(fitted.curve)),
         )
-        unlabelled = _decided_unlabelled(model, X, task, watch.stopped)
+        some = _some_unlabelled(task, watch.stopped)
+        scores = model.decision.decision_function(X[some])
+        unlabelled = _decided_unlabelled(model, scores, task)
+        # A model that is trained once more has the queue of that training.
+        has_queue = not watch.stopped and not (request.refit and len(task.test_rows))
+        left_out = estimator.left_out_scores_
+        given = QueueInput(model.decision, X, task.train_codes, task.numbers, some, scores, left_out, task.is_original)
+        queue = queue_of(given) if has_queue else None
         column_warnings = [] if watch.stopped else telling_columns(*_learned_from(task, features), request.seed)
         measured = _measure_on_test(model, task, estimator.control_states_, in_a_hurry=watch.stopped)
     report = replace(
@@ -378,6 +386,7 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         classes=Classes(*task.target.classes),
         rows=task.counted(),
         feedback=task.feedback(),
+        queue=queue,
         unlabelled=unlabelled,
         **_promised(fitted, task, measured.get("")),
         test=measured.get(""),
@@ -501,6 +510,8 @@ class _Task:
         Ascending.
     complete : int array or None
         Which rows of all take part; None where all do.
+    n_given : int
+        Rows of the data set; those behind them were added.
     """
 
     request: TrainingRequest
@@ -515,6 +526,17 @@ class _Task:
     test_rows: IndexArray
     train_rows: IndexArray
     complete: IndexArray | None
+    n_given: int
+
+    @property
+    def numbers(self) -> IndexArray:
+        """Of the rows that are trained on, in the data set; those that were added go on from there."""
+        return self.train_rows if self.complete is None else self.complete[self.train_rows]
+
+    @property
+    def is_original(self) -> BoolArray:
+        """Which of the rows that are trained on are rows of the data set whose label nobody has looked at since."""
+        return (self.numbers < self.n_given) & ~self.corrected.looked_at[self.train_rows]
 
     @property
     def train_codes(self) -> NDArray[np.int8]:
@@ -590,7 +612,7 @@ def _prepare(
     target = _read_labels(corrected.labels, corrected.unmeasured, request)
     return _Task(
         request, corrected, n_rows, dropped, identifiers, target,
-        *_plan(request, target), *_split(target, corrected, before, request), complete,
+        *_plan(request, target), *_split(target, corrected, before, request), complete, data.n_rows,
     )  # fmt: skip
 
 
@@ -631,7 +653,7 @@ def _correct(
     """The rows with what was corrected since; as they are if nothing was."""
     if corrections is None:
         unchanged = np.zeros(len(labels), dtype=bool)
-        return Corrected(data, labels, unchanged, unchanged, None)
+        return Corrected(data, labels, unchanged, unchanged, unchanged, None)
     rules = Rules(
         target=request.target,
         include=None if request.include is None else frozenset(request.include),
@@ -828,15 +850,16 @@ def _split(
     """Test rows and all other rows, both ascending: from each class the asked share, as far as enough stay.
 
     What corrections have relabelled is drawn by the labels `before`: the test rows are then those of a training without
-    them, and what both measured can be compared.
+    them, and what both measured can be compared. Rows that have a first label by chance are drawn apart, likewise.
     """
     if not 0 <= request.test_fraction < 1:
         raise TrainingError("test_fraction", "test_fraction must be at least 0 and below 1")
     measurable = ~corrected.unmeasured
     as_before = target.codes.copy()
-    moved = np.flatnonzero(corrected.changed & measurable)
+    moved = np.flatnonzero(corrected.looked_at & measurable)
     as_before[moved] = [_POSITIVE if label == target.classes[1] else _NEGATIVE for label in before[moved].tolist()]
-    held_out = _drawn(as_before, measurable, request)
+    by_chance = corrected.changed & ~corrected.looked_at & measurable
+    held_out = _drawn(as_before, measurable & ~by_chance, request) | _drawn(as_before, by_chance, request)
     if min(np.count_nonzero(target.codes[measurable & ~held_out] == code) for code in (0, 1)) < FEWEST_OF_A_CLASS:
         held_out = _drawn(target.codes, measurable, request)
     return np.flatnonzero(held_out), np.flatnonzero(~held_out)
@@ -887,22 +910,24 @@ def _learned_from(
     return task.corrected.data, list(features.columns) if isinstance(features, TableFeatures) else [], codes
 
 
-def _decided_unlabelled(
-    model: Model, X: FloatArray | sparse.csr_array, task: _Task, in_a_hurry: bool
-) -> DecidedUnlabelled | None:
-    """How many of the unlabelled rows, of which some are drawn if there are many, the model calls positive."""
+def _some_unlabelled(task: _Task, in_a_hurry: bool) -> IndexArray:
+    """Unlabelled ones of the rows that are trained on, of which some are drawn if there are many."""
     rows = np.flatnonzero(task.train_codes == _UNLABELLED)
-    if len(rows) == 0:
-        return None
     most = _HURRIED_ROWS if in_a_hurry else _DECIDED_ROWS
-    some = np.sort(np.random.default_rng(task.request.seed).permutation(rows)[:most])
-    positive = int(np.count_nonzero(model.decision.decision_function(X[some]) > model.decision.threshold))
+    return np.sort(np.random.default_rng(task.request.seed).permutation(rows)[:most])
+
+
+def _decided_unlabelled(model: Model, scores: FloatArray, task: _Task) -> DecidedUnlabelled | None:
+    """How many of the unlabelled rows with these scores the model calls positive."""
+    if len(scores) == 0:
+        return None
+    positive = int(np.count_nonzero(scores > model.decision.threshold))
     labelled = task.target.count(_POSITIVE) + task.target.count(_NEGATIVE)
     return DecidedUnlabelled(
-        rows=len(rows),
-        measured=len(some),
+        rows=int(np.count_nonzero(task.train_codes == _UNLABELLED)),
+        measured=len(scores),
         positive=positive,
-        share=positive / len(some),
+        share=positive / len(scores),
         labelled_share=task.target.count(_POSITIVE) / labelled,
     )
 

@@ -11,6 +11,8 @@ from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.negotiation import choose_form
 from service.api.parameters import CursorText, Limit, problems
+from service.labelling.schemas import LabellingQueue, QueuePurpose
+from service.labelling.service import QueueService
 from service.models.curves import AnyCurve, Costs, CurveName
 from service.models.exports import ExportFormat, ExportService
 from service.models.pictures import draw
@@ -40,6 +42,17 @@ CostParameter = Annotated[
     Query(gt=0, le=1e12, description="Cost for kind `cost`; that of the objective, else 1, where it is not given."),
 ]
 Days = Annotated[int, Query(ge=1, le=366)]
+Purpose = Annotated[
+    QueuePurpose,
+    Query(
+        description="`improve`: unlabelled rows, half of them drawn at random, half those that teach the model most. "
+        "`suspicious`: labelled rows whose label models that have not seen it think unlikely."
+    ),
+]
+HowMany = Annotated[int, Query(ge=1, le=100, description="Rows, at most.")]
+OfDataset = Annotated[
+    str | None, Query(alias="dataset", max_length=100, description="The one that the model was trained on, if given.")
+]
 FormatParameter = Annotated[ExportFormat, Query(alias="format")]
 Accept = Annotated[str, Header(max_length=1000, include_in_schema=False)]
 PICTURES: dict[str, Any] = {
@@ -59,7 +72,7 @@ class MarkdownResponse(PlainTextResponse):
     media_type = "text/markdown"
 
 
-def models_router(models: ModelService, exports: ExportService) -> APIRouter:
+def models_router(models: ModelService, exports: ExportService, queues: QueueService) -> APIRouter:
     """Return the routes of models."""
     router = APIRouter(prefix="/models", tags=["models"], route_class=JsonRoute)
 
@@ -124,6 +137,16 @@ def models_router(models: ModelService, exports: ExportService) -> APIRouter:
     def drift(caller: Reader, model_id: ModelName, days: Days = 7) -> Drift:
         """Show how the rows of the last days of UTC, today among them, differ from those of the training."""
         return models.drift(caller.project_id, model_id, days)
+
+    @router.get("/{model_id}/queue", operation_id="getModelQueue", responses=problems(404, 409))
+    def queue(
+        caller: Reader, model_id: ModelName, purpose: Purpose = "improve", n: HowMany = 20, dataset: OfDataset = None
+    ) -> LabellingQueue:
+        """Show which rows of its data set to label next, and why; or which labels to look at again.
+
+        The lists are those of the training; labels come in as feedback.
+        """
+        return queues.next(caller.project_id, model_id, purpose, n, dataset)
 
     @router.get(
         "/{model_id}/export",

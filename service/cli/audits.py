@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli import looking
 from service.cli.advice import in_flags, print_notes
+from service.cli.looking import KEYS, answers, ask_key, errors_by_line, print_row, write_rows
 from service.cli.named_files import dataset_of
 from service.cli.names import full_id, path_of
 from service.cli.support import (
@@ -32,11 +34,6 @@ audits_app = typer.Typer(help="Targets that are proved by looking at few rows (p
 OBJECTIVES = "precision=0.95, recall=0.9, or cost=5:1 (of a false negative and of a false positive) with --at-most."
 AT_ONCE = 100
 """Rows of one answer of the service."""
-LONGEST_TEXT = 2000
-"""Characters of a value that are shown."""
-OWN_COLUMNS = ("row", "answer", "called", "score", "probability")
-"""Of a file of rows; what the model sees of them stands behind."""
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def audit(
@@ -77,10 +74,11 @@ def audit(
             found = _send_file(client, path, labels, found)
         if out is not None:
             with published(out) as sink:
-                written = _write_rows(client, path, sink)
+                items = ({**item, "called": item["label"]} for item in _items(client, path, AT_ONCE))
+                written = write_rows(items, ("called", "score", "probability"), sink)
             print(f"{found['id']}: {written} rows are in {out}; fill in 'answer', and then")
             print(f"prefsvm audit {found['id']} --labels {out}")
-        if labels is None and out is None and _somebody_is_there():
+        if labels is None and out is None and looking.somebody_is_there():
             _look(client, path, found)
         elif out is None:
             _print_verdict(found)
@@ -114,11 +112,11 @@ def _look(client: Connection, path: str, found: dict[str, Any]) -> None:
     """Show row after row, and send each answer at once."""
     pool = found["pool"]
     print(f"Is it so that {found['statement']}?")
-    print(f"y: it is {pool['positive']}, n: it is {pool['negative']}, s: later, q: enough for now")
+    print(f"y: it is {pool['positive']}, n: it is {pool['negative']}, {KEYS}")
     with interruptible(f"{found['id']} keeps its answers; prefsvm audit {found['id']} goes on"):
         for item in _items(client, path):
-            _print_item(item)
-            key = _key(f"{pool['positive']}? ")
+            print_row(item, f"called {item['label']}")
+            key = ask_key(f"{pool['positive']}? ")
             if key == "q":
                 break
             if key == "s":
@@ -133,40 +131,12 @@ def _look(client: Connection, path: str, found: dict[str, Any]) -> None:
         print(f"prefsvm audit {found['id']} goes on")
 
 
-def _somebody_is_there() -> bool:
-    return sys.stdin.isatty()
-
-
-def _key(question: str) -> str:
-    """Ask for one key."""
-    print(question, end="", flush=True)
-    while True:
-        key = typer.getchar().lower()
-        if key in ("\x03", "\x04", ""):
-            raise KeyboardInterrupt
-        if key in "ynsq":
-            print(key)
-            return key
-
-
 def _items(client: Connection, path: str, at_once: int = 10) -> Iterator[dict[str, Any]]:
     """Yield the rows without an answer, in the order of the draw."""
     after = 0
     while items := client.get(f"{path}/next?n={at_once}&after={after}")["items"]:
         yield from items
         after = items[-1]["position"]
-
-
-def _print_item(item: dict[str, Any]) -> None:
-    named = f" {item['key']}" if item["key"] is not None else ""
-    sure = "" if item["probability"] is None else f", probability {item['probability']:.2f}"
-    print(f"\n--- row {item['row']}{named}: called {item['label']}, score {item['score']:.4g}{sure}")
-    for name, value in item["content"].items():
-        text = "" if value is None else str(value)
-        cut = f"… ({len(text):,} characters)" if len(text) > LONGEST_TEXT else ""
-        # what strangers wrote must not steer the terminal
-        shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text[:LONGEST_TEXT])
-        print(f"{name}: {shown}{cut}")
 
 
 def _bound_words(found: dict[str, Any]) -> str:
@@ -182,64 +152,14 @@ def _print_verdict(found: dict[str, Any]) -> None:
     print(f"{found['id']}: {found['verdict']['sentence']}")
 
 
-def _write_rows(client: Connection, path: str, sink: IO[str]) -> int:
-    """Write the rows that have no answer, and return how many."""
-    import csv
-
-    written, names = 0, None
-    writer = csv.writer(sink, lineterminator="\n")
-    for item in _items(client, path, AT_ONCE):
-        if names is None:
-            names = list(item["content"])
-            keyed = item["key"] is not None
-            writer.writerow([*OWN_COLUMNS, *(["key"] if keyed else []), *map(_harmless, names)])
-        # a matrix has other columns in each row
-        held = [item["content"].get(name) for name in names]
-        own = [item["row"], "", _harmless(item["label"]), item["score"], item["probability"]]
-        key = [] if item["key"] is None else [_harmless(item["key"])]
-        writer.writerow([*own, *key, *(_harmless(value) if isinstance(value, str) else value for value in held)])
-        written += 1
-    return written
-
-
-def _harmless(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula: the file is for people to look at."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
-
-
 def _send_file(client: Connection, path: str, file: Path, found: dict[str, Any]) -> dict[str, Any]:
     """Send the answers of a file: labels, or y and n. Rows without any are left out."""
-    from service.cli.csv_rows import CsvRows, CsvStyle, Piece, encoding_of
-
-    pool = found["pool"]
-    meant = {"y": pool["positive"], "n": pool["negative"]}
-    if not meant.keys().isdisjoint(pool[name] for name in ("positive", "negative")):
-        meant = {}  # they are labels themselves
-    sent = 0
-    with file.open(encoding=encoding_of(file), newline="") as source:
-        rows = CsvRows(source, CsvStyle(), {})
-        for name in ("row", "answer"):
-            if name not in rows.header:
-                fail(f"{file} has no column {name!r}; prefsvm audit {found['id']} --out FILE writes one that has")
-        row_at, answer_at = rows.header.index("row"), rows.header.index("answer")
-        for piece in rows.pieces():
-            given = [
-                (row[row_at].strip(), row[answer_at].strip(), line)
-                for row, line in zip(piece.rows, piece.lines, strict=True)
-                if row[answer_at].strip()
-            ]
-            for number, _, line in given:
-                if not (number.isascii() and number.isdigit()):
-                    fail(f"line {line} of {file}: {number!r} is no number of a row; leave column 'row' as it was")
-            if not given:
-                continue
-            body = {
-                "rows": [int(number) for number, _, _ in given],
-                "labels": [meant.get(answer.lower(), answer) for _, answer, _ in given],
-            }
-            with Piece([], [line for _, _, line in given]).errors_by_line():
-                found = client.post(f"{path}/labels", body)
-            sent += len(given)
+    pool, sent = found["pool"], 0
+    for given in answers(file, (pool["negative"], pool["positive"]), f"prefsvm audit {found['id']} --out FILE"):
+        body = {"rows": [each.row for each in given], "labels": [each.label for each in given]}
+        with errors_by_line(given):
+            found = client.post(f"{path}/labels", body)
+        sent += len(given)
     print(f"{sent} answers sent")
     return found
 

@@ -31,7 +31,7 @@ PREDICT_ROWS = 1000
 """Rows of one request to ``POST /predict``, of columns that are not too many:"""
 PREDICT_CELLS = 500_000
 MOST_NAMED = 10
-PLACE = re.compile(r"(?:(?<=: )|(?<=\n  ))(?:rows|labels|keys)\.([0-9]+)\b")
+PLACE = re.compile(r"(?:(?<=: )|(?<=\n  ))(?:rows|labels|keys|numbers)\.([0-9]+)\b")
 """How an error names a row of a request, from 0, where it says where the service looked."""
 
 

@@ -20,6 +20,7 @@ from service.cli.improving import AliasPolicyOption, feedback_app, retrain
 from service.cli.models import jobs, models, print_outcome
 from service.cli.named_files import dataset_of, kinds_of
 from service.cli.names import full_id
+from service.cli.queue import queue
 from service.cli.reading import OF_ROWS, UNSAID, Format, Kind, ReadingOptions, open_csv, says_how_to_read
 from service.cli.resources import (
     aliases_app,
@@ -437,6 +438,7 @@ app.command("jobs", cls=WithShow, rich_help_panel=LOOK)(jobs)
 app.command("models", cls=WithShow, rich_help_panel=LOOK)(models)
 app.command("retry", rich_help_panel=LOOK)(retry)
 app.command("audit", rich_help_panel=FIRST)(audit)
+app.command("queue", rich_help_panel=FIRST)(queue)
 app.command("retrain", rich_help_panel=FIRST)(retrain)
 app.command("follow", rich_help_panel=LOOK)(follow)
 app.command("threshold", rich_help_panel=FIRST)(threshold)

@@ -136,7 +136,7 @@ class ModelService:
     def curve(self, project_id: str, name: str, kind: CurveName, costs: Costs) -> AnyCurve:
         """Return a curve of the calibration rows; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
-            report, applied = _report(session, project_id, name)[1:]
+            report, applied = report_of(session, project_id, name)[1:]
         if report.curve is None:
             raise NoCurve("this model has no operating curve")
         return curve_of(report, report.curve, kind, applied or _trained(report), costs)
@@ -144,7 +144,7 @@ class ModelService:
     def drift(self, project_id: str, name: str, days: int) -> Drift:
         """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""
         with self._database.transaction() as session:
-            model_id, report, applied = _report(session, project_id, name)
+            model_id, report, applied = report_of(session, project_id, name)
             counted = StatisticsRepository(session, project_id).of_days(model_id, days)
         return drift_of(model_id, report, applied or _trained(report), days, counted)
 
@@ -159,7 +159,7 @@ class ModelService:
             If it was stored without what a threshold is chosen from.
         """
         with changing(self._database, self._changed) as session:
-            model_id, report, _ = _report(session, project_id, name)
+            model_id, report, _ = report_of(session, project_id, name)
             point = _trained(report) if body.objective is None else _chosen(report, body.objective)
             if not body.apply:
                 return point
@@ -368,7 +368,7 @@ def _audited(audits: Sequence[AuditRow], threshold: float) -> Iterator[ModelAudi
         )
 
 
-def _report(session: Session, project_id: str, name: str) -> tuple[str, Report, OperatingPoint | None]:
+def report_of(session: Session, project_id: str, name: str) -> tuple[str, Report, OperatingPoint | None]:
     """Return the id of a model, its whole report, and the operating point that was applied last.
 
     Raises

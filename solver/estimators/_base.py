@@ -81,6 +81,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
     status_: str
     status_reason_: str
     report_: Report
+    left_out_scores_: FloatArray
     control_states_: dict[str, DecisionState]
     n_iter_: int
     _tuning: Tuning | None
@@ -405,6 +406,10 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             # where a certificate was asked for, the tests have decided
             if promise is not None and fitted.certificate is None:
                 self.status_, self.status_reason_ = promised_status(point.status, point.reason, promise)
+        left_out = np.full(len(run.y), np.nan)
+        if fitted.plan.split != "full":
+            left_out[fitted.plan.rows] = fitted.scores
+        self.left_out_scores_ = left_out[run.labelled]
         # in-sample scores say nothing about probabilities of new rows
         both = (truth > 0).any() and (truth < 0).any()
         sigmoid = fit_sigmoid(scores, truth) if both and fitted.plan.split != "full" else None

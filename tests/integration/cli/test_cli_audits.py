@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from worker_bench import STANDIN, Bench
 
 from prefsvm import Client, ClientError
-from service.cli import audits
+from service.cli import looking
 from service.cli.main import app
 from service.db.session import Database
 from service.db.tables import AuditRow
@@ -35,9 +35,9 @@ def prefsvm(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Run:
     def run(*arguments: object, code: int = 0, keys: str | None = None) -> str:
         with monkeypatch.context() as patch:
             if keys is not None:  # somebody sits there
-                patch.setattr(audits, "_somebody_is_there", lambda: True)
+                patch.setattr(looking, "somebody_is_there", lambda: True)
                 typed = iter(keys)
-                patch.setattr(audits.typer, "getchar", lambda: next(typed, "\x03"))
+                patch.setattr(looking.typer, "getchar", lambda: next(typed, "\x03"))
             done = CliRunner().invoke(app, [*map(str, arguments), "--url", str(client.base_url)])
         assert done.exit_code == code, done.output
         return done.output

@@ -51,6 +51,7 @@ COMMANDS = {
     "getModelCard": "card",
     "getModelCurve": "curve",
     "getModelDrift": "drift",
+    "getModelQueue": "queue",
     "getProject": "projects show",
     "getReadiness": "status",
     "getUpload": "uploads show",

@@ -1,0 +1,117 @@
+"""``prefsvm queue``: which rows to label next, in the terminal or by a CSV file out and in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from service.cli.advice import print_notes
+from service.cli.looking import KEYS, Answered, answers, ask_key, errors_by_line, print_row, write_rows
+from service.cli.names import path_of
+from service.cli.support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, published
+
+if TYPE_CHECKING:
+    from service.cli.client import Connection
+
+SHOWN = 60
+"""Characters of what a row holds in the table."""
+
+
+def queue(
+    model: Annotated[str, typer.Argument(help="Alias or id (mdl_…) of the model.")],
+    purpose: Annotated[
+        Literal["improve", "suspicious"],
+        typer.Option(help="Rows to label next, or labelled rows whose label looks wrong."),
+    ] = "improve",
+    n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows, at most.")] = 20,
+    ask: Annotated[bool, typer.Option("--ask", help="Show row after row, and take the keys y and n.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the rows to a CSV file with a column 'answer'.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Send the answers of such a file as feedback.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show which rows to label next and why. Labels become feedback, which prefsvm retrain learns."""
+    with open_client(url) as client:
+        path = path_of(client, "/models", model)
+        found = client.get(f"{path}/queue?purpose={purpose}&n={n}")
+        print_notes(found["warnings"])
+        if labels is not None or ask:
+            shown = client.get(path)
+            classes = shown["report"]["classes"]
+            alias = _alias_of(model, shown)
+            to = {"alias": alias, "dataset": found["dataset"]}
+        if labels is not None:
+            _send_file(client, labels, to, (classes["negative"], classes["positive"]), model)
+        elif out is not None:
+            with published(out) as sink:
+                written = write_rows(found["items"], ("label", "drawn", "reason", "score", "probability"), sink)
+            print(f"{written} rows are in {out}; fill in 'answer', and then")
+            print(f"prefsvm queue {model} --labels {out}")
+        elif ask:
+            _look(client, found["items"], to, classes)
+        else:
+            _print(found)
+
+
+def _alias_of(model: str, shown: dict[str, Any]) -> str:
+    """Return the name that feedback goes to."""
+    if model in shown["aliases"]:
+        return model
+    if not shown["aliases"]:
+        fail(f"labels are kept for an alias, and none points at {shown['id']}: prefsvm aliases set NAME {shown['id']}")
+    return str(shown["aliases"][0])
+
+
+def _look(client: Connection, items: list[dict[str, Any]], to: dict[str, str], classes: dict[str, str]) -> None:
+    """Show row after row, and send each answer at once."""
+    print(f"y: it is {classes['positive']}, n: it is {classes['negative']}, {KEYS}")
+    sent = 0
+    with interruptible(f"{to['alias']} keeps the answers"):
+        for item in items:
+            print_row(item, item["reason"])
+            key = ask_key(f"{classes['positive']}? ")
+            if key == "q":
+                break
+            if key == "s":
+                continue
+            label = classes["positive" if key == "y" else "negative"]
+            client.post("/feedback", {**to, "numbers": [item["row"]], "labels": [label], "drawn": item["drawn"]})
+            sent += 1
+    _say_sent(sent, to["alias"])
+
+
+def _send_file(client: Connection, file: Path, to: dict[str, str], classes: tuple[str, str], model: str) -> None:
+    sent = 0
+    for given in answers(file, classes, f"prefsvm queue {model} --out FILE", ("drawn",)):
+        by_draw: dict[str, list[Answered]] = defaultdict(list)
+        for each in given:
+            by_draw[each.more[0]].append(each)
+        for drawn, some in by_draw.items():
+            body = {"numbers": [each.row for each in some], "labels": [each.label for each in some], "drawn": drawn}
+            with errors_by_line(some):
+                client.post("/feedback", {**to, **body})
+        sent += len(given)
+    _say_sent(sent, to["alias"])
+
+
+def _say_sent(sent: int, alias: str) -> None:
+    print(f"{sent} labels sent" + (f"; prefsvm retrain {alias} learns them" if sent else ""))
+
+
+def _print(found: dict[str, Any]) -> None:
+    def held(item: dict[str, Any]) -> str:
+        text = ", ".join(f"{name}: {value}" for name, value in item["content"].items() if value is not None)
+        shown = "".join(c if c.isprintable() else " " for c in text[: SHOWN + 1])
+        return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+
+    rows = [
+        (item["row"] if item["key"] is None else f"{item['row']} ({item['key']})", item["label"],
+         "" if item["probability"] is None else f"{item['probability']:.2f}", item["reason"], held(item))
+        for item in found["items"]
+    ]  # fmt: skip
+    label = "called" if found["purpose"] == "improve" else "label"
+    print_table("", ("row", label, "probability", "why", "holds"), rows, below=2)

@@ -1,0 +1,190 @@
+"""Which rows to label next, with what a model sees and says of them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from service.blobs.store import BlobStore
+from service.datasets.repository import DatasetRepository
+from service.db.session import Database
+from service.db.tables import DatasetRow
+from service.errors import InvalidRequest
+from service.feedback.repository import FeedbackRepository
+from service.feedback.stored_rows import contents_at
+from service.labelling.errors import NoQueue
+from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
+from service.models.repository import ModelRepository, ModelShape
+from service.models.service import report_of
+from solver.report import DoubtedLabels, Report, RowsToLabel
+
+MOST_BYTES = 4 << 20
+"""Of the rows in one answer; there is always one row, if any is left."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is known before the rows are read."""
+
+    report: Report
+    threshold: float
+    """The one that decides now."""
+    shape: ModelShape
+    dataset: DatasetRow
+    answered: frozenset[bytes]
+    """Rows that got feedback since the training, as `_spelt` gives them."""
+
+
+class QueueService:
+    """Gives out the lists that a training has left with its model."""
+
+    def __init__(self, database: Database, blobs: BlobStore) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    def next(self, project_id: str, name: str, purpose: QueuePurpose, n: int, dataset_id: str | None) -> LabellingQueue:
+        """Return the first rows of a list, without those that got feedback since.
+
+        Raises
+        ------
+        ModelNotFound, DamagedModel
+        NoQueue
+            If the training left none, or its data set is gone.
+        InvalidRequest
+            If another data set is asked for.
+        DamagedDataset
+        """
+        asked = self._asked(project_id, name, dataset_id)
+        queue = asked.report.queue
+        if queue is None:
+            raise NoQueue("this model has no queue: it is of an older version, or was stopped early; train it again")
+        made = _improving(asked, queue.improve) if purpose == "improve" else _suspicious(asked, queue.suspicious)
+        return LabellingQueue(
+            model=asked.shape.id,
+            dataset=asked.dataset.id,
+            purpose=purpose,
+            items=self._with_contents(asked, list(made), n),
+            warnings=[] if purpose == "improve" else _no_judge(queue.suspicious),
+        )
+
+    def _asked(self, project_id: str, name: str, dataset_id: str | None) -> _Asked:
+        with self._database.transaction() as session:
+            models = ModelRepository(session, project_id)
+            model_id, report, applied = report_of(session, project_id, name)
+            shape, trained_on = models.shape(model_id), models.dataset_of(model_id)
+            dataset = None if trained_on is None else DatasetRepository(session, project_id).get(trained_on)
+            if dataset is None:
+                raise NoQueue("the data set that this model was trained on was deleted; upload it and train again")
+            if dataset_id not in (None, dataset.id):
+                raise InvalidRequest.of(
+                    "query.dataset",
+                    f"the queue of this model is of {dataset.id}, which it was trained on; for one of other rows train "
+                    "with a data set that has them, most without a label",
+                )
+            answered = frozenset(
+                _spelt(row, shape)
+                for content in FeedbackRepository(session, project_id).since_training(model_id)
+                for row in orjson.loads(content)["rows"]
+            )
+        threshold = report.threshold if applied is None else applied.threshold
+        return _Asked(report, threshold, shape, dataset, answered)
+
+    def _with_contents(self, asked: _Asked, rows: list[dict[str, Any]], n: int) -> list[QueuedRow]:
+        """Read what the model sees of the first rows without feedback, as many as one answer holds."""
+        items: list[QueuedRow] = []
+        place, at_once, left = 0, n, MOST_BYTES
+        while place < len(rows) and len(items) < n:
+            some = rows[place : place + at_once]
+            most = left if items or len(some) > 1 else sys.maxsize
+            numbers = [row["row"] for row in some]
+            found = contents_at(self._blobs, asked.dataset, asked.shape, numbers, most, with_keys=True)
+            if found is None and len(some) == 1:
+                break
+            if found is None:
+                at_once = len(some) // 2
+                continue
+            place += len(some)
+            for row in some:
+                key, content = found[row["row"]]
+                spelt = _spelt(content, asked.shape)
+                if spelt not in asked.answered:
+                    items.append(QueuedRow(**row, key=key, content=content))
+                    left -= len(spelt)
+        return items[:n]
+
+
+def _improving(asked: _Asked, queue: RowsToLabel) -> Iterator[dict[str, Any]]:
+    """Yield rows to label, without what they hold."""
+    classes = asked.report.classes
+    for row, score, reason, covers in zip(queue.rows, queue.scores, queue.reasons, queue.covers, strict=True):
+        if reason == "random":
+            said = "drawn at random: sent as such, its label also counts for thresholds and intervals"
+        elif reason == "unsure":
+            said = f"the model is least sure of rows like it: score {score:.3g}, threshold {asked.threshold:.3g}"
+        elif covers > 1:
+            said = (
+                f"no label is near it: {covers} of {queue.compared} unlabelled rows are more like it than like any "
+                "labelled row or any before it in this list"
+            )
+        else:
+            said = "it is unlike any labelled row and any before it in this list"
+        yield {
+            "row": row,
+            "label": classes.positive if score > asked.threshold else classes.negative,
+            "score": score,
+            "probability": _probability(asked.report, score),
+            "drawn": "random" if reason == "random" else "chosen",
+            "reason": said,
+        }
+
+
+def _suspicious(asked: _Asked, queue: DoubtedLabels) -> Iterator[dict[str, Any]]:
+    """Yield labelled rows whose label is in doubt, without what they hold."""
+    classes = asked.report.classes
+    for row, score, positive in zip(queue.rows, queue.scores, queue.positive, strict=True):
+        label = classes.positive if positive else classes.negative
+        probability = _probability(asked.report, score) or 0.0
+        of_label = probability if positive else 1 - probability
+        yield {
+            "row": row,
+            "label": label,
+            "score": score,
+            "probability": probability,
+            "drawn": "chosen",
+            "reason": f"labelled {label}; models that have not seen this label give {label} {of_label:.2f}",
+        }
+
+
+def _probability(report: Report, score: float) -> float | None:
+    if report.probability is None:
+        return None
+    margin = report.probability.slope * score + report.probability.offset
+    return 1 / (1 + math.exp(-margin)) if margin > -700 else 0.0
+
+
+def _no_judge(queue: DoubtedLabels) -> list[str]:
+    """Return what keeps the list from saying anything."""
+    if queue.judged == 0:
+        return ["no label could be judged: no model was trained that had not seen it"]
+    if not queue.better_than_chance:
+        return [
+            f"models that have not seen a label tell the {queue.judged} labels apart no better than chance does: that "
+            "they contradict some of them means nothing"
+        ]
+    return []
+
+
+def _spelt(row: Mapping[str, Any], shape: ModelShape) -> bytes:
+    """Return what a model sees of a row in one spelling."""
+    seen = row if shape.width is not None else {column["name"]: row.get(column["name"]) for column in shape.columns}
+    plain = {
+        name: float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        for name, value in seen.items()
+        if shape.width is None or value
+    }
+    return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)

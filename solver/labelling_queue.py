@@ -1,0 +1,268 @@
+"""Which rows to label next, and which labels look wrong.
+
+To improve a model, half of the rows are drawn by chance: thresholds, probabilities and all figures may rest on these
+alone. The other half is chosen [1]_, one after the other: the row that is like the most rows of which the model is
+unsure and which are like no labelled or chosen row. So rows near the threshold, crowds of rows without any label, and
+rows unlike each other come first, and any beginning of the list is a good one.
+
+The two halves never meet. Which rows chance may draw follows from their numbers in the data set, whatever they hold and
+any model says of them: who labels those that a model is unsure of does not take them out of the sample.
+
+References
+----------
+.. [1] Wei, Iyer and Bilmes, "Submodularity in data subset selection and active learning", ICML 2015.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.decision import DecisionState
+from solver.kernels.values import KernelColumns
+from solver.report import DoubtedLabels, LabellingQueue, RowsToLabel
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
+
+MOST: Final = 200
+"""Rows of a list."""
+BY_CHANCE: Final = "random"
+UNSURE: Final = "unsure"
+UNCOVERED: Final = "uncovered"
+"""Why a row is to be labelled."""
+
+_RESERVED: Final = 0.25
+"""Share of the rows that only chance may draw."""
+_CANDIDATES: Final = 1024
+_KNOWN: Final = 2048
+"""Labelled rows, at most, that candidates are compared with."""
+_FADING: Final = 0.2
+"""Share of the candidates, nearest first, after which a row counts 1 / e of the nearest one."""
+_NEAR: Final = 0.1
+"""Share of the candidates, nearest first, that are said to be near the threshold."""
+_CERTAIN_OF_AUC: Final = 1.64
+"""Standard errors by which left-out scores must be better than chance for their doubts to be worth a look."""
+
+
+@dataclass(frozen=True)
+class QueueInput:
+    """What a training knows of its rows.
+
+    Attributes
+    ----------
+    decision : DecisionState
+        The model.
+    X : matrix of shape (n, d)
+        Features of the rows.
+    codes : int array of shape (n,)
+        1 and 0 for the labels, -1 for none.
+    numbers : int array of shape (n,)
+        Of the rows in their data set.
+    some, scores : int array, float64 array
+        Unlabelled rows to choose from, and what the model says of them.
+    left_out : float64 array
+        Of each labelled row, a score of a model that has not seen its label; NaN where there is none.
+    is_original : bool array of shape (n,)
+        Labelled rows of which somebody may ask whether their label is right.
+    """
+
+    decision: DecisionState
+    X: Matrix
+    codes: NDArray[np.int8]
+    numbers: IndexArray
+    some: IndexArray
+    scores: FloatArray
+    left_out: FloatArray
+    is_original: BoolArray
+
+
+def queue_of(given: QueueInput) -> LabellingQueue:
+    """Which rows to label next, and which labels look wrong."""
+    labelled = np.flatnonzero(given.codes >= 0)
+    unlabelled = np.flatnonzero(given.codes < 0)
+    order, reserved = chance_order(given.numbers[unlabelled])
+    drawn = unlabelled[order[reserved[order]][: MOST // 2]]
+    free = ~chance_order(given.numbers[given.some])[1]
+    chosen = rows_to_label(given.decision, given.X[given.some[free]], given.scores[free], given.X[labelled])
+    judged = np.isfinite(given.left_out) & given.is_original[labelled]
+    rows = labelled[judged]
+    return LabellingQueue(
+        improve=_by_turns(given, given.some[free], chosen, drawn),
+        suspicious=doubted_labels(
+            given.numbers[rows], given.codes[rows] > 0, given.left_out[judged], given.decision.probability
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A row from whose label a model would learn much."""
+
+    place: int
+    """Among the unlabelled rows to choose from."""
+    is_near: bool
+    """Whether it is one of those that lie nearest to the threshold."""
+    covers: int
+    """How many of the rows that were compared are more like it than like any labelled one or one chosen before."""
+
+
+def _by_turns(given: QueueInput, some: IndexArray, chosen: Sequence[Chosen], drawn: IndexArray) -> RowsToLabel:
+    """Rows that chance draws and rows that were chosen, by turns, as long as there are any."""
+    scores = dict(zip(given.some.tolist(), given.scores.tolist(), strict=True))
+    unscored = [row for row in drawn.tolist() if row not in scores]
+    scores |= zip(unscored, given.decision.decision_function(given.X[unscored]).tolist(), strict=True)
+    by_chance = [(row, BY_CHANCE, 0) for row in drawn.tolist()]
+    by_choice = [(int(some[each.place]), UNSURE if each.is_near else UNCOVERED, each.covers) for each in chosen]
+    rows = [each for turn in zip_longest(by_chance, by_choice) for each in turn if each is not None]
+    return RowsToLabel(
+        rows=[int(given.numbers[row]) for row, _, _ in rows],
+        scores=[scores[row] for row, _, _ in rows],
+        reasons=[reason for _, reason, _ in rows],
+        covers=[covers for _, _, covers in rows],
+        compared=min(_CANDIDATES, len(some)),
+    )
+
+
+def chance_order(numbers: IndexArray) -> tuple[IndexArray, BoolArray]:
+    """In which order chance draws rows, and which ones it alone may draw.
+
+    Parameters
+    ----------
+    numbers : int array
+        Of rows in their data set.
+
+    Returns
+    -------
+    order : int array
+        Places in `numbers`.
+    reserved : bool array
+        By place.
+    """
+    with np.errstate(over="ignore"):
+        mixed = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return np.argsort(mixed, kind="stable"), mixed < np.uint64(int(_RESERVED * 2**64))
+
+
+def rows_to_label(decision: DecisionState, X: Matrix, scores: FloatArray, labelled: Matrix) -> list[Chosen]:
+    """Rows from whose labels a model would learn most.
+
+    Parameters
+    ----------
+    decision : DecisionState
+    X : matrix
+        Features of unlabelled rows.
+    scores : float64 array
+        What the model says of them.
+    labelled : matrix
+        Features of the labelled rows.
+    """
+    nearest = np.argsort(_beyond(scores, decision.threshold), kind="stable")[:_CANDIDATES]
+    candidates = X[nearest]
+    step = max(1, -(-labelled.shape[0] // _KNOWN))
+    known = _likeness(decision, candidates, labelled[::step]).max(axis=1, initial=0.0)
+    weights = np.exp(-np.arange(len(nearest)) / max(1.0, _FADING * len(nearest)))
+    picks = _telling(_likeness(decision, candidates, candidates), known, weights, MOST // 2)
+    n_near = round(_NEAR * len(nearest))
+    return [Chosen(int(nearest[place]), place < n_near, covers) for place, covers in picks]
+
+
+def _beyond(scores: FloatArray, threshold: float) -> FloatArray:
+    """How far scores lie outside of what is between 0, where the classes part, and the threshold."""
+    low, high = min(0.0, threshold), max(0.0, threshold)
+    beyond: FloatArray = np.maximum(0.0, np.maximum(low - scores, scores - high))
+    return beyond
+
+
+def _likeness(decision: DecisionState, A: Matrix, B: Matrix) -> FloatArray:
+    """How like rows are, from 0 to 1: the kernel of the model if it falls with the distance, else the cosine."""
+    if decision.kind == "rbf":
+        values: FloatArray = KernelColumns(B, "rbf", decision.gamma, decision.degree, decision.coef0).block(A)
+        return values
+    products = _of_length_one(A) @ _of_length_one(B).T
+    cosines: FloatArray = products.toarray() if sparse.issparse(products) else np.asarray(products)
+    return cosines.clip(0.0, 1.0)
+
+
+def _of_length_one(X: Matrix) -> Matrix:
+    if sparse.issparse(X):
+        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+        return sparse.csr_array(sparse.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ X)
+    lengths = np.linalg.norm(X, axis=1)
+    return X / np.where(lengths > 0, lengths, 1.0)[:, None]
+
+
+def _telling(likeness: FloatArray, known: FloatArray, weights: FloatArray, most: int) -> list[tuple[int, int]]:
+    """Choose rows, each of which adds most to how like all rows, by their weights, are the known or chosen ones.
+
+    Returns
+    -------
+    list of (int, int)
+        Place of a row, and how many rows are more like it than like any known or chosen one.
+    """
+    best = known.copy()
+    gains = np.maximum(likeness - best, 0.0) @ weights
+    # What a row adds falls with every row that is chosen: as long as it is the first with what it adds now, it is best.
+    waiting = [(-gain, place) for place, gain in enumerate(gains.tolist()) if gain > 0]
+    heapq.heapify(waiting)
+    picks: list[tuple[int, int]] = []
+    while waiting and len(picks) < most:
+        _, place = heapq.heappop(waiting)
+        more = np.maximum(likeness[place] - best, 0.0)
+        gain = float(more @ weights)
+        if gain <= 0:
+            continue
+        if waiting and gain < -waiting[0][0]:
+            heapq.heappush(waiting, (-gain, place))
+            continue
+        picks.append((place, int(np.count_nonzero(more))))
+        best += more
+    return picks
+
+
+def doubted_labels(
+    numbers: IndexArray, positive: BoolArray, scores: FloatArray, probability: Callable[[FloatArray], FloatArray] | None
+) -> DoubtedLabels:
+    """Labelled rows whose label is the less likely one, by models that have not seen it; the least likely first.
+
+    Parameters
+    ----------
+    numbers : int array
+        In the data set.
+    positive : bool array
+        Their labels.
+    scores : float64 array
+        Of models that left the row out.
+    probability : callable or None
+        Probabilities of the positive class from scores; without any no label is doubted.
+    """
+    of_positive = np.full(len(scores), 0.5) if probability is None else probability(scores)
+    of_label = np.where(positive, of_positive, 1.0 - of_positive)
+    order = np.argsort(of_label, kind="stable")
+    order = order[of_label[order] < 0.5][:MOST]
+    return DoubtedLabels(
+        rows=numbers[order].tolist(),
+        scores=scores[order].tolist(),
+        positive=positive[order].tolist(),
+        judged=len(numbers),
+        better_than_chance=_better_than_chance(positive, scores),
+    )
+
+
+def _better_than_chance(positive: BoolArray, scores: FloatArray) -> bool:
+    """Whether positive rows have higher scores than negative ones, beyond noise (Mann and Whitney's test)."""
+    n, m = int(positive.sum()), int((~positive).sum())
+    if n == 0 or m == 0:
+        return False
+    _, place, equal = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(equal) - (equal - 1) / 2)[place]
+    area = (ranks[positive].sum() - n * (n + 1) / 2) / (n * m)
+    return bool(area - 0.5 > _CERTAIN_OF_AUC * np.sqrt((n + m + 1) / (12 * n * m)))
