@@ -129,9 +129,9 @@ def fit(case: Draw, known: NDArray[np.bool_], chosen: NDArray[np.bool_], y: NDAr
 def queue(case: Draw, model: SVM, known: NDArray[np.bool_], y: NDArray[np.bool_]) -> LabellingQueue:
     codes = np.where(known, y, -1).astype(np.int8)
     some = np.flatnonzero(~known)
-    scores = model.decision_function(case.X[some])
     numbers = np.arange(len(codes))
     state, left_out = model.decision_state(), model.left_out_scores_
+    scores = state.decision_function(case.X[some])
     return queue_of(QueueInput(state, case.X, codes, numbers, some, scores, left_out, np.ones(len(codes), dtype=bool)))
 
 
@@ -174,7 +174,7 @@ def doubted(of: Set, seed: int) -> dict[str, float]:
         "found": float(np.isin(flipped, found.rows[: -(-n // 10)]).mean()),
         "trusted": float(found.better_than_chance),
         "random trusted": float(said.better_than_chance),
-        "random sure": float(np.mean(sure > 0.95)) if len(sure) else 0.0,
+        "random sure": float(np.count_nonzero(sure > 0.95)) / n,
     }
 
 
@@ -230,8 +230,8 @@ def table(of: list[Set], runs: dict[str, Any]) -> Iterator[str]:
         mean = {name: float(np.mean([result[name] for result in judged])) for name in judged[0]}
         yield (
             f"* flipped labels in the first tenth: {mean['found']:.0%}; labels drawn at random are trusted in "
-            f"{mean['random trusted']:.0%} of {len(judged)} draws, and {mean['random sure']:.1%} of the rows listed "
-            "then are said to be wrong with more than 0.95"
+            f"{mean['random trusted']:.0%} of {len(judged)} draws, and {mean['random sure']:.1%} of them said to be wrong "
+            "with more than 0.95"
         )
 
 

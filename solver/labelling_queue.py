@@ -46,8 +46,9 @@ _FADING: Final = 0.2
 """Share of the candidates, nearest first, after which a row counts 1 / e of the nearest one."""
 _NEAR: Final = 0.1
 """Share of the candidates, nearest first, that are said to be near the threshold."""
-_CERTAIN_OF_AUC: Final = 1.64
-"""Standard errors by which left-out scores must be better than chance for their doubts to be worth a look."""
+_BEYOND_CHANCE: Final = 2.5
+"""Standard errors by which left-out scores must be better than chance for their doubts to be worth a look: the scores
+of one fold hang together, so that 1.64 are reached by 15 % of labels that are drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,8 @@ def doubted_labels(
 ) -> DoubtedLabels:
     """Labelled rows whose label is the less likely one, by models that have not seen it; the least likely first.
 
+    Models that tell the labels apart no better than chance does contradict none.
+
     Parameters
     ----------
     numbers : int array
@@ -246,14 +249,15 @@ def doubted_labels(
     """
     of_positive = np.full(len(scores), 0.5) if probability is None else probability(scores)
     of_label = np.where(positive, of_positive, 1.0 - of_positive)
+    knows = _better_than_chance(positive, scores)
     order = np.argsort(of_label, kind="stable")
-    order = order[of_label[order] < 0.5][:MOST]
+    order = order[of_label[order] < 0.5][: MOST if knows else 0]
     return DoubtedLabels(
         rows=numbers[order].tolist(),
         scores=scores[order].tolist(),
         positive=positive[order].tolist(),
         judged=len(numbers),
-        better_than_chance=_better_than_chance(positive, scores),
+        better_than_chance=knows,
     )
 
 
@@ -265,4 +269,4 @@ def _better_than_chance(positive: BoolArray, scores: FloatArray) -> bool:
     _, place, equal = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(equal) - (equal - 1) / 2)[place]
     area = (ranks[positive].sum() - n * (n + 1) / 2) / (n * m)
-    return bool(area - 0.5 > _CERTAIN_OF_AUC * np.sqrt((n + m + 1) / (12 * n * m)))
+    return bool(area - 0.5 > _BEYOND_CHANCE * np.sqrt((n + m + 1) / (12 * n * m)))

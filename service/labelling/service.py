@@ -173,8 +173,8 @@ def _no_judge(queue: DoubtedLabels) -> list[str]:
         return ["no label could be judged: no model was trained that had not seen it"]
     if not queue.better_than_chance:
         return [
-            f"models that have not seen a label tell the {queue.judged} labels apart no better than chance does: that "
-            "they contradict some of them means nothing"
+            f"models that have not seen a label tell the {queue.judged} labels apart no better than chance does, so "
+            "that none can be doubted by them"
         ]
     return []
 
