@@ -46,7 +46,7 @@ _FADING: Final = 0.2
 """Share of the candidates, nearest first, after which a row counts 1 / e of the nearest one."""
 _NEAR: Final = 0.1
 """Share of the candidates, nearest first, that are said to be near the threshold."""
-_BEYOND_CHANCE: Final = 2.5
+_BEYOND_CHANCE: Final = 2.0
 """Standard errors by which left-out scores must be better than chance for their doubts to be worth a look: the scores
 of one fold hang together, so that 1.64 are reached by 15 % of labels that are drawn at random."""
 
