@@ -230,8 +230,8 @@ def table(of: list[Set], runs: dict[str, Any]) -> Iterator[str]:
         mean = {name: float(np.mean([result[name] for result in judged])) for name in judged[0]}
         yield (
             f"* flipped labels in the first tenth: {mean['found']:.0%}; labels drawn at random are trusted in "
-            f"{mean['random trusted']:.0%} of {len(judged)} draws, and {mean['random sure']:.1%} of them are called wrong "
-            "with more than 0.95"
+            f"{mean['random trusted']:.0%} of {len(judged)} draws, and {mean['random sure']:.1%} of them doubted with "
+            "more than 0.95"
         )
 
 
