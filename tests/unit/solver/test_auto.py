@@ -146,17 +146,24 @@ def test_ranks_are_correlated_as_scipy_does() -> None:
     assert rank_correlation(np.ones(5), np.arange(5.0)) == 0
 
 
-def test_a_training_that_is_stopped_after_the_svm_returns_it() -> None:
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_training_that_is_stopped_while_others_are_tried_returns_the_svm(number: int) -> None:
     X, y = clumps()
     svm = SVM(random_state=0).fit(X, y)
-    seen = 0
+    ended = 0
 
     def stop_later(_fraction: float, info: dict[str, Any]) -> bool:
-        nonlocal seen
-        seen += info.get("fold") == 5
-        return seen > 0
+        nonlocal ended
+        ended += info.get("fold") == 5
+        return ended >= number
 
     auto = AutoClassifier(random_state=0, callback=stop_later).fit(X, y)
     assert auto.status_ == "stopped"
     assert differ(auto, svm, X) < 3 * auto.tol
     assert "ended before" in auto.report_.judge.sentence
+
+
+def test_progress_never_falls() -> None:
+    seen: list[float] = []
+    AutoClassifier(random_state=0, callback=lambda fraction, _info: seen.append(fraction)).fit(*clumps())
+    assert seen == sorted(seen)
