@@ -516,7 +516,9 @@ class Report(ReportedPoint):
     comparison: ComparisonReport | None = field(
         default=None, metadata=_about("Null for a method that uses no unlabelled rows.")
     )
-    judge: Judgement | None = field(default=None, metadata=_about("Null for other algorithms than `auto`."))
+    judge: Judgement | None = field(
+        default=None, metadata=_about("Of `auto`, where some rows have no label; else null.")
+    )
     tuning: TuningReport | None = field(default=None, metadata=_about("Null where nothing was tuned."))
     probability: ProbabilityReport | None = field(
         default=None, metadata=_about("Null where no rows of both classes were left to fit it on.")

@@ -47,7 +47,7 @@ class Calibration:
         others = report.rows.labelled - curve.positives - curve.negatives
         # Cross-fitted scores are of other models. The semi-supervised methods choose rounds by calibration scores, and
         # auto a method. And tuning chose C and gamma on all labelled rows, until it said how many rows had chosen.
-        is_svm = report.algorithm == "svm" or (report.judge is not None and not report.judge.methods)
+        is_svm = report.algorithm in ("svm", "auto") and not (report.judge and report.judge.methods)
         chose_nothing = is_svm and (report.tuning is None or report.tuning.rows is not None)
         kept_apart = report.labeled_split == "part" and (report.threshold_rule == "fixed-sequence" or chose_nothing)
         enough = min(curve.positives, curve.negatives) >= FEWEST_OF_A_CLASS

@@ -66,6 +66,7 @@ class AutoClassifier(SVM):
     def _takes_part(self, encoded: FloatArray, keep: BoolArray) -> BoolArray:
         taken: BoolArray = keep & (encoded != 0)
         unlabelled = np.flatnonzero(keep & (encoded == 0))
+        self._has_unlabelled = len(unlabelled) > 0
         self._why_not = self._reason(int(np.count_nonzero(taken)), len(unlabelled))
         if self._why_not:
             return taken
@@ -77,8 +78,6 @@ class AutoClassifier(SVM):
     def _reason(self, labelled: int, unlabelled: int) -> str:
         """Why no method is tried; empty if some are."""
         objective = self._objective()
-        if unlabelled == 0:
-            return "no row is without a label"
         if unlabelled < FEWEST_UNLABELLED:
             return f"fewer than {FEWEST_UNLABELLED} rows are without a label"
         if labelled > JUDGED_LABELLED:
@@ -93,6 +92,8 @@ class AutoClassifier(SVM):
 
     def _learn(self, run: TrainingRun, plan: CalibrationPlan, objective: Objective, rule: ThresholdRule) -> Learned:
         svm = super()._learn(run, plan, objective, rule)
+        if not self._has_unlabelled:
+            return svm
         if self._why_not:
             return replace(svm, judgement=_kept(self.mode, f"No other method was tried: {self._why_not}."))
 

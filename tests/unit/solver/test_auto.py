@@ -39,14 +39,13 @@ def differ(auto: AutoClassifier, svm: Any, X: NDArray[np.float64]) -> float:
 @pytest.mark.parametrize(
     ("params", "rows", "said"),
     [
-        ({}, clumps(unlabelled=0), "no row is without a label"),
         ({}, clumps(unlabelled=FEWEST_UNLABELLED - 1), "fewer than"),
         ({}, clumps(JUDGED_LABELLED + 1, 100), "labelled rows"),
         ({"labeled_split": "full"}, clumps(), "left out"),
         ({"solver": "lowrank"}, clumps(), "approximated"),
         ({"objective": {"kind": "recall", "target": 0.8, "confidence": 0.8}}, clumps(), "certificate"),
     ],
-    ids=["all labelled", "few unlabelled", "many labelled", "full", "lowrank", "certificate"],
+    ids=["few unlabelled", "many labelled", "full", "lowrank", "certificate"],
 )
 def test_it_is_the_svm_where_nothing_can_be_shown_and_says_why(
     params: dict[str, Any], rows: Problem, said: str
@@ -57,6 +56,13 @@ def test_it_is_the_svm_where_nothing_can_be_shown_and_says_why(
     told = auto.report_.judge
     assert (told.returned, told.methods) == ("svm", [])
     assert said in told.sentence
+
+
+def test_it_is_the_svm_where_all_rows_have_labels() -> None:
+    X, y = clumps(unlabelled=0)
+    auto = AutoClassifier(random_state=3).fit(X, y)
+    assert differ(auto, SVM(random_state=3).fit(X, y), X) == 0
+    assert auto.report_.judge is None
 
 
 def test_a_method_that_is_taken_is_the_model() -> None:

@@ -13,7 +13,16 @@ from solver.evaluation import OperatingCurve, fit_sigmoid, measures
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import cost_interval
 from solver.operating_point import Objective, certify_from_curve, choose_threshold
-from solver.report import Classes, CurvePoints, ProbabilityReport, Report, RowCounts, TuningReport
+from solver.report import (
+    Classes,
+    CurvePoints,
+    JudgedMethod,
+    Judgement,
+    ProbabilityReport,
+    Report,
+    RowCounts,
+    TuningReport,
+)
 from solver.retuning import Calibration, chosen_point, stored_promise
 
 
@@ -118,9 +127,17 @@ def test_certificates_only_from_rows_kept_apart():
     assert Calibration.from_report(supervised).operating_point(objective).status == "met"
     tuned = replace(supervised, tuning=TuningReport(1.0, 1.0, rows=100))  # by the other half, as it says since it is so
     assert Calibration.from_report(tuned).operating_point(objective).status == "met"
+    auto = replace(supervised, algorithm="auto")
+    assert Calibration.from_report(auto).operating_point(objective).status == "met"
+    tried = JudgedMethod(
+        method="lapsvm", is_supervised=False, log_loss=0.4, gain=0, standard_error=0, sharpness=0, rank_correlation=0,
+        passes=False,
+    )  # fmt: skip
+    judge = Judgement(mode="safe", returned="svm", log_loss=0.4, sharpness=0.5, methods=[tried], sentence="")
     for changes in (
         {"labeled_split": "xfit"},
         {"threshold_rule": "f1max"},
+        {"threshold_rule": "f1max", "algorithm": "auto", "judge": judge},  # these rows have chosen svm
         {"threshold_rule": "f1max", "algorithm": "svm", "tuning": TuningReport(1.0, 1.0)},
         {
             "rows": RowCounts(
