@@ -19,7 +19,7 @@ from solver.typing import BoolArray
 
 
 def decisions_on_test(tested: TestedRows, applied: Mapping[str, Any] | None) -> BoolArray:
-    """What the measured model says of the test rows: by its own threshold, or chosen for an objective to be applied."""
+    """What the measured model says of the test rows: by its own threshold, or one chosen for an objective to apply."""
     report = tested.report
     point = None if applied is None else chosen_point(report, Objective.parse(applied))
     return tested.scores > (report.threshold if point is None else point.threshold)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from solver.typing import IndexArray, Matrix
+from solver.typing import BoolArray, IndexArray, Matrix
 
 LEARNED: Final = 0
 """The model, or the one that its test rows measured, learned the label of such a row."""
@@ -62,6 +62,14 @@ class LabelledRows:
         if len(kept) == _MOST:
             states[wanted > kept[-1]] = UNKNOWN
         return states
+
+    def called(self, prints: NDArray[np.uint64], positive: BoolArray) -> LabelledRows:
+        """The same with other decisions on test rows, as those of another threshold; rows that are not kept are not."""
+        kept, marks = self.marks & ~_STATES, self.marks.copy()
+        states = np.where(positive, CALLED_POSITIVE, CALLED_NEGATIVE).astype(np.uint64)
+        is_kept = np.isin(prints & ~_STATES, kept)
+        marks[np.searchsorted(kept, prints[is_kept] & ~_STATES)] = (prints[is_kept] & ~_STATES) | states[is_kept]
+        return LabelledRows(marks)
 
     def to_bytes(self) -> bytes:
         """As it is stored."""

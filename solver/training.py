@@ -221,6 +221,8 @@ class TestedRows:
     ----------
     rows : int array
         In the data set, ascending.
+    prints : uint64 array
+        Their fingerprints, as the model that is kept sees them.
     truth : bool array
         Which are positive.
     scores : float64 array
@@ -229,6 +231,7 @@ class TestedRows:
     """
 
     rows: IndexArray
+    prints: NDArray[np.uint64]
     truth: BoolArray
     scores: FloatArray
     report: Report
@@ -339,7 +342,7 @@ def _with_rows(trained: TrainedModel, measured: TrainedModel, task: _Task) -> Tr
     return replace(
         trained,
         labelled=kept,
-        tested=TestedRows(rows[apart], truth[apart], tested[apart], measured.report),
+        tested=TestedRows(rows[apart], prints[places[apart]], truth[apart], tested[apart], measured.report),
     )
 
 

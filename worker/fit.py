@@ -24,6 +24,7 @@ from service.ingest.columnar import (
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
+from solver.compared_rows import decisions_on_test
 from solver.features import Table
 from solver.joined_labels import JoinedLabels, JoinError, join_labels
 from solver.kernels import parallel
@@ -102,7 +103,10 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     started = time.monotonic()
     write_model(Path(job.scratch, MODEL_FILE), trained.model)
     if trained.labelled is not None:
-        Path(job.scratch, LABELS_FILE).write_bytes(trained.labelled.to_bytes())
+        labelled, tested = trained.labelled, trained.tested
+        if tested is not None:
+            labelled = labelled.called(tested.prints, decisions_on_test(tested, job.request.get("operating_point")))
+        Path(job.scratch, LABELS_FILE).write_bytes(labelled.to_bytes())
     report = replace(trained.report, parts=parts.report)
     report = report.with_seconds(reading=reading, storing=time.monotonic() - started)
     point, warnings = _operating_point(job, report)

@@ -77,15 +77,15 @@ def _on_rows(
     tested = trained.tested
     if tested is None or len(tested.rows) == 0:
         return None, "no test rows were measured that are unlike all rows that were learned"
-    threshold = older["point"]["threshold"] if older["is_retuned"] else None
-    model = read_model(Path(job.scratch, PREDECESSOR_FILE)).with_threshold(threshold)
+    model = read_model(Path(job.scratch, PREDECESSOR_FILE)).with_threshold(older["threshold"])
     learned = LabelledRows.from_bytes(Path(job.scratch, PREDECESSOR_LABELS_FILE).read_bytes())
     scores, prints = _apply(job, model, tested)
     called = scores > model.decision.threshold
     states = learned.states(prints)
     usable, says = decisions_of_older(states, called, is_retuned=older["is_retuned"])
     if not usable.any():
-        return None, f"the older model had learned all {len(usable)} test rows"
+        since = ", or was tested on them before another threshold was applied to it" if older["is_retuned"] else ""
+        return None, f"the older model had learned all {len(usable)} test rows{since}"
     ours = decisions_on_test(tested, job.request.get("operating_point"))
     objective = Objective.parse(point.objective)
     is_new = states[usable] == UNLABELLED

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Date, ScalarSelect, Select, and_, delete, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Date, ScalarSelect, Select, and_, delete, false, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from service.db.repository import Repository
@@ -79,6 +79,8 @@ class Predecessor:
     """Whole but for the curve."""
     applied: dict[str, Any] | None
     """As of a `StoredModel`."""
+    is_retuned: bool
+    """Whether that was applied since the training, and not by it."""
 
     @property
     def point(self) -> dict[str, Any]:
@@ -279,7 +281,15 @@ class ModelRepository(Repository):
     def predecessor(self, alias: str) -> Predecessor | None:
         """Return the model that an alias points at; None if there is no such alias."""
         statement = (
-            select(ModelRow.id, ModelRow.sha256, ModelRow.bytes, ModelRow.report.op("-")("curve"), _APPLIED)
+            select(
+                ModelRow.id,
+                ModelRow.sha256,
+                ModelRow.bytes,
+                ModelRow.report.op("-")("curve"),
+                _APPLIED,
+                # what a training applies is of its transaction, and has the time of that
+                func.coalesce(_applied(OperatingPointRow.created_at) > ModelRow.created_at, false()),
+            )
             .join(AliasRow, AliasRow.model_id == ModelRow.id)
             .where(AliasRow.project_id == self._project_id, AliasRow.name == alias)
         )

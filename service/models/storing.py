@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, update
+from sqlalchemy import func, insert, update
 from sqlalchemy.orm import Session
 
 from service.db.tables import ModelChunkRow, ModelRow, OperatingPointRow
@@ -82,7 +82,8 @@ def store_report(session: Session, model_id: str, report: Report) -> None:
 def store_operating_point(session: Session, model_id: str, point: dict[str, Any]) -> None:
     """Let a model that `store_model` has written decide by another point than that of its training."""
     stored = {name: value for name, value in point.items() if name != "promise"}  # it follows from the rest
-    session.add(OperatingPointRow(id=new_id("op"), model_id=model_id, **stored))
+    # The time of the transaction, as the model has it: who wonders by whom it was applied can tell by that.
+    session.add(OperatingPointRow(id=new_id("op"), model_id=model_id, created_at=func.now(), **stored))
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -102,8 +102,8 @@ def lay_out_predecessor(attempt: Attempt) -> dict[str, Any]:
     Returns
     -------
     dict
-        Under ``predecessor``, if there is one: ``model``, ``classes``, ``point``, ``is_retuned``, and ``why_not``: why
-        it is not there to be compared with, else empty.
+        Under ``predecessor``, if there is one: ``model``, ``classes``, ``point``, ``threshold`` (that was applied, if
+        any), ``is_retuned``, and ``why_not``: why it is not there to be compared with, else empty.
     """
     claim = attempt.claim
     alias = claim.request.get("alias")
@@ -131,7 +131,8 @@ def lay_out_predecessor(attempt: Attempt) -> dict[str, Any]:
         "model": found.model_id,
         "classes": found.report.get("classes"),
         "point": {**point, "calibration": None},
-        "is_retuned": found.applied is not None,
+        "threshold": None if found.applied is None else found.applied["threshold"],
+        "is_retuned": found.is_retuned,
         "why_not": why_not,
     }
     return {"predecessor": told}

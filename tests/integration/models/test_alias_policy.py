@@ -86,6 +86,19 @@ def test_the_alias_stays_where_the_new_model_is_worse(client: httpx.Client, trai
     assert told["rows"]["before"] == told["rows"]["now"]
     assert told["rows"]["before"]["true_positives"] == first["report"]["test"]["true_positives"]
 
+    # Of a threshold that was applied since, nothing is known on these rows; of one that a training applied, all is.
+    point = {"objective": {"kind": "recall", "target": 1}, "apply": True}
+    client.post("/models/filter/operating-points", json=point).raise_for_status()
+    tuned = trained(client.post("/aliases/filter/retrain"))["report"]["succession"]
+    assert (tuned["moved"], tuned["rows"]) == (True, None)
+    assert "or was tested on them before another threshold was applied to it" in tuned["sentence"]
+    tuned = trained(client.post("/aliases/filter/retrain"))
+    told = tuned["report"]["succession"]["rows"]
+    assert tuned["operating_point"]["objective"]["kind"] == "recall"
+    assert (told["n"], told["new"], told["gain"]) == (48, 0, 0.0)
+    assert told["before"] == told["now"] != again["report"]["succession"]["rows"]["now"]
+    client.put("/aliases/filter", json={"model": first["id"]}).raise_for_status()
+
     # With more labels, those rows count that had none before.
     more = upload(client, table(ALL), name="all.csv")
     better = trained(client.post("/train", json=body(more)))

@@ -55,6 +55,10 @@ def test_a_row_is_known_again_however_its_features_are_stored() -> None:
     states[2] = LEARNED  # an equal row was
     np.testing.assert_array_equal(kept.states(prints), states)
     assert set(kept.states(fingerprints(X + 1))) == {UNLABELLED}
+    some = np.array([1, 4, 7])
+    states[some] = CALLED_NEGATIVE, CALLED_POSITIVE, CALLED_NEGATIVE
+    again = kept.called(np.append(prints[some], fingerprints(X[:1] + 1)), np.array([False, True, False, True]))
+    np.testing.assert_array_equal(again.states(prints), states)
     assert set(LabelledRows.of(prints[:0], states[:0]).states(prints)) == {UNLABELLED}
 
 
