@@ -141,7 +141,7 @@ def create_app(settings: Settings) -> FastAPI:
         health_router(readiness, metrics),
         *([docs_router()] if settings.docs else []),
     ):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     add_handlers(app)
     check_routes(app)
     gate = _gate(settings, system)

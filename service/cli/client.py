@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import time
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -85,6 +87,12 @@ ERRORS: dict[int, type[ClientError]] = {
 """By status; another one of the four hundreds is a `RefusedError`."""
 
 
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Who vouches for servers: reading them takes longer than a call, and is done once a process."""
+    return httpx.create_ssl_context()
+
+
 class Connection:
     """Connection to a running service.
 
@@ -101,7 +109,7 @@ class Connection:
         timeout = httpx.Timeout(60.0, read=None, write=None)
         try:
             headers = {} if key is None else {"Authorization": f"Bearer {key.strip()}"}
-            self._http = httpx.Client(base_url=url, timeout=timeout, headers=headers)
+            self._http = httpx.Client(base_url=url, timeout=timeout, headers=headers, verify=_certificates())
         except UnicodeEncodeError:
             raise ClientError("PREFSVM_API_KEY is not an API key") from None
         except httpx.InvalidURL as error:

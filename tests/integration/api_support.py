@@ -56,7 +56,7 @@ def api_client(settings: Settings, **changes: Any) -> Iterator[httpx.Client]:
         thread.start()
         try:
             host, port = listener.getsockname()
-            with httpx.Client(base_url=f"http://{host}:{port}", timeout=30, trust_env=False) as client:
+            with httpx.Client(base_url=f"http://{host}:{port}", timeout=30, trust_env=False, verify=False) as client:
                 yield client
         finally:
             server.should_exit = True
@@ -83,7 +83,7 @@ def api_process(
             [*limit, sys.executable, "-m", "service.app"], env=environment, stdout=out, stderr=out
         )
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False, verify=False) as client:
             deadline = time.monotonic() + 60
             while True:
                 try:
