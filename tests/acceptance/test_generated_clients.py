@@ -45,6 +45,7 @@ def mails(tmp_path):
     return path
 
 
+@pytest.mark.slow  # .ci/run runs it
 def test_the_main_job_by_openapi_python_client(tmp_path, mails):
     generator = Path(sys.executable).parent / "openapi-python-client"
     config = tmp_path / "config.yml"

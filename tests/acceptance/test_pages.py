@@ -96,6 +96,7 @@ def test_the_log_of_the_worker_tells_what_became_of_jobs_and_not_of_messages(rea
     assert not re.search(r"Task \S+ succeeded", said)
 
 
+@pytest.mark.slow  # .ci/run runs it
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_runs_as_pasted(readme: Pasted, page: Path) -> None:
     readme.bash(blocks(page, "bash"))

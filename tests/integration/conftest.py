@@ -1,4 +1,4 @@
-"""What most integration tests begin with: a client on the real application, and a broker that may be broken."""
+"""What integration tests begin with: a client on the real application, a broker that may be broken, benches."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import httpx
 import pytest
 from api_support import api_client
 from server_support import wait_ready
+from worker_bench import STANDIN, Bench, wait_for
 
+from service.db.session import Database
 from service.local.servers import RedisServer
 from service.settings import Settings
+from worker.child_pool import ChildPool
 
 
 @pytest.fixture
@@ -29,3 +32,39 @@ def own_broker(short_dir: Path) -> Iterator[RedisServer]:
     wait_ready(server)
     yield server
     server.kill()
+
+
+@pytest.fixture(scope="session")
+def training_children() -> Iterator[ChildPool]:
+    """Children that train; what they are forked from is made ready once."""
+    pool = ChildPool("worker.fit", 1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="session")
+def standin_children() -> Iterator[ChildPool]:
+    """Children that do what `standin_jobs` says."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(STANDIN))
+        pool = ChildPool("standin_jobs", 1)
+        wait_for(lambda: pool.is_warm, 120)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def trainer(settings: Settings, database: Database, training_children: ChildPool) -> Iterator[Bench]:
+    """A bench that runs real trainings."""
+    wait_for(lambda: training_children.is_warm, 120)
+    bench = Bench(settings, database, training_children)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def bench(settings: Settings, database: Database, standin_children: ChildPool) -> Iterator[Bench]:
+    """A bench for batches, audits and jobs of `standin_jobs`; tests that look at the children themselves open one."""
+    bench = Bench(settings, database, standin_children)
+    yield bench
+    bench.close()

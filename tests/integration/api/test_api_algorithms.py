@@ -134,14 +134,17 @@ def trained_by_worker(client, database, settings, tmp_path):
     return train
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_what_cannot_be_learned_from_is_refused_at_once(client, algorithm):
-    for positive, negative, field in ((10, 0, "body.target"), (1, 10, "body.positive")):  # the profile tells it
-        body = train_body(upload(client, table(positive, negative, 10)), algorithm=algorithm, params={}, objective=COST)
-        assert refused(client.post("/train", json=body)) == [field]
-    if ALGORITHMS[algorithm].needs_unlabelled:
-        body = train_body(upload(client, table(10, 10, 0)), algorithm=algorithm, params={}, objective=COST)
-        assert refused(client.post("/train", json=body)) == ["body.algorithm"]
+def test_what_cannot_be_learned_from_is_refused_at_once(client):
+    one_class, one_positive, all_labelled = (
+        upload(client, table(*rows)) for rows in ((10, 0, 10), (1, 10, 10), (10, 10, 0))
+    )
+    for algorithm in ALGORITHMS:
+        for dataset, field in ((one_class, "body.target"), (one_positive, "body.positive")):  # the profile tells it
+            body = train_body(dataset, algorithm=algorithm, params={}, objective=COST)
+            assert refused(client.post("/train", json=body)) == [field], algorithm
+        if ALGORITHMS[algorithm].needs_unlabelled:
+            body = train_body(all_labelled, algorithm=algorithm, params={}, objective=COST)
+            assert refused(client.post("/train", json=body)) == ["body.algorithm"], algorithm
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

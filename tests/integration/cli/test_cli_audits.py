@@ -6,7 +6,7 @@ import csv
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,13 @@ import pytest
 from api_support import store_model, tiny_model, upload
 from sqlalchemy import select
 from typer.testing import CliRunner
-from worker_bench import STANDIN, Bench
+from worker_bench import Bench
 
 from prefsvm import Client, ClientError
 from service.cli import looking
 from service.cli.main import app
 from service.db.session import Database
 from service.db.tables import AuditRow
-from service.settings import Settings
 
 CSV = "age,job\n" + "".join(f"{20 + i % 40},{('clerk', '=cook')[i % 2]}\n" for i in range(200))
 Run = Callable[..., str]
@@ -43,14 +42,6 @@ def prefsvm(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Run:
         return done.output
 
     return run
-
-
-@pytest.fixture
-def bench(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    opened = Bench(settings, database)
-    yield opened
-    opened.close()
 
 
 def test_from_the_first_key_to_the_seal(

@@ -31,6 +31,7 @@ from service.retention import Keeper
 from service.settings import Settings
 from solver.features import MatrixData, MatrixFeatures
 from solver.model_file import Model
+from worker.child_pool import ChildPool
 from worker.fit import read_corrections
 from worker.kinds.training import fetch_feedback
 
@@ -315,7 +316,9 @@ def test_retraining_repeats_the_request_of_the_model(client: httpx.Client, datab
     assert f"{job['request']['dataset']}, the data set of that training, was deleted" in gone.json()["detail"]
 
 
-def test_a_row_that_was_decided_wrongly_is_decided_rightly(settings: Settings, database: Database) -> None:
+def test_a_row_that_was_decided_wrongly_is_decided_rightly(
+    settings: Settings, database: Database, trainer: Bench
+) -> None:
     """Upload, train, predict, correct, retrain; a project with an alias of the same name says the opposite."""
     rng = np.random.default_rng(0)
     y = np.arange(120) % 2
@@ -324,48 +327,45 @@ def test_a_row_that_was_decided_wrongly_is_decided_rightly(settings: Settings, d
     content = "\n".join(["a,b,label", *lines]).encode()
     wrong = {"a": -1.5, "b": -1.5}
     similar = [{"a": -1.5 + 0.05 * i, "b": -1.5 - 0.05 * i} for i in range(12)]
-    bench = Bench(settings, database, runner="worker.fit")
-    try:
-        with api_client(settings, keys_required=True) as client:
-            ours, theirs = make_tenant(database, "ours"), make_tenant(database, "theirs")
-            dataset, jobs = {}, {}
-            wait_for(lambda: bench.spares.is_warm, 120)
-            for tenant in (ours, theirs):
-                client.headers.update(tenant.headers())
-                dataset = upload(client, content)
-                body = train_body(dataset, algorithm="svm", params={}, objective={"kind": "f1"}, alias="spam-filter")
-                jobs[tenant.project_id] = client.post("/train", json=body).json()
-                assert bench.supervisor.run(jobs[tenant.project_id]["id"]) == "succeeded"
-            send(client, rows=similar, labels=["ham"] * 12)
-            client.headers.update(ours.headers())
+    with api_client(settings, keys_required=True) as client:
+        ours, theirs = make_tenant(database, "ours"), make_tenant(database, "theirs")
+        dataset, jobs = {}, {}
+        for tenant in (ours, theirs):
+            client.headers.update(tenant.headers())
+            dataset = upload(client, content)
+            body = train_body(dataset, algorithm="svm", params={}, objective={"kind": "f1"}, alias="spam-filter")
+            jobs[tenant.project_id] = client.post("/train", json=body).json()
+            assert trainer.supervisor.run(jobs[tenant.project_id]["id"]) == "succeeded"
+        send(client, rows=similar, labels=["ham"] * 12)
+        client.headers.update(ours.headers())
 
-            def label() -> str:
-                answer = client.post("/predict", json={"model": "spam-filter", "rows": [wrong]})
-                return answer.json()["predictions"][0]["label"]
+        def label() -> str:
+            answer = client.post("/predict", json={"model": "spam-filter", "rows": [wrong]})
+            return answer.json()["predictions"][0]["label"]
 
-            assert label() == "ham"
-            before = client.get(f"/jobs/{jobs[ours.project_id]['id']}").json()["model_id"]
-            known = {"a": round(X[0, 0], 4), "b": round(X[0, 1], 4)}  # a row of the data set
-            send(client, rows=[*similar, known, wrong], labels=["spam"] * 14)
-            job = client.post("/aliases/spam-filter/retrain").json()
-            assert bench.supervisor.run(job["id"]) == "succeeded"
-            wait_for(lambda: label() == "spam", 40)
-            report = client.get(f"/models/{client.get(job_path(job)).json()['model_id']}").json()["report"]
-            assert report["feedback"] == {
-                "rows": 14, "added": 12, "relabelled": 1, "confirmed": 0, "superseded": 1,
-                "random": 0, "held_out": report["feedback"]["held_out"], "refused": [],
-            }  # fmt: skip
-            assert report["rows"]["feedback"] == 13
-            old = client.get(f"/models/{before}").json()["report"]
-            assert report["test"]["n"] == old["test"]["n"]
-            assert report["calibration"]["n"] == old["calibration"]["n"]
-            assert old["feedback"] is None
-            assert client.post("/aliases/spam-filter/rollback").json()["model_id"] == before
-    finally:
-        bench.close()
+        assert label() == "ham"
+        before = client.get(f"/jobs/{jobs[ours.project_id]['id']}").json()["model_id"]
+        known = {"a": round(X[0, 0], 4), "b": round(X[0, 1], 4)}  # a row of the data set
+        send(client, rows=[*similar, known, wrong], labels=["spam"] * 14)
+        job = client.post("/aliases/spam-filter/retrain").json()
+        assert trainer.supervisor.run(job["id"]) == "succeeded"
+        wait_for(lambda: label() == "spam", 40)
+        report = client.get(f"/models/{client.get(job_path(job)).json()['model_id']}").json()["report"]
+        assert report["feedback"] == {
+            "rows": 14, "added": 12, "relabelled": 1, "confirmed": 0, "superseded": 1,
+            "random": 0, "held_out": report["feedback"]["held_out"], "refused": [],
+        }  # fmt: skip
+        assert report["rows"]["feedback"] == 13
+        old = client.get(f"/models/{before}").json()["report"]
+        assert report["test"]["n"] == old["test"]["n"]
+        assert report["calibration"]["n"] == old["calibration"]["n"]
+        assert old["feedback"] is None
+        assert client.post("/aliases/spam-filter/rollback").json()["model_id"] == before
 
 
-def test_retraining_keeps_the_operating_point_that_was_applied(settings: Settings, database: Database) -> None:
+def test_retraining_keeps_the_operating_point_that_was_applied(
+    settings: Settings, training_children: ChildPool
+) -> None:
     """What is repeated without new feedback decides by the same threshold; a training of one's own does not."""
     rng = np.random.default_rng(0)
     y = np.arange(160) % 2
@@ -374,40 +374,37 @@ def test_retraining_keeps_the_operating_point_that_was_applied(settings: Setting
         for (a, b), k in zip(rng.normal(size=(160, 2)) + y[:, None], y, strict=True)
     ]
     with closing(Database(as_role(settings.database_url, roles.WORKER))) as as_worker, api_client(settings) as client:
-        bench = Bench(settings, as_worker, runner="worker.fit")
-        try:
-            dataset = upload(client, "\n".join(["a,b,label", *lines]).encode())
-            body = train_body(dataset, algorithm="svm", params={}, objective={"kind": "f1"}, alias="spam-filter")
-            wait_for(lambda: bench.spares.is_warm, 120)
+        bench = Bench(settings, as_worker, training_children)
+        dataset = upload(client, "\n".join(["a,b,label", *lines]).encode())
+        body = train_body(dataset, algorithm="svm", params={}, objective={"kind": "f1"}, alias="spam-filter")
+        wait_for(lambda: bench.spares.is_warm, 120)
 
-            def model_of(job: httpx.Response) -> dict[str, Any]:
-                assert job.status_code == 202, job.text
-                assert bench.supervisor.run(job.json()["id"]) == "succeeded"
-                found: dict[str, Any] = client.get("/models/spam-filter").json()
-                return found
+        def model_of(job: httpx.Response) -> dict[str, Any]:
+            assert job.status_code == 202, job.text
+            assert bench.supervisor.run(job.json()["id"]) == "succeeded"
+            found: dict[str, Any] = client.get("/models/spam-filter").json()
+            return found
 
-            def apply(objective: dict[str, Any] | None) -> dict[str, Any]:
-                wanted = {"objective": objective, "apply": True}
-                point: dict[str, Any] = client.post("/models/spam-filter/operating-points", json=wanted).json()
-                return point
+        def apply(objective: dict[str, Any] | None) -> dict[str, Any]:
+            wanted = {"objective": objective, "apply": True}
+            point: dict[str, Any] = client.post("/models/spam-filter/operating-points", json=wanted).json()
+            return point
 
-            assert model_of(client.post("/train", json=body))["operating_point"] is None
-            point = apply({"kind": "recall", "target": 0.95})
-            for _ in range(2):  # also that of a model which has it by a retraining
-                kept = model_of(client.post("/aliases/spam-filter/retrain"))
-                assert kept["report"]["objective"] == {"kind": "f1"}
-                assert kept["operating_point"] | {"created_at": point["created_at"]} == point
-                assert kept["threshold"] == point["threshold"] != kept["report"]["threshold"]
-            apply({"kind": "precision", "target": 0.9})
-            job = client.post("/aliases/spam-filter/retrain")
-            assert job.json()["request"]["operating_point"]["kind"] == "precision"
-            assert model_of(job)["objective"] == {"kind": "precision", "target": 0.9}
-            apply(None)  # back to what it was trained for
-            assert model_of(client.post("/aliases/spam-filter/retrain"))["operating_point"] is None
-            apply({"kind": "recall", "target": 0.95})
-            assert model_of(client.post("/train", json=body))["operating_point"] is None
-        finally:
-            bench.close()
+        assert model_of(client.post("/train", json=body))["operating_point"] is None
+        point = apply({"kind": "recall", "target": 0.95})
+        for _ in range(2):  # also that of a model which has it by a retraining
+            kept = model_of(client.post("/aliases/spam-filter/retrain"))
+            assert kept["report"]["objective"] == {"kind": "f1"}
+            assert kept["operating_point"] | {"created_at": point["created_at"]} == point
+            assert kept["threshold"] == point["threshold"] != kept["report"]["threshold"]
+        apply({"kind": "precision", "target": 0.9})
+        job = client.post("/aliases/spam-filter/retrain")
+        assert job.json()["request"]["operating_point"]["kind"] == "precision"
+        assert model_of(job)["objective"] == {"kind": "precision", "target": 0.9}
+        apply(None)  # back to what it was trained for
+        assert model_of(client.post("/aliases/spam-filter/retrain"))["operating_point"] is None
+        apply({"kind": "recall", "target": 0.95})
+        assert model_of(client.post("/train", json=body))["operating_point"] is None
 
 
 def job_path(job: dict[str, Any]) -> str:

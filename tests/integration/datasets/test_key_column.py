@@ -6,16 +6,14 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 from api_support import api_client, problem, train_body, upload
 from sqlalchemy import select
-from worker_bench import Bench, wait_for
+from worker_bench import Bench
 
 from service.db.session import Database
 from service.db.tables import FeedbackRow
@@ -37,14 +35,6 @@ def csv_file(keys: list[str], *, labels: bool = True) -> bytes:
         label = [("spam" if positive else "ham")] if labels else []
         writer.writerow([key, age, "cook" if age % 2 else "clerk", *label])
     return made.getvalue().encode()
-
-
-@pytest.fixture
-def trainer(settings: Settings, database: Database) -> Iterator[Bench]:
-    bench = Bench(settings, database, runner="worker.fit")
-    wait_for(lambda: bench.spares.is_warm, 120)
-    yield bench
-    bench.close()
 
 
 def trained(client: httpx.Client, trainer: Bench, **changes: Any) -> dict[str, Any]:

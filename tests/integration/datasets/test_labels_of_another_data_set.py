@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-import pytest
 from api_support import problem, upload
 from sqlalchemy import text
-from worker_bench import Bench, wait_for
+from worker_bench import Bench
 
 from service.blobs.store import BlobStore
 from service.db.session import Database
@@ -49,14 +47,6 @@ def body(rows: dict[str, Any], labels: dict[str, Any], **changes: Any) -> dict[s
         "objective": {"kind": "f1"},
         "algorithm": "svm",
     } | changes
-
-
-@pytest.fixture
-def trainer(settings: Settings, database: Database) -> Iterator[Bench]:
-    bench = Bench(settings, database, runner="worker.fit")
-    wait_for(lambda: bench.spares.is_warm, 120)
-    yield bench
-    bench.close()
 
 
 def run(client: httpx.Client, trainer: Bench, asked: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from api_support import problem, store_model, tiny_model, upload
 from sqlalchemy import select, text
-from worker_bench import STANDIN, Bench, wait_for
+from worker_bench import Bench, wait_for
 
 from service.audits import service as audits
 from service.db.session import Database
 from service.db.tables import AuditItemRow, AuditRow, FeedbackRow, JobRow
-from service.settings import Settings
 from solver.audits import AuditTarget, Draws, Stratum, judge
 from solver.decision import DecisionState
 from solver.evaluation import Sigmoid
@@ -44,14 +43,6 @@ def line(i: int) -> str:
 CSV = "id,age,job,label\n" + "".join(map(line, range(ROWS)))
 PRECISION = {"kind": "precision", "target": 0.9}
 Ask = Callable[..., str]
-
-
-@pytest.fixture
-def bench(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    opened = Bench(settings, database)
-    yield opened
-    opened.close()
 
 
 def model_of_ages(key: str | None = "id") -> Model:

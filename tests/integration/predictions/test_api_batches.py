@@ -7,18 +7,15 @@ import dataclasses
 import hashlib
 import io
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from api_support import blob_files, problem, store_dataset, store_model, tiny_model, train_body, upload
 from sqlalchemy import text
-from worker_bench import STANDIN, Bench, wait_for
+from worker_bench import Bench
 
 from service.blobs.store import BlobStore
 from service.db.session import Database
@@ -32,14 +29,6 @@ from solver.model_file import Model
 
 ROWS = 40_000  # more than two blocks
 CSV = "age,job,town\n" + "".join(f"{20 + i % 50},{('clerk', 'cook', 'king')[i % 3]},x\n" for i in range(ROWS))
-
-
-@pytest.fixture
-def bench(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    opened = Bench(settings, database)
-    yield opened
-    opened.close()
 
 
 def formula_model() -> Model:
@@ -250,31 +239,29 @@ def test_cancel_and_what_a_lost_attempt_left(
         problem(call, 404, "batch-not-found")
 
 
-def test_a_file_is_read_as_the_model_reads_it(client: httpx.Client, settings: Settings, database: Database) -> None:
-    with closing(Bench(settings, database, runner="worker.fit")) as trainer:
-        wait_for(lambda: trainer.spares.is_warm, 120)
-        lines = [
-            f"{'1.234,05' if i % 2 else '1,25'};{('1.10', '1E5', '-')[i % 3]};{i % 7} %;{('spam', 'ham')[i % 2]}"
-            for i in range(60)
-        ]
-        options = {"decimal": ",", "thousands": ".", "columns": {"code": "category"}}
-        dataset = upload(client, "\n".join(["x;code;share;label", *lines, ""]).encode(), options=json.dumps(options))
-        answer = client.post("/train", json=train_body(dataset, alias="mails", objective={"kind": "f1"}))
-        assert answer.status_code == 202, answer.text
-        assert trainer.supervisor.run(answer.json()["id"]) == "succeeded", client.get(answer.headers["location"]).text
+def test_a_file_is_read_as_the_model_reads_it(client: httpx.Client, trainer: Bench) -> None:
+    lines = [
+        f"{'1.234,05' if i % 2 else '1,25'};{('1.10', '1E5', '-')[i % 3]};{i % 7} %;{('spam', 'ham')[i % 2]}"
+        for i in range(60)
+    ]
+    options = {"decimal": ",", "thousands": ".", "columns": {"code": "category"}}
+    dataset = upload(client, "\n".join(["x;code;share;label", *lines, ""]).encode(), options=json.dumps(options))
+    answer = client.post("/train", json=train_body(dataset, alias="mails", objective={"kind": "f1"}))
+    assert answer.status_code == 202, answer.text
+    assert trainer.supervisor.run(answer.json()["id"]) == "succeeded", client.get(answer.headers["location"]).text
 
-        rows = [{"x": x, "code": code, "share": "3 %"} for x in ("1.234", "5.678", "8.900") for code in ("1.10", "1.1")]
-        said = client.post("/predict", json={"model": "mails", "rows": rows}).json()["predictions"]
-        parquet = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows), parquet)
-        files = {
-            "a.csv": "\n".join(["x,code,share", *(",".join(row.values()) for row in rows), ""]).encode(),
-            "a.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode(),
-            "a.parquet": parquet.getvalue(),
-        }
-        for name, content in files.items():
-            body = {"model": "mails", "dataset": upload(client, content, name)["id"], "format": "jsonl"}
-            batch = client.post("/batches", json=body).json()
-            assert trainer.supervisor.run(batch["id"]) == "succeeded", client.get(f"/batches/{batch['id']}").text
-            made = [json.loads(line) for line in client.get(f"/batches/{batch['id']}/result").text.splitlines()]
-            assert [each["score"] for each in made] == [each["score"] for each in said], name
+    rows = [{"x": x, "code": code, "share": "3 %"} for x in ("1.234", "5.678", "8.900") for code in ("1.10", "1.1")]
+    said = client.post("/predict", json={"model": "mails", "rows": rows}).json()["predictions"]
+    parquet = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), parquet)
+    files = {
+        "a.csv": "\n".join(["x,code,share", *(",".join(row.values()) for row in rows), ""]).encode(),
+        "a.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode(),
+        "a.parquet": parquet.getvalue(),
+    }
+    for name, content in files.items():
+        body = {"model": "mails", "dataset": upload(client, content, name)["id"], "format": "jsonl"}
+        batch = client.post("/batches", json=body).json()
+        assert trainer.supervisor.run(batch["id"]) == "succeeded", client.get(f"/batches/{batch['id']}").text
+        made = [json.loads(line) for line in client.get(f"/batches/{batch['id']}/result").text.splitlines()]
+        assert [each["score"] for each in made] == [each["score"] for each in said], name

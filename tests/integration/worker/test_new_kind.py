@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import update
@@ -14,14 +13,6 @@ from service.db.session import Database
 from service.db.tables import JobRow
 from service.settings import Settings
 from worker.kinds.registry import KINDS
-
-
-@pytest.fixture
-def bench(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    bench = Bench(settings, database)
-    yield bench
-    bench.close()
 
 
 @pytest.fixture

@@ -190,13 +190,6 @@ def test_whoever_shares_parts_may_die_anywhere(open_stack, place, action):
 # ---------------------------------------------------------------------------------------------- the rows themselves
 
 
-@pytest.fixture
-def bench(settings: Settings, database: Database) -> Iterator[Bench]:
-    bench = Bench(settings, database)
-    yield bench
-    bench.close()
-
-
 SHARING, DISPATCHING, REGISTRY = PartSharing(30.0), PartDispatching(30.0, 15.0), WorkerRegistry(30.0)
 
 
