@@ -121,7 +121,7 @@ def runs(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
             continue
         found = None
         for algorithm in given.algorithms.split(","):
-            for mode in given.modes.split(",") if algorithm not in ("svm", "auto", REFIT) else [""]:
+            for mode in given.modes.split(",") if algorithm not in ("svm", REFIT) else [""]:
                 for labels in map(int, given.labels.split(",")):
                     for seed in range(given.draws):
                         key = f"{path.stem} {algorithm} {mode} {labels} {seed}"

@@ -3,6 +3,10 @@
 The threshold that is best on 40 or 100 rows is so for a large part by chance: against the best one on new rows it costs
 .04 of F1 at 40 labels. These rules get a fifth to a third of that back, and of the costs a fifth and more where the two
 errors cost 1 and 10 (22 sets, chosen on 10 of them; `benchmarks/thresholds.py`).
+
+Tried on the same sets without gain beyond chance: the quantile of left-out and unlabelled scores at the labelled share
+of positives, or at one that EM finds among the unlabelled scores; left-out scores ranked among those; curves smoothed
+by a kernel or as Gaussians; gaps in the density of the unlabelled scores; for costs a sigmoid of smaller slope.
 """
 
 from __future__ import annotations
