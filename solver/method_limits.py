@@ -7,6 +7,8 @@ from typing import Final
 # with fewer unlabelled rows, or more labelled ones, `auto` is the SVM
 FEWEST_UNLABELLED: Final = 50
 JUDGED_LABELLED: Final = 500
+# with less time for all of a training too
+JUDGING_SECONDS: Final = 30.0
 # unlabelled rows that it learns from
 JUDGED_UNLABELLED: Final = 2_000
 # centres of clusters are found on as many rows; all others are placed among them

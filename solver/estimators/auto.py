@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
@@ -19,7 +20,7 @@ from solver.estimators._judge import Candidate, judge
 from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
 from solver.estimators.svm import SVM
-from solver.method_limits import FEWEST_UNLABELLED, JUDGED_LABELLED, JUDGED_UNLABELLED
+from solver.method_limits import FEWEST_UNLABELLED, JUDGED_LABELLED, JUDGED_UNLABELLED, JUDGING_SECONDS
 from solver.operating_point import Objective
 from solver.report import Judgement
 from solver.typing import BoolArray, FloatArray
@@ -41,9 +42,9 @@ class AutoClassifier(SVM):
     figures.
 
     It is the SVM alone where nothing is to be had, or nothing could be shown: with fewer than 50 unlabelled rows or
-    more than 500 labelled ones, without left-out scores (`labeled_split="full"`), with `solver="lowrank"`, and where a
-    confidence is asked for with a cross-fitted certificate, as all labelled rows test the threshold then and none may
-    have chosen the method.
+    more than 500 labelled ones, with less than half a minute of time, without left-out scores (`labeled_split="full"`),
+    with `solver="lowrank"`, and where a confidence is asked for with a cross-fitted certificate, as all labelled rows
+    test the threshold then and none may have chosen the method.
 
     Parameters
     ----------
@@ -82,6 +83,8 @@ class AutoClassifier(SVM):
             return f"fewer than {FEWEST_UNLABELLED} rows are without a label"
         if labelled > JUDGED_LABELLED:
             return f"with more than {JUDGED_LABELLED} labelled rows the others do not help"
+        if min(self._seconds or math.inf, self.max_seconds or math.inf) < JUDGING_SECONDS:
+            return f"the training may take less than {JUDGING_SECONDS:g} seconds"
         if self.solver == "lowrank":
             return "they do without an approximated kernel (solver = 'lowrank')"
         if self.labeled_split == "full":

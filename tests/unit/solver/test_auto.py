@@ -41,11 +41,12 @@ def differ(auto: AutoClassifier, svm: Any, X: NDArray[np.float64]) -> float:
     [
         ({}, clumps(unlabelled=FEWEST_UNLABELLED - 1), "fewer than"),
         ({}, clumps(JUDGED_LABELLED + 1, 100), "labelled rows"),
+        ({"max_seconds": 20}, clumps(), "30 seconds"),
         ({"labeled_split": "full"}, clumps(), "left out"),
         ({"solver": "lowrank"}, clumps(), "approximated"),
         ({"objective": {"kind": "recall", "target": 0.8, "confidence": 0.8}}, clumps(), "certificate"),
     ],
-    ids=["few unlabelled", "many labelled", "full", "lowrank", "certificate"],
+    ids=["few unlabelled", "many labelled", "short time", "full", "lowrank", "certificate"],
 )
 def test_it_is_the_svm_where_nothing_can_be_shown_and_says_why(
     params: dict[str, Any], rows: Problem, said: str
