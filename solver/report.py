@@ -235,7 +235,6 @@ class JudgedMethod(JsonObject):
     """A method beside the SVM, as `auto` judges it."""
 
     method: str
-    is_supervised: bool = field(metadata=_about("Whether it is trained on labelled rows alone."))
     log_loss: float = field(metadata=_about("Mean over the calibration rows, each left out."))
     gain: float = field(metadata=_about("By how much that is less than the SVM's."))
     standard_error: float = field(metadata=_about("Of the gain, row by row."))
@@ -243,9 +242,7 @@ class JudgedMethod(JsonObject):
         metadata=_about("Share of the variance of the unlabelled rows' scores between both sides of the threshold.")
     )
     rank_correlation: float = field(metadata=_about("Of the unlabelled rows, with the ranks that the SVM gives them."))
-    passes: bool = field(
-        metadata=_about("Whether it is better and, if it learns from unlabelled rows, sharper and alike.")
-    )
+    passes: bool = field(metadata=_about("Whether it is better, parts more sharply, and ranks alike."))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Whether another method than the SVM is to be believed: by left-out labels, and by the unlabelled rows.
 
-Left-out labelled rows say what a method does to rows that the labels reach. Of one that learns from unlabelled rows,
-those say two things more: whether its threshold parts them more sharply than that of the SVM, and whether it ranks them
-as the SVM does, so that it corrects and does not invent.
+Left-out labelled rows say what a method does to rows that the labels reach; few of them are a noisy judge. The
+unlabelled rows say two things more: whether the method's threshold parts them more sharply than that of the SVM, and
+whether it ranks them as the SVM does, so that it corrects and does not invent.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ class Candidate:
         Of the unlabelled rows.
     threshold : float
         For the objective.
-    is_supervised : bool
-        Whether it is trained on labelled rows alone.
     """
 
     name: str
@@ -48,7 +46,6 @@ class Candidate:
     scores: FloatArray
     unlabelled: FloatArray
     threshold: float
-    is_supervised: bool = False
 
 
 def judge(truth: FloatArray, control: Candidate, candidates: Sequence[Candidate], mode: JudgeMode) -> Judgement:
@@ -72,12 +69,10 @@ def judge(truth: FloatArray, control: Candidate, candidates: Sequence[Candidate]
         gain, error = float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
         own = _sharpness(candidate)
         correlation = rank_correlation(candidate.unlabelled, control.unlabelled)
-        is_alike = own > sharpness and correlation > LEAST_CORRELATION
-        passes = gain > max(0.0, NEEDED[mode] * error) and (is_alike or candidate.is_supervised)
+        passes = gain > max(0.0, NEEDED[mode] * error) and own > sharpness and correlation > LEAST_CORRELATION
         judged.append(
             JudgedMethod(
                 method=candidate.name,
-                is_supervised=candidate.is_supervised,
                 log_loss=float(np.mean(loss)) - gain,
                 gain=gain,
                 standard_error=error,
@@ -102,15 +97,11 @@ def _sentence(judgement: Judgement, best: JudgedMethod | None) -> str:
     if best is None:
         tried = ", ".join(each.method for each in judgement.methods)
         return f"The model is svm: beside it {tried} were tried, and none was shown to be better."
-    said = (
-        f"The model is {best.method}, not svm: on left-out labelled rows its log loss is {best.log_loss:.3f}, svm's "
-        f"{judgement.log_loss:.3f} (gain {best.gain:.3f}, standard error {best.standard_error:.3f})"
-    )
-    if best.is_supervised:
-        return f"{said}."
     return (
-        f"{said}; it parts the unlabelled rows more sharply ({best.sharpness:.2f}, svm {judgement.sharpness:.2f}) and "
-        f"ranks them alike ({best.rank_correlation:.2f})."
+        f"The model is {best.method}, not svm: on left-out labelled rows its log loss is {best.log_loss:.3f}, svm's "
+        f"{judgement.log_loss:.3f} (gain {best.gain:.3f}, standard error {best.standard_error:.3f}); it parts the "
+        f"unlabelled rows more sharply ({best.sharpness:.2f}, svm {judgement.sharpness:.2f}) and ranks them alike "
+        f"({best.rank_correlation:.2f})."
     )
 
 

@@ -37,9 +37,8 @@ class AutoClassifier(SVM):
 
     Beside the SVM on the labelled rows an SVM with ten times the C is trained, and the methods of `JUDGED`, which learn
     from the unlabelled rows too, all with the same kernel and the same folds. One is taken if its log loss on left-out
-    labelled rows is better than the SVM's and, if it learns from unlabelled rows, its threshold parts their scores more
-    sharply and it ranks them nearly as the SVM does; of several, the one of the least log loss. `report_.judge` has the
-    figures.
+    labelled rows is better than the SVM's, if its threshold parts the unlabelled rows' scores more sharply, and if it
+    ranks these rows nearly as the SVM does; of several, the one of the least log loss. `report_.judge` has the figures.
 
     It is the SVM alone where nothing is to be had, or nothing could be shown: with fewer than 50 unlabelled rows or
     more than 500 labelled ones, with less than half a minute of time, without left-out scores (`labeled_split="full"`),
@@ -102,8 +101,7 @@ class AutoClassifier(SVM):
 
         def candidate(name: str, model: Expansion, scores: FloatArray) -> Candidate:
             threshold = choose(run, plan, scores, objective, rule).threshold
-            of_unlabelled = approximate_scores(run, model, run.unlabelled)
-            return Candidate(name, model, scores, of_unlabelled, threshold, is_supervised=name not in JUDGED)
+            return Candidate(name, model, scores, approximate_scores(run, model, run.unlabelled), threshold)
 
         others = [] if run.is_exhausted() else list(self._others(run, plan))
         if run.ended or not (np.isfinite(svm.scores).all() and others):

@@ -130,7 +130,7 @@ def test_certificates_only_from_rows_kept_apart():
     auto = replace(supervised, algorithm="auto")
     assert Calibration.from_report(auto).operating_point(objective).status == "met"
     tried = JudgedMethod(
-        method="lapsvm", is_supervised=False, log_loss=0.4, gain=0, standard_error=0, sharpness=0, rank_correlation=0,
+        method="lapsvm", log_loss=0.4, gain=0, standard_error=0, sharpness=0, rank_correlation=0,
         passes=False,
     )  # fmt: skip
     judge = Judgement(mode="safe", returned="svm", log_loss=0.4, sharpness=0.5, methods=[tried], sentence="")
