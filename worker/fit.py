@@ -113,7 +113,7 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     report = replace(
         report,
         warnings=[*report.warnings, *warnings],
-        succession=succession(job, trained, point or report),
+        succession=succession(job, trained, point or report, reporter),
     )
     return Result(
         trained.model.algorithm, trained.model.manifest, report.to_dict(), None if point is None else point.to_dict()

@@ -25,14 +25,15 @@ from solver.training import TestedRows, TrainedModel
 from solver.typing import FloatArray
 from worker.dataset_file import dataset_file
 from worker.predict import BLOCK_ROWS, rows_for
-from worker.protocol import PREDECESSOR_FILE, PREDECESSOR_LABELS_FILE, JobSpec
+from worker.protocol import PREDECESSOR_FILE, PREDECESSOR_LABELS_FILE, JobSpec, Reporter
 
 log = logging.getLogger("prefsvm.worker")
 
 READ_AGAIN_FILE = "predecessor-rows"
+STOPPED = "the training was stopped before that"
 
 
-def succession(job: JobSpec, trained: TrainedModel, point: ReportedPoint) -> Succession | None:
+def succession(job: JobSpec, trained: TrainedModel, point: ReportedPoint, reporter: Reporter) -> Succession | None:
     """Compare a model with the one that its alias points at; None for a training without an alias.
 
     Nothing is decided yet: the sentence says why there are no rows to compare on.
@@ -43,6 +44,8 @@ def succession(job: JobSpec, trained: TrainedModel, point: ReportedPoint) -> Suc
     trained : TrainedModel
     point : ReportedPoint
         By which the new model will decide.
+    reporter : Reporter
+        Says whether the job should come to an end.
     """
     alias, older = job.request.get("alias"), job.details.get("predecessor")
     if alias is None:
@@ -50,7 +53,7 @@ def succession(job: JobSpec, trained: TrainedModel, point: ReportedPoint) -> Suc
     rows, why = None, ""
     if older is not None:
         try:
-            rows, why = _on_rows(job, trained, point, older)
+            rows, why = _on_rows(job, trained, point, older, reporter)
         except FeatureError as error:
             why = f"the rows do not fit the older model: {error}"
         except Exception as error:  # a model of before must not end the training of the next one
@@ -67,19 +70,23 @@ def succession(job: JobSpec, trained: TrainedModel, point: ReportedPoint) -> Suc
 
 
 def _on_rows(
-    job: JobSpec, trained: TrainedModel, point: ReportedPoint, older: dict[str, Any]
+    job: JobSpec, trained: TrainedModel, point: ReportedPoint, older: dict[str, Any], reporter: Reporter
 ) -> tuple[ComparedRows | None, str]:
     """Both models on the rows that neither had learned; why there are none."""
     now = Standing(classes=trained.report.classes, point=point)
     before = Standing(classes=Classes.from_dict(older["classes"]), point=ReportedPoint.from_dict(older["point"]))
     if older["why_not"] or other_aim(now, before) is not None:
         return None, older["why_not"]
+    if trained.labelled is None:
+        return None, STOPPED
     tested = trained.tested
     if tested is None or len(tested.rows) == 0:
         return None, "no test rows were measured that are unlike all rows that were learned"
     model = read_model(Path(job.scratch, PREDECESSOR_FILE)).with_threshold(older["threshold"])
     learned = LabelledRows.from_bytes(Path(job.scratch, PREDECESSOR_LABELS_FILE).read_bytes())
-    scores, prints = _apply(job, model, tested)
+    scores, prints = _apply(job, model, tested, reporter)
+    if len(scores) < len(tested.rows):
+        return None, STOPPED
     called = scores > model.decision.threshold
     states = learned.states(prints)
     usable, says = decisions_of_older(states, called, is_retuned=older["is_retuned"])
@@ -92,8 +99,8 @@ def _on_rows(
     return compared(tested.truth[usable], says[usable], ours[usable], is_new, objective), ""
 
 
-def _apply(job: JobSpec, model: Model, tested: TestedRows) -> tuple[FloatArray, NDArray[np.uint64]]:
-    """Scores of the older model of the test rows, and their fingerprints as it sees them."""
+def _apply(job: JobSpec, model: Model, tested: TestedRows, reporter: Reporter) -> tuple[FloatArray, NDArray[np.uint64]]:
+    """Scores of the older model of the test rows, and their fingerprints as it sees them; fewer if it has to stop."""
     layout = cast("Layout", job.layout)
     scores: list[FloatArray] = [np.empty(0)]
     prints = [np.empty(0, dtype=np.uint64)]
@@ -103,6 +110,8 @@ def _apply(job: JobSpec, model: Model, tested: TestedRows) -> tuple[FloatArray, 
         for block in read_blocks(source, layout, [column["name"] for column in model.columns], BLOCK_ROWS):
             wanted = tested.rows[(tested.rows >= first) & (tested.rows < first + block.n_rows)] - first
             first += block.n_rows
+            if reporter.should_stop:
+                break
             if len(wanted):
                 X, _ = model.feature_matrix(block.take(wanted), refuse_unreadable=False)
                 scores.append(model.decision.decision_function(X))
