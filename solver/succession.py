@@ -15,7 +15,7 @@ from typing import Any, Final
 from solver.report import Classes, ComparedRows, Estimate, ReportedPoint, Succession
 
 FEW_ROWS: Final = 20
-"""Fewer common rows are not relied on alone: where no target was asked for, the calibration rows must not say worse."""
+"""Where no target was asked for, the calibration rows must not say worse, unless so many common rows say better."""
 MOST_COLUMNS: Final = 10
 """Named in a sentence."""
 _LEVELS: Final = ("missed", "open", "likely", "proven")
@@ -114,8 +114,8 @@ def _fallen(now: Standing, before: Standing, rows: ComparedRows | None) -> str |
         if level is None or was is None or _LEVELS.index(level) >= _LEVELS.index(was):
             return None
         return f"it promises less (the target is {level!r}, and {was!r} of the older one)"
-    if rows is not None and rows.n >= FEW_ROWS:
-        return None
+    if rows is not None and rows.n >= FEW_ROWS and rows.gain > 0:
+        return None  # it was calibrated on harder rows, maybe
     return _lower_figure(now.point, before.point)
 
 

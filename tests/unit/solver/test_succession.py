@@ -218,6 +218,7 @@ def test_without_a_target_the_calibration_rows_count_where_there_are_few_common_
     assert told(good, good).moved
     assert not told(bad, good, rows(0.0, 0.1, FEW_ROWS - 1)).moved
     assert told(bad, good, rows(0.0, 0.1, FEW_ROWS)).moved  # its rows were harder ones, maybe
+    assert not told(bad, good, rows(-0.1, 0.1, FEW_ROWS)).moved
 
 
 def test_if_met_follows_the_status_alone() -> None:
