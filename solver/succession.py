@@ -61,10 +61,10 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
         return moved(draft, f"{other}, so that the two are not compared" + _more_columns(now, before))
     fallen = _fallen(now, before, draft.rows)
     compared = _on_rows(draft.rows, why_no_rows)
-    if draft.policy == "if_not_worse" and fallen is not None:
-        return kept(draft, model, f"{fallen}; {compared}")
     if draft.policy == "if_not_worse" and draft.rows is not None and draft.rows.high < 0:
         return kept(draft, model, f"it is worse by more than chance explains: {compared}")
+    if draft.policy == "if_not_worse" and fallen is not None:
+        return kept(draft, model, f"{fallen}; {compared}")
     return moved(draft, (compared if fallen is None else f"{fallen}; {compared}") + _more_columns(now, before))
 
 

@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from api_support import api_client, train_body, upload
+from api_support import train_body, upload
 from sqlalchemy import text
 from typer.testing import CliRunner
-from worker_bench import Bench, wait_for
+from worker_bench import Bench
 
 from service.cli.main import app
 from service.db.session import Database
-from service.settings import Settings
 
 Train = Callable[[httpx.Response], dict[str, Any]]
 ALL, SOME = 240, 160
 
 
 @pytest.fixture
-def client(settings: Settings, database: Database) -> Iterator[httpx.Client]:
-    with api_client(settings) as made:
-        yield made
-
-
-@pytest.fixture
-def trained(client: httpx.Client, settings: Settings, database: Database) -> Iterator[Train]:
+def trained(client: httpx.Client, trainer: Bench) -> Train:
     """Runs a job that was asked for, and gives its model."""
-    bench = Bench(settings, database, runner="worker.fit")
-    wait_for(lambda: bench.spares.is_warm, 120)
 
     def run(asked: httpx.Response) -> dict[str, Any]:
         assert asked.status_code == 202, asked.text
-        assert bench.supervisor.run(asked.json()["id"]) == "succeeded"
+        assert trainer.supervisor.run(asked.json()["id"]) == "succeeded"
         made = client.get(f"/jobs/{asked.json()['id']}").json()["model_id"]
         found: dict[str, Any] = client.get(f"/models/{made}").json()
         return found
 
-    yield run
-    bench.close()
+    return run
 
 
 def table(labelled: int, extra: str = "") -> bytes:
