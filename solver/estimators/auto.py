@@ -25,7 +25,7 @@ from solver.operating_point import Objective
 from solver.report import Judgement
 from solver.typing import BoolArray, FloatArray
 
-JUDGED: Final = ("mean-s3vm", "ramp-tsvm", "lapsvm", "cluster")
+JUDGED: Final = ("mean-s3vm", "lapsvm", "cluster")
 """The methods with unlabelled rows that are tried."""
 LARGER: Final = 10.0
 """An SVM with so many times the cost of margin errors is tried too."""
