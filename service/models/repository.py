@@ -39,7 +39,7 @@ LISTED = (
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a model row says, without the curve, which can be long."""
+    """What a model row says, without curve and queue, which can be long."""
 
     id: str
     job_id: str | None
@@ -50,7 +50,7 @@ class StoredModel:
     created_at: datetime
     aliases: list[str]
     report: dict[str, Any]
-    """Whole but for the curve, or in a list only what is `LISTED`."""
+    """Whole but for these, or in a list only what is `LISTED`."""
     applied: dict[str, Any] | None
     """The newest of ``operating_points``; None while the threshold of the training decides."""
 
@@ -172,7 +172,7 @@ class ModelRepository(Repository):
 
     def require(self, model_id: str) -> StoredModel:
         """Return a model; raises `ModelNotFound`."""
-        report = ModelRow.report.op("-")("curve")
+        report = ModelRow.report.op("-")("curve").op("-")("queue")
         found = self._session.execute(_select_model(report).where(self._is(model_id))).mappings().one_or_none()
         if found is None:
             raise ModelNotFound
