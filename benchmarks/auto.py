@@ -53,7 +53,7 @@ def problems(folder: Path | None) -> Iterator[tuple[str, Any, NDArray[np.bool_]]
         X, y = make_classification(
             4000, 20, n_informative=6, n_redundant=4, weights=[1 - share], class_sep=0.9, flip_y=0.05, random_state=5
         )
-        yield f"made, {share:.0%} positive", X, y == 1
+        yield f"made {share:.0%} positive", X, y == 1
     yield from sets(folder)
 
 
@@ -152,7 +152,7 @@ def main() -> None:
     unconfirmed = [name for name in names if name in given.unconfirmed.split(",")]
     lines = ["# The judge of `auto`", "", f"`{' '.join(['python -P benchmarks/auto.py', *sys.argv[1:]])}`", ""]
     for title, some in (
-        ("Sets that nothing was chosen on", [n for n in names if n not in unconfirmed]),
+        ("Sets that confirm", [n for n in names if n not in unconfirmed]),
         ("Sets that chose", unconfirmed),
     ):
         if some:
