@@ -40,16 +40,10 @@ def dataset(settings: Settings, database: Database) -> str:
     return store_table(settings, database, "tumours", columns)
 
 
-def test_tumours_are_learned_within_little_overhead(settings: Settings, database: Database, dataset: str) -> None:
-    bench = Bench(settings, database, runner="worker.fit")
-    try:
-        wait_for(lambda: bench.spares.is_warm, 120)
-        job_id = bench.enqueue("", dataset_id=dataset, **REQUEST, alias="tumours")
-        assert bench.supervisor.run(job_id) == "succeeded"
-    finally:
-        bench.close()
-    job = bench.row(job_id)
-    (model,) = bench.models(job_id)
+def test_tumours_are_learned(trainer: Bench, database: Database, dataset: str) -> None:
+    job_id = trainer.enqueue("", dataset_id=dataset, **REQUEST, alias="tumours")
+    assert trainer.supervisor.run(job_id) == "succeeded"
+    (model,) = trainer.models(job_id)
     report, timings = model.report, model.report["timings"]
     assert model.algorithm == "psvm"
     assert report["rows"]["total"] == 569
@@ -58,13 +52,13 @@ def test_tumours_are_learned_within_little_overhead(settings: Settings, database
     assert {
         "queue_seconds", "child_start_seconds", "reading", "features", "training", "evaluating", "storing",
     } <= set(timings)  # fmt: skip
-    kinds = [event.kind for event in bench.events(job_id)]
+    kinds = [event.kind for event in trainer.events(job_id)]
     assert kinds[:2] == ["queued", "started"]
     assert kinds[-1] == "finished"
-    told = bench.events(job_id)[-1].data["promise"]
+    told = trainer.events(job_id)[-1].data["promise"]
     assert told == {name: report["promise"][name] for name in ("level", "sentence")}
     assert {"reading", "features", "training", "evaluating"} <= {
-        event.data.get("phase") for event in bench.events(job_id)
+        event.data.get("phase") for event in trainer.events(job_id)
     }
     with database.transaction() as session:
         chunks = session.scalars(
@@ -73,11 +67,6 @@ def test_tumours_are_learned_within_little_overhead(settings: Settings, database
         read = read_model(b"".join(chunks))
     assert read.classes == ("benign", "malignant")
     assert "id" not in {column["name"] for column in read.columns}
-    assert job.finished_at is not None
-    whole = (job.finished_at - job.created_at).total_seconds()
-    overhead = whole - timings["training"]
-    print(f"whole {whole:.2f} s, overhead {overhead:.2f} s, {timings}")
-    assert overhead < 2  # 0.3 s on a quiet machine
 
 
 @pytest.mark.parametrize(
