@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from service.ingest.columnar import Layout, read_blocks
 from solver.compared_rows import compared, decisions_of_older, decisions_on_test
-from solver.features import FeatureError
+from solver.features import FeatureError, MatrixFeatures
 from solver.labelled_rows import UNLABELLED, LabelledRows, fingerprints
 from solver.model_file import Model, read_model
 from solver.operating_point import Objective
@@ -84,23 +84,29 @@ def _on_rows(
         return None, "no test rows were measured that are unlike all rows that were learned"
     model = read_model(Path(job.scratch, PREDECESSOR_FILE)).with_threshold(older["threshold"])
     learned = LabelledRows.from_bytes(Path(job.scratch, PREDECESSOR_LABELS_FILE).read_bytes())
+    if job.layout == "table" and isinstance(model.features, MatrixFeatures):
+        return None, "the older model takes a matrix, and the data set is a table"
     scores, prints = _apply(job, model, tested, reporter)
-    if len(scores) < len(tested.rows):
+    if reporter.should_stop:
         return None, STOPPED
+    there = slice(len(scores))  # those that feedback has added are behind the rows of the data set
     called = scores > model.decision.threshold
     states = learned.states(prints)
     usable, says = decisions_of_older(states, called, is_retuned=older["is_retuned"])
     if not usable.any():
         since = ", or was tested on them before another threshold was applied to it" if older["is_retuned"] else ""
-        return None, f"the older model had learned all {len(usable)} test rows{since}"
-    ours = decisions_on_test(tested, job.request.get("operating_point"))
+        return None, f"the older model had learned all {len(usable)} test rows of the data set{since}"
+    truth, ours = tested.truth[there], decisions_on_test(tested, job.request.get("operating_point"))[there]
     objective = Objective.parse(point.objective)
     is_new = states[usable] == UNLABELLED
-    return compared(tested.truth[usable], says[usable], ours[usable], is_new, objective), ""
+    return compared(truth[usable], says[usable], ours[usable], is_new, objective), ""
 
 
 def _apply(job: JobSpec, model: Model, tested: TestedRows, reporter: Reporter) -> tuple[FloatArray, NDArray[np.uint64]]:
-    """Scores of the older model of the test rows, and their fingerprints as it sees them; fewer if it has to stop."""
+    """Scores of the older model of the test rows, and their fingerprints as it sees them.
+
+    Fewer where feedback has added some, which are not in the file, and where it has to stop.
+    """
     layout = cast("Layout", job.layout)
     scores: list[FloatArray] = [np.empty(0)]
     prints = [np.empty(0, dtype=np.uint64)]

@@ -143,3 +143,15 @@ def test_the_alias_stays_where_the_new_model_is_worse(client: httpx.Client, trai
         assert (found["moved"], found["rows"]) == (True, None)
         assert re.search(rf"no common rows to compare on \(.*{reason}", found["sentence"]), found["sentence"]
     assert found["sentence"].endswith("; rows for it need more columns than before: 'd'")
+
+
+def test_rows_that_feedback_has_added_do_not_keep_two_models_from_being_compared(
+    client: httpx.Client, trained: Train
+) -> None:
+    trained(client.post("/train", json=body(upload(client, table(SOME)), algorithm="svm")))
+    rows = [{"a": k / 7, "b": 2.5 * (k % 2) + k / 50} for k in range(20)]
+    sent = {"alias": "filter", "rows": rows, "labels": ["ham", "spam"] * 10, "drawn": "random"}
+    client.post("/feedback", json=sent).raise_for_status()
+    again = trained(client.post("/aliases/filter/retrain"))["report"]
+    assert (again["feedback"]["added"], again["feedback"]["held_out"], again["test"]["n"]) == (20, 6, 54)
+    assert again["succession"]["rows"]["n"] == 48
