@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.decision import DecisionState
+from solver.evaluation import OperatingCurve
 from solver.kernels.values import KernelColumns
 from solver.report import DoubtedLabels, LabellingQueue, RowsToLabel
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
@@ -46,9 +47,6 @@ _FADING: Final = 0.2
 """Share of the candidates, nearest first, after which a row counts 1 / e of the nearest one."""
 _NEAR: Final = 0.1
 """Share of the candidates, nearest first, that are said to be near the threshold."""
-_BEYOND_CHANCE: Final = 2.0
-"""Standard errors by which left-out scores must be better than chance for their doubts to be worth a look: the scores
-of one fold hang together, so that 1.64 are reached by 15 % of labels that are drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +247,7 @@ def doubted_labels(
     """
     of_positive = np.full(len(scores), 0.5) if probability is None else probability(scores)
     of_label = np.where(positive, of_positive, 1.0 - of_positive)
-    knows = _better_than_chance(positive, scores)
+    knows = len(scores) > 0 and OperatingCurve.from_scores(scores, positive).is_better_than_chance
     order = np.argsort(of_label, kind="stable")
     order = order[of_label[order] < 0.5][: MOST if knows else 0]
     return DoubtedLabels(
@@ -259,14 +257,3 @@ def doubted_labels(
         judged=len(numbers),
         better_than_chance=knows,
     )
-
-
-def _better_than_chance(positive: BoolArray, scores: FloatArray) -> bool:
-    """Whether positive rows have higher scores than negative ones, beyond noise (Mann and Whitney's test)."""
-    n, m = int(positive.sum()), int((~positive).sum())
-    if n == 0 or m == 0:
-        return False
-    _, place, equal = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(equal) - (equal - 1) / 2)[place]
-    area = (ranks[positive].sum() - n * (n + 1) / 2) / (n * m)
-    return bool(area - 0.5 > _BEYOND_CHANCE * np.sqrt((n + m + 1) / (12 * n * m)))

@@ -261,7 +261,8 @@ def choose_threshold(
     rule : str, default "auto"
         `auto`: for F1, F_β and costs a threshold that evens out the chance in few rows, see `solver.steady_threshold`;
         for targets the best value among the thresholds by which they are likely to hold on new rows, see
-        `solver.chances`, and where there is none, as `f1max`.
+        `solver.chances`, and where there is none, or a precision is asked for by scores no better than chance, as
+        `f1max`.
         `f1max`: the best value (F1, F_β, lowest cost) among the thresholds that meet the targets. `paper`: the
         adjusting rule of PSVM, which raises the lower of precision and recall to the other one's value. `lcb`: as
         `f1max` with the measure of the target replaced by its Clopper–Pearson lower bound. `fixed-sequence`: tests a
@@ -430,8 +431,12 @@ def _best_position(curve: OperatingCurve, objective: Objective) -> int:
 def _likely_position(curve: OperatingCurve, objective: Objective) -> int:
     """The best value among the candidates by which the targets are likely to hold; none does: the best of all.
 
-    One that just reaches a target on the calibration rows misses it on new rows about as often as not.
+    One that just reaches a target on the calibration rows misses it on new rows about as often as not. Of scores that
+    tell the labels apart no better than chance, some candidate among many always looks likely to reach a precision that
+    is a little above the share of positives.
     """
+    if objective.precision_target > 0 and not curve.is_better_than_chance:
+        return _best_position(curve, objective)
     hits = curve.true_positives
     misses = {"precision": curve.false_positives, "recall": curve.positives - hits}
     chance = np.ones(len(curve))

@@ -164,6 +164,15 @@ def test_a_target_is_reached_where_it_is_likely_to_hold_if_it_is_anywhere(object
     assert choose_threshold(scores[few], y[few], asked) == choose_threshold(scores[few], y[few], asked, "f1max")
 
 
+def test_scores_that_tell_nothing_seldom_promise_a_precision_beyond_the_share_of_positives():
+    rng = np.random.default_rng(5)
+    asked, promised = Objective(kind="precision", target=0.6), 0
+    for _ in range(60):
+        y = rng.permutation(np.repeat([1, -1], 50))
+        promised += promise_of(asked, choose_threshold(rng.normal(size=100), y, asked).counts, "yes").level == "likely"
+    assert promised <= 6  # 15 where the best of all candidates was taken
+
+
 def paper_theta(scores, y, precision_goal, recall_goal):
     """The paper's θ₊ as psvm.md writes it, over an explicit list of candidates."""
     distinct = np.unique(scores)
