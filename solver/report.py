@@ -120,6 +120,9 @@ class Refit(JsonObject):
 
     labelled: int = field(metadata=_about("Labelled rows that the model learned from."))
     measured: int = field(metadata=_about("Labelled rows that the model before, which `test` is of, learned from."))
+    method: str | None = field(
+        default=None, metadata=_about("That `auto` took for the model which `test` is of, where it is another one.")
+    )
 
 
 @dataclass(frozen=True)

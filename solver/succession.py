@@ -60,9 +60,9 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
     if other is not None:
         return moved(draft, f"{other}, so that the two are not compared" + _more_columns(now, before))
     fallen = _fallen(now, before, draft.rows)
-    compared = _on_rows(draft.rows, why_no_rows)
+    compared = _on_rows(draft.rows, why_no_rows, str(now.point.objective["kind"]))
     if draft.policy == "if_not_worse" and draft.rows is not None and draft.rows.high < 0:
-        return kept(draft, model, f"it is worse by more than chance explains: {compared}")
+        return kept(draft, model, compared)
     if draft.policy == "if_not_worse" and fallen is not None:
         return kept(draft, model, f"{fallen}; {compared}")
     return moved(draft, (compared if fallen is None else f"{fallen}; {compared}") + _more_columns(now, before))
@@ -70,17 +70,16 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
 
 def kept(draft: Succession, model: str, why: str) -> Succession:
     """The alias stays where it is, for this reason."""
-    stays = (
-        f"there is no alias {draft.alias}" if draft.model is None else f"{draft.alias} still points at {draft.model}"
-    )
+    stays = f"there is no alias {draft.alias}" if draft.model is None else f"{draft.alias} stays at {draft.model}"
     said = f"{stays}: {why}; to use this model: PUT /aliases/{draft.alias} with {json.dumps({'model': model})}"
     return replace(draft, moved=False, sentence=said)
 
 
 def moved(draft: Succession, why: str) -> Succession:
     """The alias moves, for this reason."""
-    after = "" if draft.model is None else f" after {draft.model}"
-    return replace(draft, moved=True, sentence=f"{draft.alias} points at this model{after}: {why}")
+    is_new = draft.model is None
+    points = "points at this model" if is_new else f"moved to this model from {draft.model}"
+    return replace(draft, moved=True, sentence=f"{draft.alias} {points}: {why}")
 
 
 def other_aim(now: Standing, before: Standing) -> str | None:
@@ -143,10 +142,22 @@ def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
-def _on_rows(rows: ComparedRows | None, why_none: str) -> str:
+def _on_rows(rows: ComparedRows | None, why_none: str, kind: str) -> str:
+    """Say which model the common rows show to be better, and the figures that the objective speaks of."""
     if rows is None:
         return f"no common rows to compare on ({why_none})" if why_none else "no common rows to compare on"
-    return (
-        f"{rows.value} {rows.gain:+.3f} (95 % interval {rows.low:+.3f} to {rows.high:+.3f}) on {rows.n} rows that "
-        "neither had learned"
+    shown = {
+        **{each: each for each in ("precision", "recall") if each in kind or kind == "f_beta"},
+        **({"cost": "cost of a row"} if kind == "cost" else {"f1": "F1"}),
+    }
+    figures = ", ".join(
+        f"{word} {_value(getattr(rows.before, each))} → {_value(getattr(rows.now, each))}"
+        for each, word in shown.items()
     )
+    if rows.high < 0 or rows.low > 0:
+        return f"{'worse' if rows.high < 0 else 'better'} on {rows.n} common rows: {figures}"
+    return f"not shown to be worse ({rows.n} common rows cannot tell: {figures})"
+
+
+def _value(estimate: Estimate | None) -> str:
+    return "undefined" if estimate is None else f"{estimate.value:.2f}"

@@ -459,7 +459,8 @@ def _measured_before(
 ) -> TrainedModel:
     """The model trained again, with what the test rows said of the one before."""
     before, report = measured.report, again.report
-    warnings = [*report.warnings, *_test_warnings(task, before.test), *_another_method(report, before)]
+    method = _measured_method(report, before)
+    warnings = [*report.warnings, *_test_warnings(task, before.test), *_another_method(report, before, method)]
     report = replace(
         report,
         rows=replace(report.rows, test=before.rows.test),
@@ -469,19 +470,26 @@ def _measured_before(
             name: replace(each, test=before.controls[name].test if name in before.controls else None)
             for name, each in report.controls.items()
         },
-        refit=Refit(labelled=report.rows.labelled, measured=before.rows.labelled - before.rows.test),
+        refit=Refit(labelled=report.rows.labelled, measured=before.rows.labelled - before.rows.test, method=method),
         timings=seconds,
         warnings=list(dict.fromkeys(warnings)),
     )
     return replace(again, report=report)
 
 
-def _another_method(report: Report, before: Report) -> list[str]:
+def _measured_method(report: Report, before: Report) -> str | None:
+    """The method that `auto` took for the model which the test rows measured, where it is another one."""
+    if report.judge is None or before.judge is None or report.judge.returned == before.judge.returned:
+        return None
+    return before.judge.returned
+
+
+def _another_method(report: Report, before: Report, method: str | None) -> list[str]:
     """Say that guard or judge decided otherwise with more labels than with those that the test rows left."""
-    if report.judge is not None and before.judge is not None and report.judge.returned != before.judge.returned:
+    if method is not None and report.judge is not None:
         return [
-            f"trained on all labelled rows auto takes {report.judge.returned}; for the model that was measured it took "
-            f"{before.judge.returned}"
+            f"the test is of another method, {method}: with the test rows learned, too, auto takes "
+            f"{report.judge.returned}, which no test row has measured"
         ]
     now, then = report.comparison, before.comparison
     if now is None or then is None or now.returned == then.returned:

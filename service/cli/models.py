@@ -181,11 +181,10 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     if applied:
         trained = objective_words(report.objective)
         print(f"applied {short_time(applied['created_at'])}; trained for {trained}, threshold {report.threshold:.6g}")
-    print_measures(
-        ("calibration", point.calibration),
-        # Nothing is known of the test rows at a threshold that was applied later.
-        ("test, as trained" if applied else "test", report.test),
-    )
+    # Nothing is known of the test rows at a threshold that was applied later.
+    method = None if report.refit is None else report.refit.method
+    tested = ", ".join(filter(None, ("test", method and f"of {method}", "as trained" if applied else "")))
+    print_measures(("calibration", point.calibration), (tested, report.test))
     _print_succession(report.succession)
     if report.refit is not None:
         measured, labelled = report.refit.measured, report.refit.labelled

@@ -73,7 +73,8 @@ def _reached(model: Model) -> Iterator[str]:
     rows.append(("as trained, calibration rows", report.threshold, report.calibration))
     before = report.refit is not None  # the test rows were learned from since, and what they measured had its threshold
     test_rows = "test rows, before they were learned" if before else "test rows"
-    rows.append((f"as trained, {test_rows}", None if before else report.threshold, report.test))
+    method = f" (by {report.refit.method})" if report.refit is not None and report.refit.method is not None else ""
+    rows.append((f"as trained, {test_rows}{method}", None if before else report.threshold, report.test))
     for name, control in report.controls.items():
         rows.append((f"control {name}, calibration rows", control.threshold, control.calibration))
         rows.append((f"control {name}, {test_rows}", None if before else control.threshold, control.test))

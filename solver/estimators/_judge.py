@@ -100,9 +100,15 @@ def _sentence(judgement: Judgement, best: JudgedMethod | None) -> str:
     return (
         f"The model is {best.method}, not svm: on left-out labelled rows its log loss is {best.log_loss:.3f}, svm's "
         f"{judgement.log_loss:.3f} (gain {best.gain:.3f}, standard error {best.standard_error:.3f}); it parts the "
-        f"unlabelled rows more sharply ({best.sharpness:.2f}, svm {judgement.sharpness:.2f}) and ranks them alike "
+        f"unlabelled rows more sharply ({_apart(best.sharpness, judgement.sharpness)}) and ranks them alike "
         f"({best.rank_correlation:.2f})."
     )
+
+
+def _apart(value: float, of_svm: float | None) -> str:
+    """Return both with as many digits as they need to differ."""
+    digits = next((n for n in range(2, 9) if f"{value:.{n}f}" != f"{of_svm:.{n}f}"), 9)
+    return f"{value:.{digits}f}, svm {of_svm:.{digits}f}"
 
 
 def _losses(truth: FloatArray, scores: FloatArray) -> FloatArray:

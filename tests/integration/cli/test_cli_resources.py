@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from service.cli import client_uploads
 from service.cli.client import Connection
 from service.cli.main import app
-from service.db.tables import FeedbackRow, JobEventRow, JobRow
+from service.db.tables import FeedbackRow, JobEventRow, JobRow, ModelRow
 from solver.model_file import read_model
 
 
@@ -105,8 +105,15 @@ def test_a_threshold_is_chosen_and_applied(prefsvm, client, database, tmp_path):
     assert re.search(r"cost of a row +\d", prefsvm("threshold", model, "--objective", "cost=5:1"))
     said = prefsvm("threshold", model, "--objective", "recall=0.5", "--confidence", "0.9")
     assert re.match(r"threshold \S+ for recall 0\.5 with confidence 0\.9: not certified at confidence 0\.9", said)
+    with database.transaction() as session:
+        kept = session.get(ModelRow, model)
+        kept.report = kept.report | {
+            "test": kept.report["calibration"],
+            "refit": {"labelled": 20, "measured": 10, "method": "lapsvm"},
+        }
     shown = prefsvm("models", "show", model)
     assert shown == prefsvm("models", model)
+    assert re.search(r"calibration +test, of lapsvm, as trained", shown)
     assert re.search(r"called positive", shown)
     prefsvm("threshold", model, "--apply", code=2)
     prefsvm("threshold", model, "--objective", "magic", code=2)

@@ -102,7 +102,7 @@ def test_the_alias_stays_where_the_new_model_is_worse(client: httpx.Client, trai
     told = worse["report"]["succession"]
     assert not told["moved"]
     assert told["rows"]["high"] < 0
-    assert f"filter still points at {better['id']}: it is worse by more than chance explains: F1 -" in told["sentence"]
+    assert f"filter stays at {better['id']}: worse on {told['rows']['n']} common rows: F1 " in told["sentence"]
     assert told["sentence"].endswith(f'to use this model: PUT /aliases/filter with {{"model": "{worse["id"]}"}}')
     assert told["sentence"] in worse["report"]["warnings"]
     events = {

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from solver.algorithms import ALGORITHMS
 from solver.estimators import SVM, AutoClassifier
-from solver.estimators._judge import Candidate, judge, rank_correlation
+from solver.estimators._judge import Candidate, _apart, judge, rank_correlation
 from solver.method_limits import FEWEST_UNLABELLED, JUDGED_LABELLED
 
 NO_MODEL: Any = None
@@ -143,6 +143,11 @@ def test_modes_ask_for_less_and_less() -> None:
         for mode in taken:
             taken[mode] += judge(truth, svm, [other], mode).returned == "other"
     assert 0 < taken["safe"] < taken["balanced"] < taken["bold"] < 20
+
+
+def test_figures_that_decide_are_written_so_that_they_differ() -> None:
+    assert _apart(0.9, 0.8) == "0.90, svm 0.80"
+    assert _apart(0.94132, 0.94118) == "0.9413, svm 0.9412"
 
 
 def test_ranks_are_correlated_as_scipy_does() -> None:

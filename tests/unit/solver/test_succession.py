@@ -183,8 +183,9 @@ def told(
     ("now", "before", "on", "is_moved", "said"),
     [
         (standing(BAD), None, None, True, "it pointed at no model before"),
-        (standing(GOOD), standing(GOOD), rows(-0.1, 0.02), True, r"F1 -0.040 .* on 60 rows that neither had learned"),
-        (standing(GOOD), standing(GOOD), rows(-0.1, -0.02), False, "worse by more than chance explains: F1 -0.060"),
+        (standing(GOOD), standing(GOOD), rows(-0.1, 0.02), True, r"worse \(60 common rows cannot tell: precision 0"),
+        (standing(GOOD), standing(GOOD), rows(-0.1, -0.02), False, "worse on 60 common rows: precision 0.* → 0"),
+        (standing(GOOD), standing(GOOD), rows(0.02, 0.1), True, "mdl_old: better on 60 common rows: precision"),
         (standing(WEAK), standing(GOOD), rows(0.0, 0.1), False, "promises less .*'open', and 'likely' of the older"),
         (standing(GOOD), standing(WEAK), None, True, "no common rows to compare on .there are none"),
         (standing(BAD), standing(BAD), None, True, "no common rows"),
@@ -201,7 +202,7 @@ def test_an_alias_moves_unless_the_new_model_is_worse(
     found = told(now, before, on, why="there are none")
     assert found.moved is is_moved
     assert re.search(said, found.sentence), found.sentence
-    how = 'still points at mdl_old: .*; to use this model: PUT /aliases/filter with {"model": "mdl_new"}'
+    how = 'stays at mdl_old: .*; to use this model: PUT /aliases/filter with {"model": "mdl_new"}'
     assert bool(re.search(how, found.sentence)) is not is_moved
     assert told(now, before, on, "always").moved
     assert found.promise == (None if before is None else before.point.promise)

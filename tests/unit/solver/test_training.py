@@ -22,7 +22,7 @@ from solver.evaluation import CHOSEN_ROW_WORTH, ConfusionCounts, measures, wilso
 from solver.features import Column, FeatureError, MatrixData, Table
 from solver.model_file import read_model, write_model
 from solver.operating_point import Objective
-from solver.report import Classes, Refit, RowCounts
+from solver.report import Classes, Judgement, Refit, RowCounts
 from solver.retuning import chosen_point
 from solver.training import (
     ALGORITHMS,
@@ -31,6 +31,8 @@ from solver.training import (
     TrainedModel,
     TrainingError,
     TrainingRequest,
+    _another_method,
+    _measured_method,
     train,
     validate_params,
 )
@@ -372,6 +374,17 @@ def test_the_model_learns_from_the_test_rows_once_they_have_measured_it(algorith
     both, measured = train(table, labels, wish), train(table, labels, replace(wish, refit=False))
     every = train(table, labels, replace(wish, test_fraction=0.0))
     assert measured.report.refit is None
+    taken = [
+        replace(
+            measured.report,
+            judge=Judgement(mode="safe", returned=method, log_loss=0.5, sharpness=0.5, methods=[], sentence=""),
+        )
+        for method in ("lapsvm", "svm")
+    ]
+    method = _measured_method(*taken)
+    assert (method, _measured_method(taken[1], taken[1])) == ("svm", None)
+    (said,) = _another_method(*taken, method)
+    assert said.startswith("the test is of another method, svm: with the test rows learned, too, auto takes lapsvm, ")
     # the model is the one that all labels make, to the bit
     assert both.report.refit == Refit(labelled=100, measured=74)
     assert both.model.decision.dual_coef.tobytes() == every.model.decision.dual_coef.tobytes()
