@@ -43,16 +43,18 @@ def queue(
             shown = client.get(path)
             classes = shown["report"]["classes"]
             alias = _alias_of(model, shown)
-            to = {"alias": alias, "dataset": found["dataset"]}
+            to = {"alias": alias}
         if labels is not None:
             _send_file(client, labels, to, (classes["negative"], classes["positive"]), model)
         elif out is not None:
+            # with the data set that the numbers are of: until the file comes back the name may have moved
+            items = ({**item, "dataset": found["dataset"]} for item in found["items"])
             with published(out) as sink:
-                written = write_rows(found["items"], ("label", "drawn", "reason", "score", "probability"), sink)
+                written = write_rows(items, ("label", "drawn", "dataset", "reason", "score", "probability"), sink)
             print(f"{written} rows are in {out}; fill in 'answer', and then")
             print(f"prefsvm queue {model} --labels {out}")
         elif ask:
-            _look(client, found["items"], to, classes)
+            _look(client, found["items"], {**to, "dataset": found["dataset"]}, classes)
         else:
             _print(found)
 
@@ -86,14 +88,14 @@ def _look(client: Connection, items: list[dict[str, Any]], to: dict[str, str], c
 
 def _send_file(client: Connection, file: Path, to: dict[str, str], classes: tuple[str, str], model: str) -> None:
     sent = 0
-    for given in answers(file, classes, f"prefsvm queue {model} --out FILE", ("drawn",)):
-        by_draw: dict[str, list[Answered]] = defaultdict(list)
+    for given in answers(file, classes, f"prefsvm queue {model} --out FILE", ("drawn", "dataset")):
+        alike: dict[tuple[str, ...], list[Answered]] = defaultdict(list)
         for each in given:
-            by_draw[each.more[0]].append(each)
-        for drawn, some in by_draw.items():
-            body = {"numbers": [each.row for each in some], "labels": [each.label for each in some], "drawn": drawn}
+            alike[each.more].append(each)
+        for (drawn, dataset), some in alike.items():
+            body = {"numbers": [each.row for each in some], "labels": [each.label for each in some]}
             with errors_by_line(some):
-                client.post("/feedback", {**to, **body})
+                client.post("/feedback", {**to, **body, "drawn": drawn, "dataset": dataset})
         sent += len(given)
     _say_sent(sent, to["alias"])
 

@@ -108,6 +108,7 @@ def test_from_the_queue_to_the_next_training(
     with file.open(newline="") as source:
         table = list(csv.DictReader(source))
     assert [int(line["row"]) for line in table] == rows[7:13]
+    assert {line["dataset"] for line in table} == {dataset["id"]}
     for line in table[:3]:
         line["answer"] = label_of(int(line["row"]))
     with file.open("w", newline="") as sink:
@@ -115,6 +116,10 @@ def test_from_the_queue_to_the_next_training(
         writer.writeheader()
         writer.writerows(table)
     assert "3 labels sent" in prefsvm("filter", "--labels", file)
+    # the numbers are of the data set that the file names, whatever the name points at when it comes back
+    file.write_text(file.read_text().replace(dataset["id"], "ds_other"))
+    refused = CliRunner().invoke(app, ["queue", "filter", "--labels", str(file), "--url", str(client.base_url)])
+    assert (refused.exit_code, "dataset: there is no such data set" in refused.output) == (1, True), refused.output
     body = {"alias": "filter", "dataset": dataset["id"], "numbers": [FLIPPED], "labels": [label_of(FLIPPED)]}
     assert client.post("/feedback", json=body).status_code == 201
     assert FLIPPED not in [item["row"] for item in queue_of(client, purpose="suspicious")["items"]]
