@@ -16,6 +16,8 @@ from solver.report import Classes, ComparedRows, Estimate, ReportedPoint, Succes
 
 FEW_ROWS: Final = 20
 """Where no target was asked for, the calibration rows must not say worse, unless so many common rows say better."""
+FEWEST_ROWS: Final = 5
+"""Of fewer common rows the interval says nothing: of one it has no length."""
 MOST_COLUMNS: Final = 10
 """Named in a sentence."""
 _LEVELS: Final = ("missed", "open", "likely", "proven")
@@ -36,8 +38,8 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
     """Decide whether the alias moves to a model.
 
     `if_not_worse`: unless the promise is of a lower level, or the objective is worse on the common rows by more than
-    chance explains (the 95 % interval of the difference lies below 0). Where the classes or the objective are others,
-    there is nothing to be worse by, and the request asks for just that: the alias moves.
+    chance explains (the 95 % interval of the difference lies below 0, and they are no handful). Where the classes or
+    the objective are others, there is nothing to be worse by, and the request asks for just that: the alias moves.
 
     Parameters
     ----------
@@ -61,7 +63,7 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
         return moved(draft, f"{other}, so that the two are not compared" + _more_columns(now, before))
     fallen = _fallen(now, before, draft.rows)
     compared = _on_rows(draft.rows, why_no_rows, str(now.point.objective["kind"]))
-    if draft.policy == "if_not_worse" and draft.rows is not None and draft.rows.high < 0:
+    if draft.policy == "if_not_worse" and _shown(draft.rows) == "worse":
         return kept(draft, model, compared)
     if draft.policy == "if_not_worse" and fallen is not None:
         return kept(draft, model, f"{fallen}; {compared}")
@@ -142,20 +144,27 @@ def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
+def _shown(rows: ComparedRows | None) -> str | None:
+    """What common rows show the new model to be; None where they cannot tell."""
+    if rows is None or rows.n < FEWEST_ROWS or rows.low <= 0 <= rows.high:
+        return None
+    return "worse" if rows.high < 0 else "better"
+
+
 def _on_rows(rows: ComparedRows | None, why_none: str, kind: str) -> str:
     """Say which model the common rows show to be better, and the figures that the objective speaks of."""
     if rows is None:
         return f"no common rows to compare on ({why_none})" if why_none else "no common rows to compare on"
-    shown = {
+    told = {
         **{each: each for each in ("precision", "recall") if each in kind or kind == "f_beta"},
         **({"cost": "cost of a row"} if kind == "cost" else {"f1": "F1"}),
     }
     figures = ", ".join(
         f"{word} {_value(getattr(rows.before, each))} → {_value(getattr(rows.now, each))}"
-        for each, word in shown.items()
+        for each, word in told.items()
     )
-    if rows.high < 0 or rows.low > 0:
-        return f"{'worse' if rows.high < 0 else 'better'} on {rows.n} common rows: {figures}"
+    if (shown := _shown(rows)) is not None:
+        return f"{shown} on {rows.n} common rows: {figures}"
     return f"not shown to be worse ({rows.n} common rows cannot tell: {figures})"
 
 

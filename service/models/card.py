@@ -50,7 +50,7 @@ def _promised(model: Model) -> Iterator[str]:
     if promise is not None and promise.needs is not None and promise.needs.checked_rows is not None:
         asked = f"--objective {model.objective['kind']}={model.objective['target']:g}"
         command = _code(f"prefsvm audit {model.id} {model.dataset_id or 'FILE'} {asked}")
-        yield from ("", f"Such an audit begins with {command}, or {_code('POST /audits')}.")
+        yield from ("", f"An audit of it begins with {command}, or {_code('POST /audits')}.")
     for audit in model.audits:
         of_another = "" if audit.in_use else f" (by the threshold {audit.threshold:.6g}, which is not in use)"
         yield from ("", f"Audit {audit.id}: {_text(audit.sentence)}{of_another}.")
