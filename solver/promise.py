@@ -6,6 +6,7 @@ Everything comes of the counts that a report keeps, so that thresholds of old an
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -43,6 +44,8 @@ def promise_of(
     test: Counts | None = None,
     labelled: int = 0,
     certificate: Certificate = "cross_fitted",
+    unlabelled: int | None = None,
+    called: int | None = None,
 ) -> Promise:
     """What a threshold promises on new rows drawn like the labelled ones.
 
@@ -68,6 +71,8 @@ def promise_of(
         Labelled rows that the training had, where not all of them calibrate.
     certificate : str, default "cross_fitted"
         What a confidence would test the target by, if it names nothing itself: all labelled rows, or half of them.
+    unlabelled, called : int, optional
+        Rows without a label that there are to be looked at, and those of them that are called positive, if known.
     """
     confidence = objective.confidence or DEFAULT_CONFIDENCE
     evidence = {name: _evidence(name, calibration, objective, test) for name in _measures(objective)}
@@ -85,15 +90,19 @@ def promise_of(
         bounds = {name: max(low, objective.targets[name]) for name, low in bounds.items()}
     level = _level(objective, calibration, chance, is_proven=is_proven)
     needs = None
-    if level in ("likely", "open") and not has_seen:
+    spoiled = _lacks_negatives(objective, calibration) or (test is not None and _misses_a_target(objective, test))
+    if level in ("likely", "open") and not has_seen and not (level == "open" and spoiled):
         needs = _needs(objective, calibration, evidence, confidence, labelled, objective.certificate or certificate)
+        needs = _that_there_are(needs, unlabelled, called)
     return Promise(
         level=level,
         chance=chance,
         confidence=confidence,
         bounds=bounds,
         needs=needs,
-        sentence=_sentence(objective, calibration, test, positive, level, chance, confidence, bounds, needs),
+        sentence=_sentence(
+            objective, calibration, test, positive, level, chance, confidence, bounds, needs, unlabelled
+        ),
     )
 
 
@@ -194,6 +203,16 @@ def _needs(
     return Needs(random_labels=labels, checked_rows=checks if len(objective.targets) == 1 else None)
 
 
+def _that_there_are(needs: Needs | None, unlabelled: int | None, called: int | None) -> Needs | None:
+    """The same with the rows that there are: no more are asked to be checked, unless there are none."""
+    if needs is None:
+        return None
+    checks, there = needs.checked_rows, unlabelled if called is None else called
+    if checks is not None and there:
+        checks = min(checks, there)
+    return replace(needs, checked_rows=checks, unlabelled=unlabelled, checkable=there)
+
+
 def _lower_bounds(rate: float, confidence: float) -> FloatArray:
     return clopper_pearson_lower(np.floor(rate * _SIZES + 1e-9), _SIZES, confidence)
 
@@ -213,28 +232,50 @@ def _sentence(
     confidence: float,
     bounds: dict[str, float],
     needs: Needs | None,
+    unlabelled: int | None,
 ) -> str:
     if not bounds:
         return "Nothing can be promised: the threshold was chosen on rows that trained the model."
     if "cost" in bounds:
-        return f"What you can count on is a mean cost of at most {bounds['cost']:.3g} a row."
+        return _cost_sentence(objective, counts, positive, bounds["cost"])
     counted = "What you can count on is " + " and ".join(f"{_NAMES[name]} of {low:.2f}" for name, low in bounds.items())
     if level is None:
         return f"{counted}."
+    less = f" {_capital(_less(unlabelled))}"
     wanted = " and ".join(f"{name} {target:g}" for name, target in objective.targets.items())
     if level == "proven":
         return f"{_capital(wanted)} is proven for new rows like the labelled ones, with confidence {confidence:g}."
     if level == "missed":
-        return f"The labelled rows reach {_reached(objective, counts)}, where {wanted} was asked. {counted}."
+        return f"The labelled rows reach {_reached(objective, counts)}, where {wanted} was asked. {counted}.{less}"
     odds = "" if chance is None else f" (chance {percent(chance)})"
     if level == "likely":
         said = f"{_capital(wanted)} is likely to hold on new rows{odds}, not proven"
     elif test is not None and _misses_a_target(objective, test):
         said = f"The test rows reach only {_reached(objective, test)}, too little to promise {wanted}{odds}"
-        return f"{said}; {counted[0].lower()}{counted[1:]}."
+        return f"{said}; {counted[0].lower()}{counted[1:]}.{less}"
     else:
         said = f"{_few(objective, counts, test, positive)} to promise {wanted}{odds}"
-    return f"{said}; {counted[0].lower()}{counted[1:]}.{_advice(objective, counts, needs, positive, wanted)}"
+    return (
+        f"{said}; {counted[0].lower()}{counted[1:]}.{_advice(objective, counts, needs, positive, wanted, unlabelled)}"
+    )
+
+
+def _cost_sentence(objective: Objective, counts: Counts, positive: str, bound: float) -> str:
+    """What can be counted on of a cost, beside what it costs to look at no row."""
+    of_negative, of_positive = objective.costs or (0.0, 0.0)
+    positives = counts.true_positives + counts.false_negatives
+    negatives = counts.true_negatives + counts.false_positives
+    called, n = counts.true_positives + counts.false_positives, positives + negatives
+    every, none = of_positive * negatives / max(n, 1), of_negative * positives / max(n, 1)
+    if called == 0:
+        # a bound above the yardstick would say less than the yardstick itself
+        return f"None of the labelled rows is called {positive!r}, which costs {none:.3g} a row; all: {every:.3g}."
+    if called == n:
+        return f"All labelled rows are called {positive!r}, which costs {every:.3g} a row; none: {none:.3g}."
+    return (
+        f"What you can count on is a mean cost of at most {bound:.3g} a row; with all of the labelled rows called "
+        f"{positive!r} it is {every:.3g}, with none {none:.3g}."
+    )
 
 
 def _reached(objective: Objective, counts: Counts) -> str:
@@ -263,19 +304,42 @@ def _lacks_negatives(objective: Objective, counts: Counts) -> bool:
     return objective.precision_target > 0 and counts.true_negatives + counts.false_positives < FEWEST_NEGATIVES
 
 
-def _advice(objective: Objective, counts: Counts, needs: Needs | None, positive: str, wanted: str) -> str:
+def _advice(
+    objective: Objective, counts: Counts, needs: Needs | None, positive: str, wanted: str, unlabelled: int | None
+) -> str:
     if _lacks_negatives(objective, counts):
         return f" Label at least {FEWEST_NEGATIVES} of them."
     if 1.0 in objective.targets.values():
         return " However many labels there are, they never prove that there is no error at all: ask for 0.99, say."
     if needs is None:
-        return " It is too near to the target to be proven by more labels."
+        return f" It is too near to the target to be proven by more labels: {_less(unlabelled)}"
     if needs.random_labels <= 0:
         return f" Ask for it with a confidence: the labels there are may prove {wanted}."
-    if needs.checked_rows is not None and needs.checked_rows <= needs.random_labels:
-        rows = f"{_some(needs.checked_rows)} of the unlabelled rows that it calls {positive!r}"
-        return f" To prove {wanted}, check {rows}, in an audit."
-    return f" Label {_some(needs.random_labels)} more rows, drawn at random, to prove {wanted}."
+    if needs.by_audit and needs.checked_rows is not None:
+        return _audit_advice(needs, needs.checked_rows, positive, wanted)
+    said = f" Label {_some(needs.random_labels)} more rows, drawn at random, to prove {wanted}"
+    if unlabelled is None or unlabelled >= needs.random_labels:
+        return f"{said}."
+    there = "each row that there is has a label" if unlabelled == 0 else f"only {unlabelled:,} are without a label"
+    return f"{said}: {there}, so upload more."
+
+
+def _audit_advice(needs: Needs, checks: int, positive: str, wanted: str) -> str:
+    if needs.checkable == 0:
+        return (
+            f" There is no unlabelled row that it calls {positive!r}: to prove {wanted}, upload more rows, and check "
+            f"{_some(checks)} that it calls so, in an audit."
+        )
+    rows = f"{_some(checks)} of the unlabelled rows that it calls {positive!r}"
+    if checks == needs.checkable:
+        rows = f"the unlabelled rows that it calls {positive!r}, all of them if need be"
+    return f" To prove {wanted}, check {rows}, in an audit."
+
+
+def _less(unlabelled: int | None) -> str:
+    """What can be done where no number of rows proves the target."""
+    rows = "more rows" if unlabelled == 0 else "the rows that teach most (`prefsvm queue`)"
+    return f"ask for a lower target, or label {rows} and train again."
 
 
 def _some(rows: int) -> str:

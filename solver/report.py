@@ -196,6 +196,11 @@ class DecidedUnlabelled(JsonObject):
     share: float
     labelled_share: float = field(metadata=_about("Share of positive ones among the labelled rows."))
 
+    @property
+    def called(self) -> int:
+        """Of all of them, those that it calls positive, as far as the measured ones tell."""
+        return round(self.share * self.rows)
+
 
 @dataclass(frozen=True)
 class TuningCell(JsonObject):
@@ -388,9 +393,19 @@ class Needs(JsonObject):
     )
     checked_rows: int | None = field(
         metadata=_about(
-            "Unlabelled rows called positive that an audit takes, if errors are spread evenly; null for other targets."
+            "Unlabelled rows called positive that an audit takes, if errors are spread evenly; null for other targets. "
+            "No more than there are, unless there are none: they have to be uploaded then."
         )
     )
+    unlabelled: int | None = field(default=None, metadata=_about("Rows that have no label; null: not known."))
+    checkable: int | None = field(
+        default=None, metadata=_about("Of these, those called positive, as far as known: no more than that.")
+    )
+
+    @property
+    def by_audit(self) -> bool:
+        """Whether an audit is less work than more labels; where neither is needed, it is not."""
+        return self.checked_rows is not None and self.random_labels > 0 and self.checked_rows <= self.random_labels
 
 
 def percent(chance: float) -> str:

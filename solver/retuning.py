@@ -95,17 +95,19 @@ class StoredPoint(Protocol):
 def _promise(report: Report, objective: Objective, counts: Counts, threshold: float, *, is_proven: bool) -> Promise:
     """What a threshold of the model of this report promises."""
     # What the test rows said is of this model at the threshold of its training, if it has not learned from them since.
-    is_measured = report.refit is None and threshold == report.threshold
+    is_trained = threshold == report.threshold
     return promise_of(
         objective,
         counts,
         report.classes.positive,
         is_proven=is_proven,
         has_seen=report.labeled_split == "full",
-        test=report.test if is_measured else None,
+        test=report.test if is_trained and report.refit is None else None,
         # an algorithm that is no more is taken for one of most
         certificate=ALGORITHMS.get(report.algorithm, ALGORITHMS["svm"]).certificate(report.rows.unlabelled),
         labelled=report.rows.labelled - (0 if report.refit is not None else report.rows.test),
+        unlabelled=report.rows.unlabelled,
+        called=report.unlabelled.called if is_trained and report.unlabelled is not None else None,
     )
 
 

@@ -391,7 +391,7 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         feedback=task.feedback(),
         queue=queue,
         unlabelled=unlabelled,
-        **_promised(fitted, task, measured.get("")),
+        **_promised(fitted, task, measured.get(""), unlabelled),
         test=measured.get(""),
         controls={name: replace(each, test=measured.get(name)) for name, each in fitted.controls.items()},
         features=features.n_features,
@@ -412,7 +412,9 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
     return TrainedModel(model, report)
 
 
-def _promised(fitted: Report, task: _Task, test: Measures | None) -> dict[str, Any]:
+def _promised(
+    fitted: Report, task: _Task, test: Measures | None, unlabelled: DecidedUnlabelled | None
+) -> dict[str, Any]:
     """What the model promises, with what the test rows add to that, and the status that goes with it."""
     before = fitted.promise
     if before is None or fitted.calibration is None:
@@ -426,6 +428,8 @@ def _promised(fitted: Report, task: _Task, test: Measures | None) -> dict[str, A
         test=test,
         labelled=fitted.rows.labelled,
         certificate=task.spec.certificate(task.target.count(_UNLABELLED)),
+        unlabelled=task.target.count(_UNLABELLED),
+        called=None if unlabelled is None else unlabelled.called,
     )
     status, reason = fitted.status, fitted.status_reason
     if reason == before.sentence:

@@ -230,7 +230,7 @@ def print_measures(*measured: tuple[str, Measures | None], title: str = "") -> N
     if known:
         print_table(title, ("", *(name for name, _ in known)), rows)
     if known and not title:
-        print("in brackets are 95 % intervals; what can be counted on stands above, reckoned more cautiously")
+        print("in brackets are 95 % intervals, of two sides; what can be counted on, above, is a bound of one")
 
 
 def _comparison_notes(report: Report) -> Iterator[str]:

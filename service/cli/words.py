@@ -70,12 +70,13 @@ def promise_words(point: dict[str, Any]) -> str:
 
 
 def audit_command(model: dict[str, Any], point: ReportedPoint) -> str | None:
-    """Return the command by which checked rows prove a target; None where no number of them is told."""
-    if point.promise is None or point.promise.needs is None or point.promise.needs.checked_rows is None:
+    """Return the command by which checked rows prove a target; None where that is not advised."""
+    needs = None if point.promise is None else point.promise.needs
+    if needs is None or not needs.by_audit:
         return None
     asked = point.objective
     confidence = f" --confidence {asked['confidence']:g}" if asked.get("confidence") is not None else ""
-    dataset = model["dataset_id"] or "FILE"
+    dataset = "FILE" if needs.checkable == 0 else model["dataset_id"] or "FILE"
     return f"prefsvm audit {model['id']} {dataset} --objective {asked['kind']}={asked['target']:g}{confidence}"
 
 

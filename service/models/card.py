@@ -47,9 +47,11 @@ def _promised(model: Model) -> Iterator[str]:
     promise = model.promise
     if promise is not None:
         yield from ("", f"**{_text(promise.sentence)}**")
-    if promise is not None and promise.needs is not None and promise.needs.checked_rows is not None:
+    needs = None if promise is None else promise.needs
+    if needs is not None and needs.by_audit:
+        dataset = "FILE" if needs.checkable == 0 else model.dataset_id or "FILE"
         asked = f"--objective {model.objective['kind']}={model.objective['target']:g}"
-        command = _code(f"prefsvm audit {model.id} {model.dataset_id or 'FILE'} {asked}")
+        command = _code(f"prefsvm audit {model.id} {dataset} {asked}")
         yield from ("", f"An audit of it begins with {command}, or {_code('POST /audits')}.")
     for audit in model.audits:
         of_another = "" if audit.in_use else f" (by the threshold {audit.threshold:.6g}, which is not in use)"
@@ -80,7 +82,7 @@ def _reached(model: Model) -> Iterator[str]:
         rows.append((f"control {name}, {test_rows}", None if before else control.threshold, control.test))
     known = [(name, threshold, measured) for name, threshold, measured in rows if measured is not None]
     yield from ("", "## What it reached", "")
-    yield "With 95 % intervals in brackets; what can be counted on, at the top, is reckoned more cautiously. The"
+    yield "With 95 % intervals in brackets, of two sides; what can be counted on, at the top, is a bound of one. The"
     yield "threshold was chosen on the calibration rows, which makes their intervals wider; nothing was fitted to the"
     yield "test rows. The controls are simpler methods on the same rows."
     yield ""

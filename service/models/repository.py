@@ -32,7 +32,7 @@ from service.schemas import is_alias
 LISTED = (
     *("objective", "status", "threshold", "promise"),
     # for what an operating point promises that was applied since
-    *("algorithm", "classes", "labeled_split", "refit", "rows", "test"),
+    *("algorithm", "classes", "labeled_split", "refit", "rows", "test", "unlabelled"),
 )
 """What a list reads of a report: nothing that can be long."""
 

@@ -72,6 +72,7 @@ def promise_of_fit(fit: Fit, fitted: Fitted, positive: str) -> Promise:
         has_seen=fitted.plan.split == "full",
         labelled=len(fit.run.labelled),
         certificate=fit.run.certificate,
+        unlabelled=len(fit.run.unlabelled),
     )
 
 

@@ -92,7 +92,11 @@ def test_an_applied_point_shows_everywhere_what_it_promises(client, database, tm
     assert client.get(f"/models/{model}/curves/pr").json()["promise"] == promise
     card = client.get(f"/models/{model}/card").text
     assert card.index("count on") < card.index("## What it was asked for")
-    assert f"`prefsvm audit {model} FILE --objective precision=0.9`" in card
+    assert "prefsvm audit" not in card  # fewer labels do
+    asked["objective"]["target"] = 0.95
+    closer = client.post(f"/models/{model}/operating-points", json=asked).json()["promise"]
+    assert "in an audit" in closer["sentence"]
+    assert f"`prefsvm audit {model} FILE --objective precision=0.95`" in client.get(f"/models/{model}/card").text
     assert card.count(promise["sentence"].replace("~", "\\~")) == 1
     picture = client.get(f"/models/{model}/curves/pr", headers={"Accept": "image/svg+xml"}).text
     assert "count on" in picture

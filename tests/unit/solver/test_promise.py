@@ -163,3 +163,61 @@ def test_where_all_rows_are_decided_alike_a_cost_is_that_of_the_one_error_that_t
     assert promise_of(objective, counts, "malignant").bounds["cost"] <= most
     low, high = cost_interval(counts, (200.0, 1.0))
     assert low < high <= most
+
+
+def test_no_more_rows_are_asked_for_than_there_are():
+    """A file of labels only, or of few rows, got advice that `POST /audits` refused."""
+    none, few, some, enough = (
+        promise(PRECISION, 10, 0, 90, 5, unlabelled=n, called=called)
+        for n, called in ((0, 0), (90, 40), (90, None), (900, 70))
+    )
+    assert none.sentence.endswith(
+        "There is no unlabelled row that it calls 'spam': to prove precision 0.95, upload more rows, and check 62 that "
+        "it calls so, in an audit."
+    )
+    assert (none.needs.checked_rows, none.needs.checkable) == (62, 0)
+    assert few.sentence.endswith("check the unlabelled rows that it calls 'spam', all of them if need be, in an audit.")
+    assert (few.needs.checked_rows, some.needs.checked_rows, enough.needs.checked_rows) == (40, 62, 62)
+    assert "check 62 of the unlabelled rows" in enough.sentence
+    asked = {"kind": "recall", "target": 0.9}
+    said = [promise(asked, 20, 4, 80, 0, unlabelled=n).sentence for n in (0, 40, 47)]
+    assert said[0].endswith("to prove recall 0.9: each row that there is has a label, so upload more.")
+    assert said[1].endswith("to prove recall 0.9: only 40 are without a label, so upload more.")
+    assert said[2].endswith("to prove recall 0.9.")
+
+
+@pytest.mark.parametrize(
+    ("counts", "more", "by_audit"),
+    [
+        ((10, 0, 90, 5), {}, True),
+        ((20, 0, 3, 1), {}, False),  # first of all there are too few negatives
+        ((20, 0, 80, 1), {"test": ConfusionCounts(20, 2, 80, 1)}, False),
+        ((100, 2, 200, 5), {}, False),  # fewer labels do
+    ],
+)
+def test_an_audit_is_said_to_be_advised_where_the_sentence_advises_it(counts, more, by_audit):
+    made = promise(PRECISION, *counts, **more)
+    assert ("in an audit" in made.sentence) == by_audit == (made.needs is not None and made.needs.by_audit)
+
+
+@pytest.mark.parametrize(
+    ("counts", "more"),
+    [((20, 4, 80, 2), {}), ((20, 9, 80, 9), {}), ((60, 0, 80, 2), {"test": ConfusionCounts(9, 9, 80, 9)})],
+)
+def test_where_no_number_of_rows_would_do_it_is_said_what_would(counts, more):
+    asked = {"kind": "recall", "target": 0.9}
+    said = promise(asked, *counts, **more, unlabelled=9).sentence
+    assert said.lower().endswith(
+        "sk for a lower target, or label the rows that teach most (`prefsvm queue`) and train again."
+    )
+    assert promise(asked, *counts, **more, unlabelled=0).sentence.endswith("or label more rows and train again.")
+
+
+def test_a_cost_stands_beside_that_of_deciding_all_rows_alike():
+    asked = {"kind": "cost", "false_negative": 10, "false_positive": 1}
+    assert promise(asked, 40, 4, 80, 1).sentence.endswith(
+        "at most 0.58 a row; with all of the labelled rows called 'spam' it is 0.672, with none 3.28."
+    )
+    all_, none = promise(asked, 15, 24, 0, 0), promise(asked, 0, 0, 99, 1)
+    assert all_.sentence == "All labelled rows are called 'spam', which costs 0.615 a row; none: 3.85."
+    assert none.sentence == "None of the labelled rows is called 'spam', which costs 0.1 a row; all: 0.99."
