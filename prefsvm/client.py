@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
@@ -352,15 +352,18 @@ class Client:
     @overload
     def predict(self, model: Model | str, rows: pd.DataFrame) -> pd.DataFrame: ...
     @overload
-    def predict(self, model: Model | str, rows: Iterable[Row]) -> list[Prediction]: ...
-    def predict(self, model: Model | str, rows: pd.DataFrame | Iterable[Row]) -> pd.DataFrame | list[Prediction]:
+    def predict(self, model: Model | str, rows: Iterable[Row] | Iterable[str]) -> list[Prediction]: ...
+    def predict(
+        self, model: Model | str, rows: pd.DataFrame | Iterable[Row] | Iterable[str]
+    ) -> pd.DataFrame | list[Prediction]:
         """Decide on rows, a thousand at a time.
 
         Parameters
         ----------
         model : Model or str
             Model, id or alias.
-        rows : pandas.DataFrame or iterable of dict
+        rows : pandas.DataFrame, iterable of dict or iterable of str
+            Texts are rows of a model of one column of text.
 
         Returns
         -------
@@ -370,10 +373,11 @@ class Client:
         """
         predicted: list[Prediction] = []
         told: dict[str, None] = {}
-        sent = _clean_rows(rows)
+        sent = _rows_or_texts(rows)
         while piece := list(islice(sent, PREDICT_ROWS)):
+            field = "texts" if isinstance(piece[0], str) else "rows"
             with _rows_from(len(predicted)):
-                answer = self._connection.post("/predict", {"model": _id(model), "rows": piece})
+                answer = self._connection.post("/predict", {"model": _id(model), field: piece})
             told |= dict.fromkeys(answer["warnings"])
             threshold = answer.get("threshold_probability")
             predicted += [
@@ -580,16 +584,38 @@ def _as_file(data: Any) -> Iterator[tuple[Path, bool]]:
         yield file, True
 
 
+def _rows_or_texts(rows: Any) -> Iterator[dict[str, Any]] | Iterator[str]:
+    """Yield what to decide on as the service takes it: all rows, or all texts."""
+    if _is_frame(rows) or isinstance(rows, Mapping | str | bytes):
+        return _clean_rows(rows)
+    given = iter(rows)
+    first = next(given, None)
+    if first is None:
+        return iter(())
+    return _texts(chain([first], given)) if isinstance(first, str) else _clean_rows(chain([first], given))
+
+
+def _texts(given: Iterable[Any]) -> Iterator[str]:
+    for number, text in enumerate(given):
+        if not isinstance(text, str):
+            raise TypeError(f"rows[{number}] is a {type(text).__name__}, and the first one a text; expected all alike")
+        yield text
+
+
 def _clean_rows(rows: pd.DataFrame | Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Yield rows as the service takes them."""
     for number, row in enumerate(_records(rows)):
+        if not isinstance(row, Mapping):
+            raise TypeError(
+                f"rows[{number}] is a {type(row).__name__}; expected a dictionary, such as {{column: value}}"
+            )
         yield {str(name): _clean(value, str(name), number) for name, value in row.items()}
 
 
 def _records(rows: Any) -> Iterator[Row]:
     if not _is_frame(rows):
         if isinstance(rows, Mapping | str | bytes):
-            raise TypeError("rows are a frame, or a list of dictionaries, one a row")
+            raise TypeError("rows are a frame, a list of dictionaries, one a row, or, to predict, a list of texts")
         yield from rows
         return
     names = [str(name) for name in rows.columns]

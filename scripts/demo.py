@@ -215,7 +215,7 @@ def proven(client: httpx.Client, meter: Meter, seed: int, draws: list[dict[str, 
     if told and found and not told["low"] <= found["value"] <= told["high"]:
         console.print(
             f"No precision was asked for, so none is vouched for: {found['value']:.3f} on the test rows lies outside "
-            "the interval of the certifying rows. Both are of few rows that are called malignant."
+            "the interval of the certifying rows. Only few rows are called malignant, there and here."
         )
     reached = test["recall"]["value"]
     console.print(
@@ -276,6 +276,7 @@ def costs(meter: Meter) -> None:
     for step in meter.steps:
         table.add_row(step.name, f"{step.seconds:.2f}", f"{step.peak_bytes / 2**20:.0f} MiB" if step.peak_bytes else "")
     table.add_row("together", f"{sum(step.seconds for step in meter.steps):.2f}", "")
+    console.print()
     console.print(table)
 
 

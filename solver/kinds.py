@@ -1,4 +1,4 @@
-"""What a column of texts is, where nobody says so: free text or categories.
+"""What a column of texts is, where nobody says so: free text or categories; and what is said of one that is left out.
 
 Uploads, which tell people, and trainings without an upload ask here, so that both say the same.
 """
@@ -93,3 +93,8 @@ def _words(values: Sequence[str]) -> list[int]:
     """Count the words of each text of a sample."""
     sample = values[:: max(1, len(values) // SAMPLED_TEXTS)]
     return [len(_LETTERS.findall(normalized(text[:SAMPLED_CHARACTERS])[0])) for text in sample]
+
+
+def identifier_warning(name: str, reason: str) -> str:
+    """What to say of a column that is left out because it numbers or names the rows."""
+    return f"column {name!r} {reason}: a training leaves it out, unless `include` or `kinds` of `features` names it"

@@ -30,6 +30,7 @@ from solver.features import (
     TextOptions,
     missing_values,
 )
+from solver.kinds import identifier_warning
 from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, fingerprints
 from solver.labelling_queue import QueueInput, queue_of
 from solver.labels import counted, folded, folding, keep_labels, spelling_warning, unclear_labels
@@ -66,7 +67,6 @@ __all__ = [
     "TrainedModel",
     "TrainingError",
     "TrainingRequest",
-    "identifier_warning",
     "many_labels",
     "train",
     "validate_params",
@@ -684,14 +684,6 @@ def _identifiers(request: TrainingRequest) -> dict[str, str]:
     """The identifiers that the request does not name."""
     spoken_of = {request.target, request.key, *(request.include or ()), *request.exclude, *request.kinds}
     return {name: reason for name, reason in request.identifiers.items() if name not in spoken_of}
-
-
-def identifier_warning(name: str, reason: str) -> str:
-    """What to say of a column that is left out because it numbers or names the rows."""
-    return (
-        f"column {name!r} is left out: it {reason}; if it measures something, name it in `include` or `kinds` of "
-        "`features`"
-    )
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------

@@ -67,6 +67,18 @@ class WithShow(TyperCommand):
         return parsed
 
 
+class NamedByOut(TyperCommand):
+    """A command that takes what it writes from the name of the file, and not from an option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Say so where a form is written as an option."""
+        form = next((arg.partition("=")[0] for arg in args if arg.startswith(("--svg", "--png", "--json"))), None)
+        if form is not None:
+            ctx.fail(f"There is no option {form}: --out FILE.{form[2:]} says what is written by the name of the file.")
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
 def _is_all_that_is_named(args: list[str]) -> bool:
     return not args[0].startswith("-") and (len(args) == 1 or args[1].startswith("-"))
 

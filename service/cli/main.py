@@ -15,7 +15,7 @@ import typer
 from service.cli.administration import keys_app, projects_app, webhooks_app
 from service.cli.advice import RUNNING, in_flags, print_notes
 from service.cli.audits import audit, audits_app
-from service.cli.groups import Commands, Listing, WithShow
+from service.cli.groups import Commands, Listing, NamedByOut, WithShow
 from service.cli.improving import AliasPolicyOption, feedback_app, retrain
 from service.cli.models import jobs, models, print_outcome
 from service.cli.named_files import dataset_of, kinds_of
@@ -381,10 +381,16 @@ def _is_a_mail(file: Path) -> bool:
 
 
 def _write_decisions(client: Connection, answer: dict[str, Any], out: Path | None) -> None:
-    """Write label, score and, where there is one, probability of each mail or text in a line."""
+    """Write label, score and, where there is one, probability of each mail or text in a line; to people, in words."""
+    to_people = out is None and sys.stdout.isatty()
     with nullcontext(sys.stdout) if out is None else published(out) as sink:
         for decided in answer["predictions"]:
-            print(*(value for value in decided.values() if value is not None), file=sink)
+            if to_people:
+                part = decided.get("probability")
+                sure = "" if part is None else f"  probability {part:.2f}"
+                print(f"{decided['label']}  score {decided['score']:.3g}{sure}")
+            else:
+                print(*(value for value in decided.values() if value is not None), file=sink)
     threshold = ThresholdNote()
     threshold.count(answer)
     print_notes([*answer["warnings"], *threshold.said(client)])
@@ -442,7 +448,7 @@ app.command("queue", rich_help_panel=FIRST)(queue)
 app.command("retrain", rich_help_panel=FIRST)(retrain)
 app.command("follow", rich_help_panel=LOOK)(follow)
 app.command("threshold", rich_help_panel=FIRST)(threshold)
-app.command("curve", rich_help_panel=LOOK)(curve)
+app.command("curve", cls=NamedByOut, rich_help_panel=LOOK)(curve)
 app.command("drift", rich_help_panel=LOOK)(drift)
 app.command("card", rich_help_panel=LOOK)(download_card)
 app.command("export", rich_help_panel=LOOK)(download_model)

@@ -26,7 +26,7 @@ def queue(
         Literal["improve", "suspicious"],
         typer.Option(help="Rows to label next, or labelled rows whose label looks wrong."),
     ] = "improve",
-    n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows, at most.")] = 20,
+    n: Annotated[int, typer.Option("--rows", "-n", min=1, max=100, help="Rows, at most.")] = 20,
     ask: Annotated[bool, typer.Option("--ask", help="Show row after row, and take the keys y and n.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the rows to a CSV file with a column 'answer'.")] = None,
     labels: Annotated[

@@ -34,10 +34,10 @@ class ThresholdNote:
         if not self._odd:
             return []
         model = client.get(model_path(client, self._answer["model"]))
-        threshold, positive = self._answer["threshold_probability"], model["report"]["classes"]["positive"]
+        threshold, classes = self._answer["threshold_probability"], model["report"]["classes"]
+        positive = classes["positive"]
         who = "the row is" if self._rows == 1 else f"{self._odd} of {self._rows} rows are"
-        how = f"{who} called {positive!r} with a probability below 0.5"
-        if threshold > HALF:
-            how = f"{who} not called {positive!r} with a probability above 0.5"
+        label, side = (classes["negative"], "above") if threshold > HALF else (positive, "below")
+        how = f"{who} called {label!r} although the probability of {positive!r} is {side} 0.5"
         asked = objective_words(model["objective"])
         return [f"{how}: {positive!r} is said from {threshold:.2g} on, as {asked} was asked"]

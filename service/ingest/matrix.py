@@ -25,6 +25,7 @@ from service.ingest.limits import ReadingLimits
 from service.ingest.matrix_identifiers import Entries, MatrixIdentifiers
 from service.ingest.profile import Columnar, ColumnProfile
 from service.ingest.statistics import ColumnStatistics
+from solver.kinds import identifier_warning
 
 FORMAT = "prefsvm-matrix-1"
 _SAFETENSORS_NAMES = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}
@@ -166,10 +167,7 @@ class MatrixWriter:
             tensor.file.flush()
         # Indices as they were written are what the user calls the columns.
         identifiers = {str(column): reason for column, reason in self._identifiers.reasons(self).items()}
-        warnings += [
-            f"column {name!r} {reason}: a training leaves it out, unless `include` or `kinds` of `features` names it"
-            for name, reason in identifiers.items()
-        ]
+        warnings += [identifier_warning(name, reason) for name, reason in identifiers.items()]
         header: dict[str, Any] = {
             "__metadata__": {
                 "format": FORMAT,

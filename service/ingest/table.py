@@ -33,6 +33,7 @@ from service.ingest.writings import (
     numbers_of,
     said_of,
 )
+from solver.kinds import identifier_warning
 from solver.labels import is_missing_word
 from solver.reading import Reading
 
@@ -688,8 +689,7 @@ class _TableWriter:
             if profile.kind == "category" and profile.values and _differ_in_case_only(profile.values)
         ]
         warnings += [
-            f"column {profile.name!r} {profile.identifier}: a training leaves it out, unless `include` or `kinds` of "
-            "`features` names it"
+            identifier_warning(profile.name, profile.identifier)
             for profile in profiles
             if profile.identifier is not None
         ]

@@ -17,6 +17,7 @@ from service.ingest.options import correction
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.estimate import Demand, estimate_training
+from solver.kinds import identifier_warning
 from solver.labels import folded, folding, spelling_warning, unclear_labels
 from solver.operating_point import Objective, ObjectiveError, check_rule
 from solver.training import (
@@ -25,7 +26,6 @@ from solver.training import (
     FEWEST_OF_A_CLASS,
     ParamError,
     all_but,
-    identifier_warning,
     many_labels,
     no_unlabelled,
     too_few_labelled,

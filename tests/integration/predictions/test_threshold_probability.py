@@ -70,8 +70,8 @@ def test_every_answer_says_from_which_probability_on(
     file = tmp_path / "rows.csv"
     file.write_text("age,job\n" + "".join(f"{age},cook\n" for age in AGES))
     done = CliRunner().invoke(app, ["predict", name, str(file), "--url", str(client.base_url)])
-    below, above = "called 'spam' with a probability below", "not called 'spam' with a probability above"
-    how = below if name == "eager" else above
+    below, above = (f"called {label} although the probability of 'spam' is" for label in ("'spam'", "'ham'"))
+    how = f"{below} below" if name == "eager" else f"{above} above"
     said = f"{len(odd)} of {len(rows)} rows are {how} 0.5: 'spam' is said from {wanted:.2g} on, as best F1 was asked"
     assert done.stderr == f"note: {said}\n"
     assert len(list(csv.reader(done.stdout.splitlines()))) == len(rows) + 1

@@ -776,6 +776,20 @@ def test_texts_are_predicted_from_the_command_line(prefsvm, stand_in, table, tmp
         assert (said.exit_code, "either a file, or --text" in said.stderr) == (2, True), said.output
 
 
+def test_texts_are_predicted_from_python(stand_in: StandIn) -> None:
+    stand_in.answers["POST /predict"] = {"predictions": [{"label": "no", "score": -0.5}], "warnings": []}
+    with Client(f"http://127.0.0.1:{stand_in.server_port}", "key") as service:
+        assert service.predict("sms", ["win a prize"])[0].label == "no"
+        assert json.loads(stand_in.bodies[-1]) == {"model": "sms", "texts": ["win a prize"]}
+        with pytest.raises(TypeError, match="to predict, a list of texts"):
+            service.predict("sms", "win a prize")
+        with pytest.raises(TypeError, match=r"rows\[1\] is a dict, and the first one a text"):
+            service.predict("sms", ["win", {"a": 1}])
+        with pytest.raises(TypeError, match=r"rows\[1\] is a str; expected a dictionary"):
+            service.predict("sms", [{"a": 1}, "win"])
+        assert service.predict("sms", []) == []
+
+
 def test_a_batch_of_a_file_uploads_it_once(prefsvm, stand_in, table):
     stand_in.answers["GET /datasets?limit=100"] = {"items": [], "next_cursor": None}
     stand_in.answers["POST /datasets"] = {"id": "ds_2", "rows": 2, "warnings": []}
