@@ -94,7 +94,7 @@ class DecisionState:
     @property
     def threshold_probability(self) -> float | None:
         """The threshold as a probability: the label is positive where the probability is above it; None without one."""
-        return None if self.probability is None else float(self.probability(self.threshold))
+        return None if self.probability is None else self.probability.of_threshold(self.threshold)
 
     def predict_positive(self, X: Matrix) -> BoolArray:
         """Which rows are decided positive: score strictly above the threshold."""

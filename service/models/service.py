@@ -94,7 +94,7 @@ class ModelService:
             told = report.probability
             return Model(
                 **summary,
-                threshold_probability=told and float(Sigmoid(told.slope, told.offset)(summary["threshold"])),
+                threshold_probability=told and Sigmoid(told.slope, told.offset).of_threshold(summary["threshold"]),
                 operating_point=applied,
                 audits=list(_audited(audits, summary["threshold"])),
                 columns=report.columns,

@@ -95,7 +95,7 @@ class PredictAnswer(Answer):
     threshold_probability: float | None = Field(
         description="The threshold as a probability, by the same calibration: the positive class is said above it, "
         "which with 0.12 is the case at 0.19, too. Where the objective puts it, and seldom at 0.5; null where the "
-        "model gives no probability."
+        "model gives no probability, or all rows the same, which then decides nothing."
     )
     predictions: list[Prediction]
     warnings: list[str]

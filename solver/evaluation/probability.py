@@ -23,6 +23,10 @@ class Sigmoid:
         """Probabilities of the positive class, in the order of the scores."""
         return np.asarray(expit(self.slope * np.asarray(scores, dtype=np.float64) + self.offset))
 
+    def of_threshold(self, threshold: float) -> float | None:
+        """A threshold as a probability; None where all rows have the same one, which then decides nothing."""
+        return float(self(threshold)) if self.slope > 0 else None
+
 
 def fit_sigmoid(scores: ArrayLike, y: ArrayLike) -> Sigmoid:
     """Fit probabilities to scores of rows that the scored model was not trained on (Platt scaling).

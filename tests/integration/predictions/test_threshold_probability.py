@@ -77,3 +77,20 @@ def test_every_answer_says_from_which_probability_on(
     assert len(list(csv.reader(done.stdout.splitlines()))) == len(rows) + 1
     file.write_text("age,job\n50,cook\n" if name == "eager" else "age,job\n20,cook\n")
     assert CliRunner().invoke(app, ["predict", name, str(file), "--url", str(client.base_url)]).stderr == ""
+
+
+def test_a_probability_that_all_rows_have_is_no_threshold(
+    settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    flat = Sigmoid(0.0, 0.4)
+    made = tiny_model(0.5)
+    with api_client(settings) as client:
+        named = store_model(database, tmp_path, replace(made, decision=replace(made.decision, probability=flat)))
+        with database.transaction() as session:
+            told = text("UPDATE models SET report = report || jsonb_build_object('probability', :told ::jsonb)")
+            session.execute(told, {"told": json.dumps(TOLD | {"slope": flat.slope, "offset": flat.offset})})
+        rows = [{"age": age, "job": "cook"} for age in AGES]
+        answer = client.post("/predict", json={"model": named, "rows": rows}).json()
+        assert {each["label"] for each in answer["predictions"]} == set(made.classes)
+        assert answer["threshold_probability"] is None
+        assert client.get(f"/models/{named}").json()["threshold_probability"] is None
