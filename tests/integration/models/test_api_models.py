@@ -26,7 +26,7 @@ def test_show_list_delete(client, database, tmp_path):
     assert "curve" not in shown["report"]
     assert shown["columns"] == [{"name": "age", "kind": "number"}, {"name": "job", "kind": "category"}]
     stored = Report.from_dict(report()).to_dict()
-    del stored["curve"], stored["columns"], stored["rows"]["feedback"]
+    del stored["curve"], stored["columns"], stored["queue"], stored["rows"]["feedback"]
     assert shown["report"] == stored
     page = client.get("/models", params={"limit": 2}).json()
     rest = client.get("/models", params={"cursor": page["next_cursor"]}).json()
