@@ -60,7 +60,12 @@ def write_rows(items: Iterable[Mapping[str, Any]], own: Iterable[str], sink: IO[
         if names is None:
             names = list(item["content"])
             keyed = ("key",) if item["key"] is not None else ()
-            writer.writerow(["row", "answer", *own, *keyed, *map(_harmless, names)])
+            header = ["row", "answer", *own, *keyed]
+            for name in map(_harmless, names):
+                while name in header:  # what comes back is read by the names of ours
+                    name += "_"
+                header.append(name)
+            writer.writerow(header)
         # a matrix has other columns in each row
         held = [item["content"].get(name) for name in names]
         writer.writerow([item["row"], "", *map(_harmless, (*(item[name] for name in (*own, *keyed)), *held))])
