@@ -54,7 +54,7 @@ def jobs(
                 _status(each),
                 (each["phase"] or "") if each["status"] == "running" else "",
                 short_time(each["created_at"]),
-                _promise(each["request"], names, made.get(each["model_id"])),
+                _promise(each["request"], names, _as_trained(client, each["request"], made.get(each["model_id"]))),
             )
             for each in found
         ]
@@ -137,6 +137,17 @@ def _promise(request: dict[str, Any], names: dict[str, str], model: dict[str, An
     outcome = "" if model is None else promise_words(model)
     asked = objective_words(objective) if objective else ""  # a damaged model tells none
     return f"{of}{alias}: " + ": ".join(filter(None, (asked, outcome)))
+
+
+def _as_trained(client: Connection, request: dict[str, Any], model: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what came of what a training was asked for, where its model has another objective by now."""
+    if model is None or model["status"] == "damaged":
+        return model
+    asked, in_use = request.get("objective") or {}, model["objective"]
+    if objective_words(asked) == objective_words(in_use):
+        return model
+    trained: dict[str, Any] = client.get(model_path(client, model["id"]))["report"]
+    return trained
 
 
 def _on(dataset: str | None, names: dict[str, str]) -> str:

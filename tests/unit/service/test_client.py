@@ -328,6 +328,22 @@ def test_a_job_that_is_cancelled_says_so_and_one_that_has_ended_when(prefsvm, st
     assert "job_1" in prefsvm("jobs", "--limit", 1).stdout
 
 
+def test_a_job_is_told_with_the_promise_of_its_own_objective(prefsvm, stand_in) -> None:
+    """Another threshold was applied since: its promise was said of the objective of the training."""
+    asked, applied = parse_objective("precision=0.95"), parse_objective("recall=0.9")
+    promises = [{"level": each, "chance": 0.3} for each in ("open", "proven")]
+    listed = {"id": "mdl_1", "objective": applied, "status": "met", "promise": promises[1]}
+    stand_in.answers["GET /jobs"] = {
+        "items": [a_job(status="succeeded", model_id="mdl_1", request={"dataset": None, "objective": asked})]
+    }
+    stand_in.answers["GET /models"] = {"items": [listed]}
+    trained = {"objective": asked, "status": "cannot_certify", "promise": promises[0]}
+    stand_in.answers["GET /models/mdl_1"] = listed | {"report": trained}
+    said = prefsvm("jobs").stdout
+    assert "precision 0.95: open (chance 30%)" in said
+    assert "proven" not in said
+
+
 @pytest.mark.parametrize(
     ("word", "ways"),
     [
