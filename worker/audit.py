@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from service.ingest.columnar import Layout, column_names, count_rows, read_blocks, read_labels
@@ -15,11 +17,12 @@ from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from solver.audits import Draws, draw_rows, target_of
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table, TableFeatures, matrix_rows, meant_table
+from solver.labelled_rows import fingerprints
 from solver.model_file import Model
 from solver.typing import BoolArray, FloatArray
 from worker.dataset_file import dataset_file
 from worker.predict import BLOCK_ROWS, ROWS_FILE, decisions, model_of, rows_for
-from worker.protocol import AUDIT_FILE, JobSpec, Reporter, Result, UnrunnableJobError
+from worker.protocol import AUDIT_FILE, FEEDBACK_FILE, JobSpec, Reporter, Result, UnrunnableJobError
 
 MOST_BYTES = 64 << 20
 """That the rows of an audit may take. Where they would take more, fewer are drawn: each beginning of a draw is one."""
@@ -40,7 +43,8 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         with dataset_file(job) as path:
             rows = rows_for(job, path, layout, model, ROWS_FILE)
             scores, probabilities, warnings = _scores(model, rows, layout, reporter)
-            open_ = _unlabelled(path, layout, job.request)
+            unlabelled = _unlabelled(path, layout, job.request)
+            open_ = unlabelled & ~_have_feedback(job, model, rows, layout, unlabelled)
             draws = _draw(job, model, scores, probabilities, open_)
             contents = _contents(model, rows, layout, np.flatnonzero(open_)[draws.row])
     except FeatureError as error:
@@ -54,10 +58,16 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
             drawn = [int(place), int(stratum), float(scores[place]), probability, key, content.decode()]
             file.write(orjson.dumps(drawn) + b"\n")
     called = scores > model.decision.threshold
+    left_out = int((unlabelled & ~open_).sum())
+    if left_out:
+        warnings.append(
+            f"{left_out:,} rows without a label are left out: they, or rows like them to the model, got feedback"
+        )
     report = {
         "rows": int(open_.sum()),
         "called_positive": int((called & open_).sum()),
-        "labelled": int((~open_).sum()),
+        "labelled": int((~unlabelled).sum()),
+        "with_feedback": left_out,
         "drawn": len(contents),
         "threshold": float(model.decision.threshold),
         "positive": str(model.classes[1]),
@@ -104,13 +114,50 @@ def _unlabelled(path: Path, layout: Layout, request: dict[str, Any]) -> BoolArra
     return np.array([label in unknown or not label.strip() for label in labels.tolist()], dtype=bool)
 
 
+def _have_feedback(job: JobSpec, model: Model, path: Path, layout: Layout, unlabelled: BoolArray) -> BoolArray:
+    """Return which unlabelled rows got feedback, or are to the model the same as one that did.
+
+    The next training gives all of these the label, so that a model that came of it has learned them.
+    """
+    known, found = _fingerprints_of_feedback(job, model), np.zeros(len(unlabelled), dtype=bool)
+    if not len(known):
+        return found
+    start = 0
+    for block in read_blocks(path, layout, [column["name"] for column in model.columns], BLOCK_ROWS):
+        wanted = np.flatnonzero(unlabelled[start : start + block.n_rows])
+        if len(wanted):
+            X, _ = model.feature_matrix(block.take(wanted), refuse_unreadable=False)
+            found[start + wanted] = np.isin(fingerprints(X), known)
+        start += block.n_rows
+    return found
+
+
+def _fingerprints_of_feedback(job: JobSpec, model: Model) -> NDArray[np.uint64]:
+    """Return what the feedback that the supervisor has written down looks like to the model, where it fits it."""
+    prints = [np.empty(0, dtype=np.uint64)]
+    with Path(job.scratch, FEEDBACK_FILE).open("rb") as file:
+        for line in file:
+            rows = orjson.loads(line)["rows"]
+            try:
+                prints.append(_fingerprints(model, rows))
+            except FeatureError:  # one of them is of other columns
+                for row in rows:
+                    with suppress(FeatureError):
+                        prints.append(_fingerprints(model, [row]))
+    return np.unique(np.concatenate(prints))
+
+
+def _fingerprints(model: Model, rows: list[dict[str, Any]]) -> NDArray[np.uint64]:
+    return fingerprints(model.feature_matrix(model.parse_rows(rows)[0], refuse_unreadable=False)[0])
+
+
 def _draw(job: JobSpec, model: Model, scores: FloatArray, probabilities: FloatArray | None, open_: BoolArray) -> Draws:
     """Decide which of the unlabelled rows are looked at; their places are those among them."""
     if not open_.any():
         raise UnrunnableJobError(
             "no_unlabelled_rows",
-            f"each row of the data set has a label in column {job.request['target']!r}: an audit needs rows that "
-            "nobody has labelled yet",
+            f"each row of the data set has a label in column {job.request['target']!r}, or feedback: an audit needs "
+            "rows that nobody has labelled yet",
         )
     distances = scores[open_] - model.decision.threshold
     if probabilities is None:  # where to look is all that they decide

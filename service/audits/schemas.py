@@ -101,9 +101,14 @@ class AuditSeal(Body):
 class AuditPool(Answer):
     """The rows that the statement is about, counted when they were drawn."""
 
-    rows: int = Field(description="Rows of the data set without a label.")
+    rows: int = Field(description="Rows of the data set without a label and without feedback.")
     called_positive: int = Field(description="Those of them that the model calls positive.")
     labelled: int = Field(description="Rows that are left out because the data set has their label.")
+    with_feedback: int = Field(
+        default=0,
+        description="Rows without a label that are left out, too: they got feedback for the model or its aliases, or "
+        "are to the model the same as one that did. A training of the alias learns them.",
+    )
     drawn: int = Field(description="Rows that can be looked at, in an order that is fixed.")
     threshold: float = Field(description="By which the model decides in this audit, whatever is applied to it later.")
     positive: str
@@ -135,6 +140,7 @@ EXAMPLE_AUDIT: JsonDict = {
         "rows": 5000,
         "called_positive": 420,
         "labelled": 100,
+        "with_feedback": 0,
         "drawn": 420,
         "threshold": 0.31,
         "positive": "spam",

@@ -363,7 +363,7 @@ def _audit(row: AuditRow, job: JobRow | None) -> Audit:
             "dataset": row.dataset_id,
             "objective": row.objective,
             "confidence": row.confidence,
-            "pool": None if pool is None else {name: pool[name] for name in AuditPool.model_fields},
+            "pool": None if pool is None else {name: pool[name] for name in AuditPool.model_fields if name in pool},
             "statement": None if pool is None else statement_of(row.objective, pool),
             "answered": row.answered,
             "corrected": row.corrected,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, or_, select, union_all
 
 from service.db.repository import ResourceRepository
 from service.db.tables import AliasRow, FeedbackRow, JobRow, ModelRow
@@ -52,6 +52,19 @@ class FeedbackRepository(ResourceRepository[FeedbackRow]):
             content = self._session.scalar(select(FeedbackRow.content).where(*mine, FeedbackRow.id == feedback_id))
             if content is not None:
                 yield content
+
+    def of_model(self, model_id: str) -> Iterator[bytes]:
+        """Yield what was sent for a model, for the alias of its training, or for one that points at it."""
+        trained_for = select(JobRow.request["alias"].astext).join(ModelRow, ModelRow.job_id == JobRow.id)
+        names = union_all(
+            trained_for.where(ModelRow.project_id == self._project_id, ModelRow.id == model_id),
+            select(AliasRow.name).where(AliasRow.project_id == self._project_id, AliasRow.model_id == model_id),
+        )
+        sent = select(FeedbackRow.content).where(
+            FeedbackRow.project_id == self._project_id,
+            or_(FeedbackRow.model_id == model_id, FeedbackRow.alias.in_(names)),
+        )
+        yield from self._session.scalars(sent.order_by(FeedbackRow.seq.desc())).yield_per(20)
 
     def since_training(self, model_id: str) -> Iterator[bytes]:
         """Yield what was sent for a model, or for the alias of its training after that was asked for; newest first.

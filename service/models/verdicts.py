@@ -39,14 +39,16 @@ def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
 def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any]) -> str:
     """Return what an audit is to prove, in words."""
     positive = pool["positive"]
+    kept = "without label and feedback" if pool.get("with_feedback") else "unlabelled"
+    rows = f"rows {kept}" if pool.get("with_feedback") else "unlabelled rows"
     if objective["kind"] == "precision":
         return (
-            f"of the {pool['called_positive']} unlabelled rows that the model calls {positive}, at least "
+            f"of the {pool['called_positive']} {rows} that the model calls {positive}, at least "
             f"{objective['target']:g} are {positive}"
         )
     if objective["kind"] == "recall":
         return (
-            f"of the unlabelled rows that are {positive}, {pool['rows']} being unlabelled, the model calls at least "
+            f"of the {rows} that are {positive}, {pool['rows']} being {kept}, the model calls at least "
             f"{objective['target']:g} {positive}"
         )
-    return f"the model's decisions on the {pool['rows']} unlabelled rows cost at most {objective['at_most']:g} a row"
+    return f"the model's decisions on the {pool['rows']} {rows} cost at most {objective['at_most']:g} a row"

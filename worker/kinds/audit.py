@@ -14,11 +14,12 @@ from sqlalchemy import CursorResult, insert, update
 from sqlalchemy.orm import Session
 
 from service.db.tables import AuditItemRow, AuditRow
+from service.feedback.repository import FeedbackRepository
 from service.jobs.claims import Claim, JobClaims
 from worker.attempt import Attempt, Ending
 from worker.kinds.batch import fetch
 from worker.kinds.kind import Made
-from worker.protocol import AUDIT_FILE, MODEL_FILE, RESULT_FILE
+from worker.protocol import AUDIT_FILE, FEEDBACK_FILE, MODEL_FILE, RESULT_FILE
 
 AT_ONCE = 500
 """Rows of one statement."""
@@ -32,14 +33,18 @@ class AuditKind:
     makes = AUDIT_FILE
 
     def lay_out(self, attempt: Attempt) -> dict[str, Any]:
-        """Write the model to a file.
+        """Write the model to a file, and the feedback by which rows are known to it or to its successors to another.
 
         Raises
         ------
         ModelNotFound, DamagedModel
             If the model was deleted, or is not what was written.
         """
-        fetch(attempt, attempt.claim.request, attempt.folder / MODEL_FILE)
+        claim = attempt.claim
+        fetch(attempt, claim.request, attempt.folder / MODEL_FILE)
+        with (attempt.folder / FEEDBACK_FILE).open("wb") as file, attempt.database.transaction() as session:
+            for content in FeedbackRepository(session, claim.project_id).of_model(claim.request["model"]):
+                file.write(content + b"\n")
         return {}
 
     def conclude(self, attempt: Attempt, made: Made) -> Ending:

@@ -303,7 +303,18 @@ def test_a_sealed_audit_stays_and_its_answers_are_feedback(
     assert client.post(f"/audits/{audit}/seal").json() == said  # without a body, too
     problem(client.post(f"/audits/{audit}/seal", json={"alias": "filter"}), 409, "audit-sealed")
     quiet = ask()
-    assert client.post(f"/audits/{quiet}/seal", json={"alias": "filter"}).json()["feedback"] is None
+    found = client.post(f"/audits/{quiet}/seal", json={"alias": "filter"}).json()
+    assert found["feedback"] is None
+    # What has feedback is no row that nobody has labelled, and a retrained model has learned it.
+    learned = {(AGES[row], row % 2) for row in rows}
+    has_feedback = np.array([(AGES[row], row % 2) in learned for row in range(LABELLED, ROWS)])
+    called = AGES[LABELLED:] > 50
+    pool = {"rows": ROWS - LABELLED - has_feedback.sum(), "labelled": LABELLED, "with_feedback": has_feedback.sum()}
+    pool["called_positive"] = (called & ~has_feedback).sum()
+    assert {name: found["pool"][name] for name in pool} == pool
+    assert f"{pool['with_feedback']:,} rows without a label are left out" in found["pool"]["warnings"][0]
+    assert not learned & {(AGES[row], row % 2) for row in rows_of(client, quiet, 3000)}
+    assert f"of the {pool['called_positive']} rows without label and feedback that the model" in found["statement"]
 
 
 def test_what_an_audit_needs_is_not_deleted_without_a_word(
