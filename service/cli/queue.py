@@ -37,16 +37,13 @@ def queue(
     """Show which rows to label next and why. Labels become feedback, which prefsvm retrain learns."""
     with open_client(url) as client:
         path = path_of(client, "/models", model)
+        if labels is not None:
+            alias, classes = _learner(client, path, model)
+            _send_file(client, labels, alias, (classes["negative"], classes["positive"]), model)
+            return
         found = client.get(f"{path}/queue?purpose={purpose}&n={n}")
         print_notes(found["warnings"])
-        if labels is not None or ask:
-            shown = client.get(path)
-            classes = shown["report"]["classes"]
-            alias = _alias_of(model, shown)
-            to = {"alias": alias}
-        if labels is not None:
-            _send_file(client, labels, to, (classes["negative"], classes["positive"]), model)
-        elif out is not None:
+        if out is not None:
             # with the data set that the numbers are of: until the file comes back the name may have moved
             items = ({**item, "dataset": found["dataset"]} for item in found["items"])
             with published(out) as sink:
@@ -54,18 +51,18 @@ def queue(
             print(f"{written} rows are in {out}; fill in 'answer', and then")
             print(f"prefsvm queue {model} --labels {out}")
         elif ask:
-            _look(client, found["items"], {**to, "dataset": found["dataset"]}, classes)
+            alias, classes = _learner(client, path, model)
+            _look(client, found["items"], {"alias": alias, "dataset": found["dataset"]}, classes)
         else:
             _print(found)
 
 
-def _alias_of(model: str, shown: dict[str, Any]) -> str:
-    """Return the name that feedback goes to."""
-    if model in shown["aliases"]:
-        return model
-    if not shown["aliases"]:
+def _learner(client: Connection, path: str, model: str) -> tuple[str, dict[str, str]]:
+    """Return the name that feedback goes to, and the classes of its model."""
+    shown = client.get(path)
+    if model not in shown["aliases"] and not shown["aliases"]:
         fail(f"labels are kept for an alias, and none points at {shown['id']}: prefsvm aliases set NAME {shown['id']}")
-    return str(shown["aliases"][0])
+    return model if model in shown["aliases"] else str(shown["aliases"][0]), shown["report"]["classes"]
 
 
 def _look(client: Connection, items: list[dict[str, Any]], to: dict[str, str], classes: dict[str, str]) -> None:
@@ -86,7 +83,7 @@ def _look(client: Connection, items: list[dict[str, Any]], to: dict[str, str], c
     _say_sent(sent, to["alias"])
 
 
-def _send_file(client: Connection, file: Path, to: dict[str, str], classes: tuple[str, str], model: str) -> None:
+def _send_file(client: Connection, file: Path, alias: str, classes: tuple[str, str], model: str) -> None:
     sent = 0
     for given in answers(file, classes, f"prefsvm queue {model} --out FILE", ("drawn", "dataset")):
         alike: dict[tuple[str, ...], list[Answered]] = defaultdict(list)
@@ -95,9 +92,9 @@ def _send_file(client: Connection, file: Path, to: dict[str, str], classes: tupl
         for (drawn, dataset), some in alike.items():
             body = {"numbers": [each.row for each in some], "labels": [each.label for each in some]}
             with errors_by_line(some):
-                client.post("/feedback", {**to, **body, "drawn": drawn, "dataset": dataset})
+                client.post("/feedback", {**body, "alias": alias, "drawn": drawn, "dataset": dataset})
         sent += len(given)
-    _say_sent(sent, to["alias"])
+    _say_sent(sent, alias)
 
 
 def _say_sent(sent: int, alias: str) -> None:
