@@ -11,13 +11,18 @@ import typer
 from service.cli.advice import print_notes
 from service.cli.looking import KEYS, Answered, answers, ask_key, errors_by_line, print_row, write_rows
 from service.cli.names import path_of
-from service.cli.support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, published
+from service.cli.support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, published, table_width
 
 if TYPE_CHECKING:
     from service.cli.client import Connection
 
-SHOWN = 60
-"""Characters of what a row holds in the table."""
+WHY = {
+    "random": "drawn by chance: its label counts for thresholds and intervals, too",
+    "unsure": "the model is least sure of rows like it",
+    "new": "no label is near it",
+}
+LEAST_SHOWN, LONGEST_KEY = 20, 20
+"""Characters, at least of what a row holds and at most of its key, in the table."""
 
 
 def queue(
@@ -54,7 +59,7 @@ def queue(
             alias, classes = _learner(client, path, model)
             _look(client, found["items"], {"alias": alias, "dataset": found["dataset"]}, classes)
         else:
-            _print(found)
+            _print(found, client.get(path_of(client, "/models", found["model"])))
 
 
 def _learner(client: Connection, path: str, model: str) -> tuple[str, dict[str, str]]:
@@ -101,16 +106,43 @@ def _say_sent(sent: int, alias: str) -> None:
     print(f"{sent} labels sent" + (f"; prefsvm retrain {alias} learns them" if sent else ""))
 
 
-def _print(found: dict[str, Any]) -> None:
-    def held(item: dict[str, Any]) -> str:
-        text = ", ".join(f"{name}: {value}" for name, value in item["content"].items() if value is not None)
-        shown = "".join(c if c.isprintable() else " " for c in text[: SHOWN + 1])
-        return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+def _print(found: dict[str, Any], model: dict[str, Any]) -> None:
+    """Print a line a row: what it holds first, as much as the terminal has room for."""
+    positive, is_labelled = model["report"]["classes"]["positive"], found["purpose"] == "suspicious"
+    columns = ("label", "its probability", "row") if is_labelled else ("called", "probability", "why", "row")
+    cells = []
+    for item in found["items"]:
+        part = item["probability"]
+        if part is not None and is_labelled and item["label"] != positive:
+            part = 1 - part
+        why = () if is_labelled else (_why(item),)
+        key = "" if item["key"] is None else f" ({_cut(item['key'], LONGEST_KEY)})"
+        cells.append((item["label"], "" if part is None else f"{part:.2f}", *why, f"{item['row']}{key}"))
+    beside = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
+    room = max(LEAST_SHOWN, table_width() - beside)
+    rows = [(_cut(_held(item), room), *cell) for item, cell in zip(found["items"], cells, strict=True)]
+    threshold = model.get("threshold_probability")
+    said = "" if threshold is None else f"; {positive!r} is said from a probability of {threshold:.2g} on"
+    print_table("labels that look wrong" if is_labelled else f"rows to label next{said}", ("holds", *columns), rows)
+    if is_labelled:
+        print("its probability is that of the label, by models that have not seen it")
+    for word in dict.fromkeys(cell[2] for cell in cells if not is_labelled):
+        print(f"{word}: {WHY[word]}")
 
-    rows = [
-        (item["row"] if item["key"] is None else f"{item['row']} ({item['key']})", item["label"],
-         "" if item["probability"] is None else f"{item['probability']:.2f}", item["reason"], held(item))
-        for item in found["items"]
-    ]  # fmt: skip
-    label = "called" if found["purpose"] == "improve" else "label"
-    print_table("", ("row", label, "probability", "why", "holds"), rows, below=2)
+
+def _why(item: dict[str, Any]) -> str:
+    """Return the word for why a row is to be labelled."""
+    if item["drawn"] == "random":
+        return "random"
+    return "unsure" if "least sure" in item["reason"] else "new"
+
+
+def _held(item: dict[str, Any]) -> str:
+    """Return what a row holds; a single value without the name of its column."""
+    held = {name: value for name, value in item["content"].items() if value is not None}
+    return ", ".join(str(value) if len(item["content"]) == 1 else f"{name}: {value}" for name, value in held.items())
+
+
+def _cut(text: str, most: int) -> str:
+    shown = "".join(c if c.isprintable() else " " for c in text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

@@ -34,6 +34,8 @@ ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key|aud)_[0-9a-f]{32}")
 LONGEST_ID = len("job_") + 32
 QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 """How often somebody who waits for a job looks after it: at first, for how long, and then."""
+WIDE = 200
+"""Characters of a line, at least, where a program reads it, so that a row of a table is one."""
 AWAY_SECONDS = 60.0
 """For so long a service that does not answer may come back."""
 
@@ -116,12 +118,25 @@ def download(client: Connection, path: str, out: Path | None, form: str = "*/*")
         client.download(path, sink, form)
 
 
+def _is_shown() -> bool:
+    """Whether somebody looks at what is printed; else a program reads it."""
+    import os
+
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
+
+
+def table_width() -> int:
+    """Return how many characters a line may have."""
+    from rich.console import Console
+
+    return Console().width if _is_shown() else WIDE
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], below: int = 0) -> None:
     """Print rows under a head, no wider than the terminal; ids stay whole, other cells go on in the next line.
 
     The last `below` columns are printed in a line beneath each row where the terminal is too narrow for all.
     """
-    import os
     import textwrap
 
     from rich.console import Console
@@ -129,9 +144,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
     cells = [list(map(str, row)) for row in rows]
     wide = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
-    # One line a row where a program reads it.
-    shown = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(highlight=False, markup=False, width=None if shown else max(200, wide))
+    console = Console(highlight=False, markup=False, width=table_width() if _is_shown() else max(WIDE, wide))
     if title:
         print(title)
     if below and wide > console.width:

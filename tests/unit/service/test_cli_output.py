@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from service.cli.looking import answers, write_rows
 from service.cli.main import _write_decisions, app
+from service.cli.queue import _print
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -38,3 +39,32 @@ def test_columns_of_a_row_that_is_looked_at_have_names_of_their_own(tmp_path: Pa
     assert file.read_text().splitlines() == ["row,answer,score,row_,score_,score__,text", "7,,0.5,1.5,2.5,3.5,'=1"]
     file.write_text(file.read_text().replace("7,,", "7,y,"))
     assert [(each.row, each.label) for [each] in answers(file, ("ham", "spam"), "prefsvm queue")] == [(7, "spam")]
+
+
+def test_a_queue_has_a_line_a_row_at_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = "call now to claim your prize of a thousand pounds before it is too late, really"
+    reasons = ("drawn at random: sent as such", "the model is least sure of rows like it", "it is unlike any row")
+    items = [
+        {
+            **{"row": n, "key": None, "label": "spam", "probability": 0.625, "content": {"text": f"{n} {text}"}},
+            **{"drawn": "chosen" if n else "random", "reason": reason},
+        }
+        for n, reason in enumerate(reasons)
+    ]
+    model = {"report": {"classes": {"positive": "spam"}}, "threshold_probability": 0.61}
+    _print({"purpose": "improve", "items": items}, model)
+    title, head, *lines = capsys.readouterr().out.splitlines()
+    assert title == "rows to label next; 'spam' is said from a probability of 0.61 on"
+    assert head.split() == ["holds", "called", "probability", "why", "row"]
+    for n, word in enumerate(("random", "unsure", "new")):
+        assert lines[n].startswith(f"{n} call now to claim your prize")
+        assert lines[n].split()[-4:] == ["spam", "0.62", word, str(n)]
+        assert lines[3 + n].startswith(f"{word}: ")
+    assert max(map(len, lines)) <= 80
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    _print({"purpose": "suspicious", "items": [items[0] | {"label": "ham"}]}, model)
+    assert "ham    0.38" in capsys.readouterr().out
+    _print({"purpose": "improve", "items": []}, model)
