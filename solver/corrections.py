@@ -162,7 +162,7 @@ def apply_corrections(
     labels = labels.copy()
     changed, was_labelled = np.zeros(len(labels), dtype=bool), _are_labelled(labels, rules)
     random = np.zeros(len(labels), dtype=bool)
-    relabelled = confirmed = 0
+    relabelled = confirmed = first = 0
     added: list[tuple[tuple[str, ...], Key, str]] = []
     added_random: list[bool] = []
     for group in groups.values():
@@ -182,6 +182,7 @@ def apply_corrections(
                 random[rows] = True
             same = int(np.count_nonzero(labels[rows] == label))
             confirmed, relabelled = confirmed + same, relabelled + len(rows) - same
+            first += int(np.count_nonzero(~was_labelled[rows] & ~changed[rows]))
             labels[rows] = label
             changed[rows] = True
     n_added = len(added)
@@ -198,6 +199,7 @@ def apply_corrections(
             rows=len(corrections.labels),
             added=n_added,
             relabelled=relabelled,
+            newly_labelled=first,
             confirmed=confirmed,
             superseded=superseded,
             random=int(np.count_nonzero(random & ~was_labelled)) + sum(added_random),

@@ -142,6 +142,9 @@ class FeedbackReport(JsonObject):
         metadata=_about("Rows that the data set has not: learned from, and never measured on unless chance chose them.")
     )
     relabelled: int = field(metadata=_about("Rows of the data set that have another label now, or one at all."))
+    newly_labelled: int | None = field(
+        default=None, metadata=_about("Of the relabelled ones, those without a label before. Null in old reports.")
+    )
     confirmed: int = field(metadata=_about("Rows of the data set that had this label."))
     superseded: int = field(metadata=_about("Corrections of which a later one says otherwise, or the same."))
     random: int = field(

@@ -14,7 +14,7 @@ from service.cli.advice import in_flags, print_notes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
 from service.cli.words import audit_command, objective_words, outcome_words, promise_words, reasons
-from solver.report import Estimate, Measures, Report, ReportedPoint, Succession
+from solver.report import Estimate, FeedbackReport, Measures, Report, ReportedPoint, Succession
 
 if TYPE_CHECKING:
     from service.cli.client import Connection
@@ -202,14 +202,21 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
         print(
             f"the test is of a model of {measured:,} labels; this one learned from all {labelled:,}, the test rows too"
         )
-    told = report.feedback
-    if told is not None:
-        print(
-            f"feedback: {told.rows} rows sent, {told.added} added, {told.relabelled} relabelled, "
-            f"{told.random} of them drawn at random and measured on"
-        )
+    if report.feedback is not None:
+        print(feedback_words(report.feedback))
     judged = [] if report.judge is None else [report.judge.sentence]
     print_notes((*judged, *_comparison_notes(report), *report.warnings), sys.stdout)
+
+
+def feedback_words(told: FeedbackReport) -> str:
+    """Say what became of corrected rows."""
+    relabelled = f"{told.relabelled} got a label"
+    if told.newly_labelled is not None:
+        relabelled = f"{told.newly_labelled} got a first label, {told.relabelled - told.newly_labelled} another label"
+    return (
+        f"feedback: {told.rows} rows sent: {relabelled}, {told.confirmed} had it already, {told.added} were not in the "
+        f"data set and are added; {told.random} were drawn at random and are measured on"
+    )
 
 
 def _print_succession(told: Succession | None) -> None:

@@ -352,7 +352,7 @@ def test_a_row_that_was_decided_wrongly_is_decided_rightly(
         wait_for(lambda: label() == "spam", 40)
         report = client.get(f"/models/{client.get(job_path(job)).json()['model_id']}").json()["report"]
         assert report["feedback"] == {
-            "rows": 14, "added": 12, "relabelled": 1, "confirmed": 0, "superseded": 1,
+            "rows": 14, "added": 12, "relabelled": 1, "newly_labelled": 0, "confirmed": 0, "superseded": 1,
             "random": 0, "held_out": report["feedback"]["held_out"], "refused": [],
         }  # fmt: skip
         assert report["rows"]["feedback"] == 13

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from typer.testing import CliRunner
 
 from service.cli.looking import answers, write_rows
 from service.cli.main import _write_decisions, app
+from service.cli.models import feedback_words
 from service.cli.queue import _print
+from solver.report import FeedbackReport
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -68,3 +71,11 @@ def test_a_queue_has_a_line_a_row_at_80_columns(
     _print({"purpose": "suspicious", "items": [items[0] | {"label": "ham"}]}, model)
     assert "ham    0.38" in capsys.readouterr().out
     _print({"purpose": "improve", "items": []}, model)
+
+
+def test_feedback_tells_first_labels_from_changed_ones() -> None:
+    told = FeedbackReport(
+        rows=40, added=0, relabelled=40, newly_labelled=38, confirmed=0, superseded=0, held_out=0, refused=[]
+    )
+    assert feedback_words(told).startswith("feedback: 40 rows sent: 38 got a first label, 2 another label, 0 had it ")
+    assert "40 got a label" in feedback_words(replace(told, newly_labelled=None))

@@ -52,7 +52,7 @@ def test_a_row_of_the_data_set_gets_its_right_label(table: Table) -> None:
     assert made.changed.tolist() == [True, False, True, True, True]
     assert made.data is table
     assert made.report == FeedbackReport(
-        rows=3, added=0, relabelled=3, confirmed=1, superseded=0, held_out=0, refused=[]
+        rows=3, added=0, relabelled=3, newly_labelled=2, confirmed=1, superseded=0, held_out=0, refused=[]
     )
     assert table.columns["label"].values.tolist() == ["spam", "ham", None, "ham", "?"]
 
@@ -139,7 +139,7 @@ def test_training_learns_them_and_measures_on_what_it_would_without() -> None:
     assert made.report.calibration.n == without.report.calibration.n == 200
     assert made.report.rows == replace(without.report.rows, total=230, labelled=230, positive=130, feedback=30)
     assert made.report.feedback == FeedbackReport(
-        rows=30, added=30, relabelled=0, confirmed=0, superseded=0, refused=[], held_out=0
+        rows=30, added=30, relabelled=0, newly_labelled=0, confirmed=0, superseded=0, refused=[], held_out=0
     )
     row = [{"a": -8.9, "b": -9.0}]
     assert without.model.predict_rows(row)[0].labels == ["no"]
