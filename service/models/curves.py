@@ -53,9 +53,10 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
             for at, hits, alarms in _points(counted)
         ]
         return RocCurve(**about, points=roc)
-    asked = {"false_negative": 1.0, "false_positive": 1.0} | report.objective | point.objective
-    missed = costs.false_negative or asked["false_negative"]
-    alarmed = costs.false_positive or asked["false_positive"]
+    asked = report.objective | point.objective
+    said_missed = costs.false_negative or asked.get("false_negative")
+    said_alarmed = costs.false_positive or asked.get("false_positive")
+    missed, alarmed = said_missed or 1.0, said_alarmed or 1.0
     rows = positives + negatives
     cost = [
         CostPoint(
@@ -65,7 +66,8 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
         )
         for at, hits, alarms in _points(counted)
     ]
-    return CostCurve(**about, false_negative=missed, false_positive=alarmed, points=cost)
+    is_assumed = said_missed is None and said_alarmed is None
+    return CostCurve(**about, false_negative=missed, false_positive=alarmed, assumed=is_assumed, points=cost)
 
 
 def _points(curve: CurvePoints) -> Iterator[tuple[float, int, int]]:

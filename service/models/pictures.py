@@ -155,7 +155,9 @@ def _cost(curve: CostCurve) -> Plot:
     return Plot(
         "Mean cost of a row",
         "share of rows predicted positive",
-        f"mean cost (miss {curve.false_negative:g}, false alarm {curve.false_positive:g})",
+        "mean cost (prices 1:1 assumed)"
+        if curve.assumed
+        else f"mean cost (miss {curve.false_negative:g}, false alarm {curve.false_positive:g})",
         highest * 1.05,
         [(point.positive_share, point.cost) for point in curve.points],
         chosen,

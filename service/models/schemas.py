@@ -201,6 +201,7 @@ class CostCurve(BaseCurve):
     kind: Literal["cost"] = "cost"
     false_negative: float = Field(description="Cost of a positive that is missed.")
     false_positive: float = Field(description="Cost of a negative that is taken for a positive.")
+    assumed: bool = Field(description="Whether nobody has said what errors cost, so that each costs 1.")
     points: list[CostPoint]
 
 

@@ -208,20 +208,21 @@ def test_curves_as_numbers(client, database, tmp_path, rng):
     roc = client.get(f"/models/{model}/curves/roc").json()
     assert roc["points"][1] == {"threshold": 0.25, "false_positive_rate": 1 / 6, "true_positive_rate": 1.0}
     cost = client.get(f"/models/{model}/curves/cost").json()
-    assert (cost["false_negative"], cost["false_positive"]) == (1.0, 1.0)
+    assert (cost["false_negative"], cost["false_positive"], cost["assumed"]) == (1.0, 1.0, True)
     assert cost["points"] == [
         {"threshold": 2.0, "positive_share": 0.0, "cost": 0.4},
         {"threshold": 0.25, "positive_share": 0.5, "cost": 0.1},
         {"threshold": -2.0, "positive_share": 1.0, "cost": 0.6},
     ]
     dear = client.get(f"/models/{model}/curves/cost", params={"false_negative": 10, "false_positive": 2}).json()
-    assert [point["cost"] for point in dear["points"]] == [4.0, 0.2, 1.2]
+    assert ([point["cost"] for point in dear["points"]], dear["assumed"]) == ([4.0, 0.2, 1.2], False)
     weighted, _, _ = calibrated(
         database, tmp_path, rng, objective={"kind": "cost", "false_negative": 7, "false_positive": 3}
     )
     client.post(f"/models/{weighted}/operating-points", json={"objective": {"kind": "f1"}, "apply": True})
     kept = client.get(f"/models/{weighted}/curves/cost").json()
     assert (kept["objective"], kept["false_negative"], kept["false_positive"]) == ({"kind": "f1"}, 7, 3)
+    assert not kept["assumed"]
     problem(client.get(f"/models/{model}/curves/cost", params={"false_negative": 0}), 422, "invalid-request")
     problem(client.get(f"/models/{model}/curves/cost", params={"false_negative": "nan"}), 422, "invalid-request")
     problem(client.get(f"/models/{model}/curves/magic"), 422, "invalid-request")
@@ -231,7 +232,7 @@ def test_curves_as_pictures(client, database, tmp_path, rng):
     objective = {"kind": "recall", "target": 0.9}
     classes = {"negative": "ham", "positive": '<script>"&\x07 long' + "g" * 300}
     model, _, _ = calibrated(database, tmp_path, rng, objective=objective, classes=classes)
-    for kind, dashed in (("pr", "target: recall 0.9"), ("roc", "guessing"), ("cost", None)):
+    for kind, dashed in (("pr", "target: recall 0.9"), ("roc", "guessing"), ("cost", "mean cost (prices 1:1 assumed)")):
         path = f"/models/{model}/curves/{kind}"
         picture = client.get(path, headers={"Accept": "image/svg+xml"})
         assert picture.status_code == 200
@@ -242,7 +243,7 @@ def test_curves_as_pictures(client, database, tmp_path, rng):
         assert "script" not in {element.tag.rpartition("}")[2] for element in root.iter()}
         texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
         assert any("in use" in shown for shown in texts)
-        assert dashed is None or dashed in texts
+        assert dashed in texts
         assert any(shown.startswith("positive: <script>") for shown in texts)
         assert max(map(len, texts)) < 90
         assert len(picture.content) < 60_000
