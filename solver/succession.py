@@ -32,6 +32,8 @@ class Standing:
     classes: Classes
     point: ReportedPoint
     columns: Sequence[str] = ()
+    proven_by: str | None = None
+    """Audit that has proven the target of the point since."""
 
 
 def decide(draft: Succession, model: str, now: Standing, before: Standing | None, why_no_rows: str = "") -> Succession:
@@ -111,10 +113,11 @@ def _words(objective: dict[str, Any]) -> str:
 def _fallen(now: Standing, before: Standing, rows: ComparedRows | None) -> str | None:
     """Say that the new model promises less."""
     if now.point.objective["kind"] in ("precision", "recall", "precision_recall"):
-        level, was = _level(now.point), _level(before.point)
+        level, was = _level(now.point), "proven" if before.proven_by else _level(before.point)
         if level is None or was is None or _LEVELS.index(level) >= _LEVELS.index(was):
             return None
-        return f"it promises less (the target is {level!r}, and {was!r} of the older one)"
+        by = f" by {before.proven_by}" if before.proven_by else ""
+        return f"it promises less (the target is {level!r}, and {was!r} of the older one{by})"
     if rows is not None and rows.n >= FEW_ROWS and rows.gain > 0:
         return None  # it was calibrated on harder rows, maybe
     return _lower_figure(now.point, before.point)

@@ -63,6 +63,8 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
 def promise_words(point: dict[str, Any]) -> str:
     """Say how far a target can be relied on, in a list of models or thresholds; empty where there was none."""
     promise, status = point.get("promise"), str(point["status"])
+    if point.get("proven_by"):
+        return f"proven by {point['proven_by']}"
     if promise is None or promise["level"] is None or status in ("solver_limit", "stopped"):
         return status_words(point["objective"], status)
     chance = promise["chance"] if promise["level"] in ("likely", "open") else None

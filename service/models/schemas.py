@@ -30,6 +30,10 @@ class ModelSummary(Answer):
     )
     threshold: float | None = Field(description="The one in use. Null for a damaged model.")
     promise: Promise | None = Field(default=None, description="What can be relied on of the threshold in use.")
+    proven_by: str | None = Field(
+        default=None,
+        description="Audit that has proven the target of the threshold in use, whatever the labelled rows promise.",
+    )
     aliases: list[str]
     bytes: int
     sha256: str

@@ -45,7 +45,7 @@ from service.models.schemas import (
     ShadowPair,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
-from service.models.verdicts import verdict_words
+from service.models.verdicts import proving_audit, verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver.evaluation import Sigmoid
@@ -86,11 +86,11 @@ class ModelService:
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
             row = models.require(models.id_of(name))
-            audits = models.audits_of(row.id, MOST_AUDITS)
+            audits, proofs = models.audits_of(row.id, MOST_AUDITS), models.proofs([row.id])[row.id]
         with _whole(row.id):
             report = Report.from_dict(row.report)
             applied = None if row.applied is None else _promised(OperatingPoint.model_validate(row.applied), report)
-            summary = _summary(row, applied or report)
+            summary = _summary(row, applied or report, proofs)
             told = report.probability
             return Model(
                 **summary,
@@ -104,8 +104,10 @@ class ModelService:
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[ModelSummary]:
         """Return a page of models, newest first."""
         with self._database.transaction() as session:
-            rows = ModelRepository(session, project_id).list(cursor, limit)
-        return as_page(rows, limit, _listed)
+            models = ModelRepository(session, project_id)
+            rows = models.list(cursor, limit)
+            proofs = models.proofs([row.id for row in rows])
+        return as_page(rows, limit, lambda row: _listed(row, proofs[row.id]))
 
     def delete(self, project_id: str, name: str) -> None:
         """Delete a model.
@@ -326,14 +328,14 @@ def _whole(model_id: str) -> Iterator[None]:
         ) from None
 
 
-def _listed(row: StoredModel) -> ModelSummary:
+def _listed(row: StoredModel, proofs: Sequence[AuditRow]) -> ModelSummary:
     """Return a model for a list, also a damaged one: the others on its page must not go with it."""
     try:
         if row.applied is None:
-            return ModelSummary(**_summary(row, ReportedPoint.from_dict(_NOT_LISTED | row.report)))
+            return ModelSummary(**_summary(row, ReportedPoint.from_dict(_NOT_LISTED | row.report), proofs))
         told = {name: value for name, value in row.report.items() if value is not None}
         report = Report.from_dict(_NOT_LISTED | {"test": None, "params": {}} | told)
-        return ModelSummary(**_summary(row, _promised(OperatingPoint.model_validate(row.applied), report)))
+        return ModelSummary(**_summary(row, _promised(OperatingPoint.model_validate(row.applied), report), proofs))
     except _NOT_WHOLE:
         return ModelSummary(**_stored(row), objective={}, status="damaged", threshold=None)
 
@@ -346,9 +348,10 @@ def _stored(row: StoredModel) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ModelSummary.model_fields if hasattr(row, name)}
 
 
-def _summary(row: StoredModel, in_use: ReportedPoint | OperatingPoint) -> dict[str, Any]:
+def _summary(row: StoredModel, in_use: ReportedPoint | OperatingPoint, proofs: Sequence[AuditRow]) -> dict[str, Any]:
     """Return what a list says of a model, and of the point that it decides by."""
-    return _stored(row) | {name: getattr(in_use, name) for name in ("objective", "status", "threshold", "promise")}
+    point = {name: getattr(in_use, name) for name in ("objective", "status", "threshold", "promise")}
+    return _stored(row) | point | {"proven_by": proving_audit(proofs, in_use.objective, in_use.threshold)}
 
 
 def _audited(audits: Sequence[AuditRow], threshold: float) -> Iterator[ModelAudit]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from service.db.tables import AuditRow
+
+DEFAULT_CONFIDENCE: Final = 0.95
 
 
 def verdict_words(row: AuditRow) -> str | None:
@@ -22,6 +24,22 @@ def verdict_words(row: AuditRow) -> str | None:
     else:
         said = f"{standing} after {verdict['decided_after']} rows: {statement} {with_confidence}"
     return said + _against_bound(row, verdict)
+
+
+def proving_audit(audits: Iterable[AuditRow], objective: Mapping[str, Any], threshold: float) -> str | None:
+    """Return the first of these audits that has proven the target of a point, and that no answer since speaks against.
+
+    Where the objective names no confidence, that of the audit must be 0.95.
+    """
+    confidence = objective.get("confidence") or DEFAULT_CONFIDENCE
+    for row in audits:
+        pool, verdict, asked = row.pool, row.verdict, row.objective
+        if pool is None or verdict is None or verdict["standing"] != "proven" or _against_bound(row, verdict):
+            continue
+        is_it = asked["kind"] == objective.get("kind") and pool["threshold"] == threshold
+        if is_it and row.confidence >= confidence and asked.get("target", 0) >= objective.get("target", 1):
+            return row.id
+    return None
 
 
 def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from service.jobs.claims import Claim, JobClaims
 from service.jobs.events import add_event
 from service.models.repository import AliasRepository, ModelRepository
 from service.models.storing import FinishedModel, store_model, store_operating_point, store_report
+from service.models.verdicts import proving_audit
 from solver.report import Classes, Report, ReportedPoint, Succession, json_ready
 from solver.succession import Standing, decide, kept, moved
 from worker.attempt import Attempt, Ending
@@ -218,7 +219,8 @@ def _draft(claim: Claim, model: FinishedModel) -> Succession:
 
 def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession:
     """Decide by the policy of the request, beside the model that the alias points at now."""
-    found = ModelRepository(session, claim.project_id).predecessor(claim.request["alias"])
+    models = ModelRepository(session, claim.project_id)
+    found = models.predecessor(claim.request["alias"])
     draft, point = _draft(claim, model), model.report
     now = Standing(
         classes=point.classes,
@@ -236,6 +238,9 @@ def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession
             classes=Classes.from_dict(found.report["classes"]),
             point=ReportedPoint.from_dict(found.point),
             columns=[str(column["name"]) for column in found.report["columns"]],
+            proven_by=proving_audit(
+                models.proofs([found.model_id])[found.model_id], found.point["objective"], found.point["threshold"]
+            ),
         )
     except (KeyError, TypeError, ValueError):
         return moved(draft, "the stored report of the older one is not whole, so that the two are not compared")

@@ -22,6 +22,8 @@ from worker_bench import Bench, wait_for
 from service.audits import service as audits
 from service.db.session import Database
 from service.db.tables import AuditItemRow, AuditRow, FeedbackRow, JobRow
+from service.models.repository import ModelRepository
+from service.models.verdicts import proving_audit
 from solver.audits import AuditTarget, Draws, Stratum, judge
 from solver.decision import DecisionState
 from solver.evaluation import Sigmoid
@@ -166,6 +168,7 @@ def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, model: s
     shown = client.get(f"/models/{model}").json()
     assert [(each["id"], each["status"], each["in_use"]) for each in shown["audits"]] == [(audit, "proven", True)]
     assert shown["audits"][0]["sentence"] == verdict["sentence"]
+    check_what_it_proves(client, database, model, audit)
     assert f"Audit {audit}: {verdict['sentence']}." in client.get(f"/models/{model}/card").text
     left = client.get(f"/audits/{audit}/next", params={"n": 1}).json()
     assert left["items"][0]["position"] == len(states) + 1
@@ -183,6 +186,26 @@ def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, model: s
     assert re.search(
         r"proven after .* speak against what was proved \(at least 0\.9\d*\): .* they say 0\.5, ", sentence
     )
+
+
+def check_what_it_proves(client: httpx.Client, database: Database, model: str, audit: str) -> None:
+    """A list shows the proof of the target that the threshold in use was chosen for, and an alias keeps to it."""
+    with database.transaction() as session:
+        row = session.get_one(AuditRow, audit)
+        (found,) = ModelRepository(session, row.project_id).proofs([model])[model]
+        threshold = row.pool["threshold"] if row.pool else 0.0
+    assert proving_audit([found], PRECISION, threshold) == audit
+    assert proving_audit([found], PRECISION | {"target": 0.8}, threshold) == audit
+    for other in ({"target": 0.95}, {"confidence": 0.99}, {"kind": "recall"}):
+        assert proving_audit([found], PRECISION | other, threshold) is None
+    assert proving_audit([found], {"kind": "f1"}, threshold) is None
+    assert proving_audit([found], PRECISION, threshold + 1) is None
+    assert client.get("/models").json()["items"][0]["proven_by"] is None  # it was trained for another objective
+    point = orjson.dumps({"objective": PRECISION, "threshold": threshold}).decode()
+    with database.transaction() as session:
+        session.execute(text("UPDATE models SET report = report || CAST(:point AS jsonb)"), {"point": point})
+    for said in (client.get("/models").json()["items"][0], client.get(f"/models/{model}").json()):
+        assert said["proven_by"] == audit
 
 
 def test_rows_are_given_as_the_model_sees_them(

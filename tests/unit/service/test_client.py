@@ -533,6 +533,8 @@ def test_a_list_says_how_far_each_model_can_be_relied_on(prefsvm, stand_in, leve
     listed = {**named, "objective": parse_objective("recall=0.9"), "status": status, "promise": promise}
     stand_in.answers["GET /models"] = {"items": [listed], "next_cursor": None}
     assert prefsvm("models").stdout.splitlines()[-1].rstrip().endswith(f"deleted: {said}")
+    listed["proven_by"] = "aud_1"
+    assert prefsvm("models").stdout.splitlines()[-1].rstrip().endswith("deleted: recall 0.9: proven by aud_1")
 
 
 @pytest.mark.parametrize(

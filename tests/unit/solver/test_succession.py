@@ -209,6 +209,14 @@ def test_an_alias_moves_unless_the_new_model_is_worse(
     assert found.promise == (None if before is None else before.point.promise)
 
 
+def test_what_an_audit_has_proven_of_the_older_model_is_not_given_up() -> None:
+    audited = replace(standing(WEAK), proven_by="aud_1")
+    found = told(standing(GOOD), audited)
+    assert not found.moved
+    assert "(the target is 'likely', and 'proven' of the older one by aud_1)" in found.sentence
+    assert told(standing(GOOD), audited, policy="always").moved
+
+
 @pytest.mark.parametrize("kind", ["f1", "cost"])
 def test_without_a_target_the_calibration_rows_count_where_there_are_few_common_ones(kind: str) -> None:
     objective = {"kind": "f1"} if kind == "f1" else {"kind": "cost", "false_negative": 5, "false_positive": 1}
