@@ -34,6 +34,8 @@ class Standing:
     columns: Sequence[str] = ()
     proven_by: str | None = None
     """Audit that has proven the target of the point since."""
+    applied_meanwhile: bool = False
+    """Whether the point was applied after the other model had been asked for."""
 
 
 def decide(draft: Succession, model: str, now: Standing, before: Standing | None, why_no_rows: str = "") -> Succession:
@@ -41,7 +43,8 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
 
     `if_not_worse`: unless the promise is of a lower level, or the objective is worse on the common rows by more than
     chance explains (the 95 % interval of the difference lies below 0, and they are no handful). Where the classes or
-    the objective are others, there is nothing to be worse by, and the request asks for just that: the alias moves.
+    the objective are others, there is nothing to be worse by, and the request asks for just that: the alias moves,
+    unless the older model was given its objective after that request.
 
     Parameters
     ----------
@@ -61,6 +64,9 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
     if before is None:
         return moved(draft, "it pointed at no model before")
     other = other_aim(now, before)
+    same_class = now.classes.positive == before.classes.positive
+    if other is not None and same_class and before.applied_meanwhile and draft.policy != "always":
+        return kept(draft, model, f"{other}, by an operating point that was applied while this model was trained")
     if other is not None:
         return moved(draft, f"{other}, so that the two are not compared" + _more_columns(now, before))
     fallen = _fallen(now, before, draft.rows)

@@ -296,6 +296,16 @@ class ModelRepository(Repository):
         found = self._session.execute(statement).one_or_none()
         return None if found is None else Predecessor(*found)
 
+    def applied_after(self, model_id: str, job_id: str) -> bool:
+        """Whether the newest operating point of a model was applied after a job was asked for."""
+        statement = (
+            select(func.coalesce(_applied(OperatingPointRow.created_at) > JobRow.created_at, false()))
+            .select_from(ModelRow)
+            .join(JobRow, JobRow.id == job_id)
+            .where(self._is(model_id))
+        )
+        return bool(self._session.scalar(statement))
+
     def labelled_rows(self, model_id: str) -> bytes | None:
         """Return what was kept of the labelled rows of a model, see `solver.labelled_rows`."""
         return self._session.scalar(select(ModelRow.labelled_rows).where(self._is(model_id)))

@@ -241,6 +241,7 @@ def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession
             proven_by=proving_audit(
                 models.proofs([found.model_id])[found.model_id], found.point["objective"], found.point["threshold"]
             ),
+            applied_meanwhile=models.applied_after(found.model_id, claim.job_id),
         )
     except (KeyError, TypeError, ValueError):
         return moved(draft, "the stored report of the older one is not whole, so that the two are not compared")

@@ -87,6 +87,14 @@ def test_the_alias_stays_where_the_new_model_is_worse(client: httpx.Client, trai
     assert tuned["operating_point"]["objective"]["kind"] == "recall"
     assert (told["n"], told["new"], told["gain"]) == (48, 0, 0.0)
     assert told["before"] == told["now"] != again["report"]["succession"]["rows"]["now"]
+
+    # A point that is applied while a training waits or runs is the later wish.
+    asked = client.post("/aliases/filter/retrain")
+    point = {"objective": {"kind": "precision", "target": 0.9}, "apply": True}
+    client.post("/models/filter/operating-points", json=point).raise_for_status()
+    told = trained(asked)["report"]["succession"]
+    assert "by an operating point that was applied while this model was trained" in told["sentence"]
+    assert (told["moved"], pointed_at(client)) == (False, tuned["id"])
     client.put("/aliases/filter", json={"model": first["id"]}).raise_for_status()
 
     # With more labels, those rows count that had none before.

@@ -195,6 +195,10 @@ def told(
             standing(BAD, {"kind": "recall", "target": 0.9}), standing(GOOD), None, True,
             "asked for recall target 0.9, the older one for precision target 0.9",
         ),
+        (
+            standing(BAD, {"kind": "recall", "target": 0.9}), replace(standing(GOOD), applied_meanwhile=True), None,
+            False, "the older one for precision target 0.9, by an operating point that was applied while",
+        ),
     ],
 )  # fmt: skip
 def test_an_alias_moves_unless_the_new_model_is_worse(
