@@ -29,16 +29,16 @@ show() { # on one line of a terminal, else a line now and then
   fi
 }
 count() { grep -cE "$1" .venv/pip.log || true; }
+packages() { { find .venv/lib -name '*.dist-info' 2> /dev/null || true; } | wc -l; } # pip may remove a folder under its eyes
 said=$SECONDS
 pip --require-hashes "${locks[@]/#/--requirement=}" > .venv/pip.log 2>&1 &
 installing=$!
 trap 'kill "$installing" 2> /dev/null || true' EXIT
-before=$(find .venv/lib -name '*.dist-info' | wc -l)
+before=$(packages)
 while kill -0 "$installing" 2> /dev/null; do
   needed=$((total - $(count '^Ignoring '))) # what other platforms need
   if grep -q '^Installing collected packages' .venv/pip.log; then
-    there=$(find .venv/lib -name '*.dist-info' | wc -l)
-    show "$((there - before)) of $(grep '^Installing collected packages' .venv/pip.log | tr , '\n' | wc -l) packages installed ($((SECONDS - begun)) s)"
+    show "$(($(packages) - before)) of $(grep '^Installing collected packages' .venv/pip.log | tr , '\n' | wc -l) packages installed ($((SECONDS - begun)) s)"
   else
     show "$(count '^(Collecting|Requirement already satisfied:) ') of $needed packages fetched ($((SECONDS - begun)) s)"
   fi
