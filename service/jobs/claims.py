@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 
-from sqlalchemy import CursorResult, Update, and_, case, extract, func, insert, null, or_, select, true, update
+from sqlalchemy import CursorResult, Update, and_, case, extract, func, insert, or_, select, true, update
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -179,12 +179,13 @@ class JobClaims:
             unknown, finished, cancelled, or held by somebody else; or if as many jobs of its project run as may. Then
             the dispatcher rings again when one of them has ended.
         """
-        found = self._look(session, job_id, case((JobRow.status == "queued", self._fairest(JobRow.project_id))))
+        found = self._look(session, job_id)
         if found is None:
             return None
-        if found.fairest is not None:
-            fairer = self._look(session, found.fairest, null())
-            claim = None if fairer is None else self._take(session, found.fairest, fairer)
+        fairest = self._fairest(session, found.project_id) if found.others_wait else None
+        if fairest is not None:
+            fairer = self._look(session, fairest)
+            claim = None if fairer is None else self._take(session, fairest, fairer)
             if claim is not None:
                 given = update(JobRow).where(JobRow.id == job_id, JobRow.status == "queued")
                 session.execute(
@@ -195,14 +196,20 @@ class JobClaims:
         return self._take(session, job_id, found)
 
     @staticmethod
-    def _look(session: Session, job_id: str, fairest: Any) -> Any:
-        """Return what must be known of a job to take it, and which one should be taken before it."""
-        labels = aliased(DatasetRow)
+    def _look(session: Session, job_id: str) -> Any:
+        """Return what must be known of a job to take it, and whether it waits and jobs of other projects do, too."""
+        labels, other = aliased(DatasetRow), aliased(JobRow)
+        # Each of the two is the first or last entry of an index, however long the queues are.
+        first, last = (
+            select(which(other.project_id)).where(other.status == "queued").scalar_subquery()
+            for which in (func.min, func.max)
+        )
+        is_other = or_(first != JobRow.project_id, last != JobRow.project_id)
         return session.execute(
             select(
-                ProjectRow.id,
+                JobRow.project_id,
                 ProjectRow.limits,
-                fairest.label("fairest"),
+                and_(JobRow.status == "queued", is_other).label("others_wait"),
                 *dataset_columns(DatasetRow),
                 *dataset_columns(labels),
             )
@@ -213,8 +220,8 @@ class JobClaims:
             .where(JobRow.id == job_id)
         ).one_or_none()
 
-    def _fairest(self, mine: Any) -> ColumnElement[str]:
-        """Return a subquery of the job that should run before one of the project `mine`, or null if none should.
+    def _fairest(self, session: Session, mine: str) -> str | None:
+        """Return the job that should run before one of the project `mine`, or None if none should.
 
         Projects that run fewest come first; of those, the one that has not started any for longest, and has one to run.
         Of each its oldest job is meant. What is asked of a project is the first entry of an index, so that a long queue
@@ -249,7 +256,7 @@ class JobClaims:
             .correlate(ProjectRow)
             .lateral()
         )
-        statement = (
+        return session.execute(
             select(case((ProjectRow.id != mine, oldest.c.id)))
             .select_from(ProjectRow)
             .join(oldest, true())
@@ -258,9 +265,7 @@ class JobClaims:
             .where(may_run())
             .order_by(running.c.jobs, last.c.start.nulls_first(), oldest.c.created_at)
             .limit(1)
-        )
-        # The query that this stands in has a project, too.
-        return statement.correlate(JobRow).scalar_subquery()
+        ).scalar()
 
     def _take(self, session: Session, job_id: str, found: Any) -> Claim | None:
         project_id, limits, _, *dataset = found
