@@ -38,9 +38,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Literal, cast
 
-from sqlalchemy import CursorResult, Update, and_, case, extract, func, insert, or_, select, true, update
+from sqlalchemy import (
+    CursorResult,
+    Select,
+    Update,
+    and_,
+    bindparam,
+    case,
+    extract,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -130,6 +145,33 @@ def has_waited(job: type[JobRow], now: ColumnElement[datetime]) -> ColumnElement
     return or_(job.wait_until.is_(None), job.wait_until <= now, job.wait_until > longest)
 
 
+@cache
+def _facts_of_a_job() -> Select[Any]:
+    """Return the query of `JobClaims._look`; made once, as making it takes longer than to ask it."""
+    labels, other = aliased(DatasetRow), aliased(JobRow)
+    # Each of the two is the first or last entry of an index, however long the queues are.
+    first, last = (
+        select(which(other.project_id)).where(other.status == "queued").scalar_subquery()
+        for which in (func.min, func.max)
+    )
+    return (
+        select(
+            JobRow.project_id,
+            ProjectRow.limits,
+            and_(JobRow.status == "queued", or_(first != JobRow.project_id, last != JobRow.project_id)).label(
+                "others_wait"
+            ),
+            *dataset_columns(DatasetRow),
+            *dataset_columns(labels),
+        )
+        .select_from(JobRow)
+        .join(ProjectRow, ProjectRow.id == JobRow.project_id)
+        .outerjoin(DatasetRow, DatasetRow.id == JobRow.dataset_id)
+        .outerjoin(labels, labels.id == JobRow.labels_dataset_id)
+        .where(JobRow.id == bindparam("job_id"))
+    )
+
+
 @dataclass(frozen=True)
 class JobClaims:
     """What a worker does with a job: every change of its row.
@@ -198,27 +240,7 @@ class JobClaims:
     @staticmethod
     def _look(session: Session, job_id: str) -> Any:
         """Return what must be known of a job to take it, and whether it waits and jobs of other projects do, too."""
-        labels, other = aliased(DatasetRow), aliased(JobRow)
-        # Each of the two is the first or last entry of an index, however long the queues are.
-        first, last = (
-            select(which(other.project_id)).where(other.status == "queued").scalar_subquery()
-            for which in (func.min, func.max)
-        )
-        is_other = or_(first != JobRow.project_id, last != JobRow.project_id)
-        return session.execute(
-            select(
-                JobRow.project_id,
-                ProjectRow.limits,
-                and_(JobRow.status == "queued", is_other).label("others_wait"),
-                *dataset_columns(DatasetRow),
-                *dataset_columns(labels),
-            )
-            .select_from(JobRow)
-            .join(ProjectRow, ProjectRow.id == JobRow.project_id)
-            .outerjoin(DatasetRow, DatasetRow.id == JobRow.dataset_id)
-            .outerjoin(labels, labels.id == JobRow.labels_dataset_id)
-            .where(JobRow.id == job_id)
-        ).one_or_none()
+        return session.execute(_facts_of_a_job(), {"job_id": job_id}).one_or_none()
 
     def _fairest(self, session: Session, mine: str) -> str | None:
         """Return the job that should run before one of the project `mine`, or None if none should.
