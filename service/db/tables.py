@@ -47,6 +47,8 @@ class Base(DeclarativeBase):
 
 
 ALIAS_REQUESTS = Sequence("alias_requests", metadata=Base.metadata)
+WISH_WITHDRAWN = -1
+"""Less than each number of a request for an alias, and than none (0)."""
 """Numbers the requests that want an alias moved, as they come: trainings that name it, and those made by hand."""
 DEFAULT_PROJECT = "prj_" + 32 * "0"
 """The project that is there from the start. Without keys everything is in it; its admins run the installation."""
@@ -221,7 +223,8 @@ class JobRow(_Resource, Base):
     warnings: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     """Texts for people: what they should know of the request before it has run."""
     alias_request: Mapped[int | None] = mapped_column(BigInteger)
-    """Number of the request for its alias; a job that repeats another has the number of that one."""
+    """Number of the request for its alias; a job that repeats another has the number of that one. `WISH_WITHDRAWN` once
+    the alias was deleted."""
     wait_until: Mapped[datetime | None]
     """Not to be run again before: a disk was full."""
     feedback_until: Mapped[int | None] = mapped_column(BigInteger)

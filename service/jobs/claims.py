@@ -60,7 +60,7 @@ from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql.elements import ColumnElement
 
 from service.access.repository import QuotaRepository, may_run
-from service.db.tables import DatasetRow, JobEventRow, JobRow, ProjectRow
+from service.db.tables import WISH_WITHDRAWN, DatasetRow, JobEventRow, JobRow, ProjectRow
 from service.faults import fault
 from service.jobs.doorbell import CHANNEL
 from service.jobs.events import add_event
@@ -339,6 +339,12 @@ class JobClaims:
             feedback_until=row.feedback_until,
             alias_request=row.alias_request,
         )
+
+    @staticmethod
+    def wish_is_withdrawn(session: Session, claim: Claim) -> bool:
+        """Tell whether the alias of a training was deleted since somebody asked for it."""
+        wish = select(JobRow.alias_request).where(JobRow.id == claim.job_id)
+        return session.scalar(wish) == WISH_WITHDRAWN
 
     def heartbeat(self, session: Session, claim: Claim) -> Signals | None:
         """Renew the lease. Returns what others want of the job, or None if it is no longer held."""

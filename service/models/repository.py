@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from service.db.repository import Repository
 from service.db.tables import (
     ALIAS_REQUESTS,
+    WISH_WITHDRAWN,
     AliasChangeRow,
     AliasRow,
     AuditRow,
@@ -514,6 +515,20 @@ class AliasRepository(Repository):
             JobRow.feedback_until >= seq,
         )
         return self._session.scalar(using.limit(1))
+
+    def withdraw_wishes(self, name: str) -> None:
+        """Leave the jobs that wait or run without their wish for an alias, which is about to be deleted.
+
+        Before the alias is locked: a job that ends holds its own row and then asks for the alias.
+        """
+        if not is_alias(name):
+            return
+        wishing = update(JobRow).where(
+            JobRow.project_id == self._project_id,
+            JobRow.status.in_(("queued", "running")),
+            JobRow.request["alias"].astext == name,
+        )
+        self._session.execute(wishing.values(alias_request=WISH_WITHDRAWN).execution_options(synchronize_session=False))
 
     def delete(self, name: str) -> None:
         """Delete an alias; its feedback and the figures of its shadows go with it by the foreign keys."""

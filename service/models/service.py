@@ -278,6 +278,8 @@ class AliasService:
     def delete(self, project_id: str, name: str) -> None:
         """Delete an alias with its history and all that was sent for it; the models stay.
 
+        A job that was asked for with the alias before does not make it again.
+
         Raises
         ------
         AliasNotFound
@@ -286,6 +288,7 @@ class AliasService:
         """
         with changing(self._database, self._changed) as session:
             aliases = AliasRepository(session, project_id)
+            aliases.withdraw_wishes(name)
             aliases.require(name, lock=True)
             job_id = aliases.open_job_with_feedback(name)
             if job_id is not None:

@@ -173,7 +173,7 @@ def finish_with_model(
         store_model(session, claim.project_id, claim.job_id, dataset_id, model)
         fault("finish_after_chunks")
         report = model.report.with_seconds(storing=time.monotonic() - started)
-        succession = _move_alias(session, claim, model)
+        succession = _move_alias(jobs, session, claim, model)
         if succession is not None and not succession.moved:
             report = replace(report, warnings=[*report.warnings, succession.sentence])
         store_report(session, model.id, replace(report, succession=succession))
@@ -193,13 +193,16 @@ def _told(model: FinishedModel, succession: Succession | None) -> dict[str, Any]
     return told
 
 
-def _move_alias(session: Session, claim: Claim, model: FinishedModel) -> Succession | None:
+def _move_alias(jobs: JobClaims, session: Session, claim: Claim, model: FinishedModel) -> Succession | None:
     """Point the alias of a training, if it has one, at its model, unless a later request or its policy forbids that."""
     alias = claim.request.get("alias")
     if alias is None:
         return None
     aliases = AliasRepository(session, claim.project_id)
     there = aliases.lock(alias)
+    if there is None and jobs.wish_is_withdrawn(session, claim):
+        draft = replace(_draft(claim, model), model=None)
+        return _said(session, claim, kept(draft, model.id, "it was deleted after this job was asked for"))
     if there is None or there.request <= claim.alias_request:
         succession = _decided(session, claim, model)
         if not succession.moved or aliases.follow(alias, model.id, claim.alias_request):

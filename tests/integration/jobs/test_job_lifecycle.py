@@ -33,6 +33,7 @@ from service.jobs.dispatching import Doorbell, JobDispatching
 from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.models.repository import AliasRepository
+from service.models.service import AliasService
 from service.models.storing import CHUNK_BYTES, CorruptModelFileError, FinishedModel
 from worker.kinds.training import finish_with_model
 
@@ -461,6 +462,25 @@ def test_an_alias_that_was_moved_by_hand_meanwhile_stays(
     for _ in range(2):
         model_id = finish(database, claim(database, enqueue({"alias": "a"}, alias_request=newer)), tmp_path)
         assert alias_of(database, "a") == model_id
+
+
+def test_an_alias_that_was_deleted_meanwhile_is_not_made_again(
+    database: Database, enqueue: Callable[..., str], tmp_path: Path
+) -> None:
+    finish(database, claim(database, enqueue({"alias": "a"}, alias_request=asked_for(database))), tmp_path)
+    runs, waits, other = (enqueue({"alias": name}, alias_request=asked_for(database)) for name in ("a", "a", "b"))
+    held = claim(database, runs)
+    AliasService(database).delete(DEFAULT_PROJECT, "a")
+    for job_id, claimed in ((runs, held), (waits, claim(database, waits))):
+        assert was_not_moved(database, job_id, finish(database, claimed, tmp_path))
+        with database.transaction() as session:
+            assert AliasRepository(session, DEFAULT_PROJECT).get("a") is None
+    wanted = finish(database, claim(database, other), tmp_path)
+    assert alias_of(database, "b") == wanted
+    # Whoever asks now means it.
+    newer = enqueue({"alias": "a"}, alias_request=asked_for(database))
+    wanted = finish(database, claim(database, newer), tmp_path)
+    assert alias_of(database, "a") == wanted
 
 
 @pytest.mark.parametrize("kind", ["train", "batch"])
