@@ -243,13 +243,14 @@ def _sentence(
         return f"{counted}."
     less = f" {_capital(_less(unlabelled))}"
     wanted = " and ".join(f"{name} {target:g}" for name, target in objective.targets.items())
+    verb = "is" if len(objective.targets) == 1 else "are"
     if level == "proven":
-        return f"{_capital(wanted)} is proven for new rows like the labelled ones, with confidence {confidence:g}."
+        return f"{_capital(wanted)} {verb} proven for new rows like the labelled ones, with confidence {confidence:g}."
     if level == "missed":
         return f"The labelled rows reach {_reached(objective, counts)}, where {wanted} was asked. {counted}.{less}"
     odds = "" if chance is None else f" (chance {percent(chance)})"
     if level == "likely":
-        said = f"{_capital(wanted)} is likely to hold on new rows{odds}, not proven"
+        said = f"{_capital(wanted)} {verb} likely to hold on new rows{odds}, not proven"
     elif test is not None and _misses_a_target(objective, test):
         said = f"The test rows reach only {_reached(objective, test)}, too little to promise {wanted}{odds}"
         return f"{said}; {counted[0].lower()}{counted[1:]}.{less}"

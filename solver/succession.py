@@ -174,7 +174,8 @@ def _on_rows(rows: ComparedRows | None, why_none: str, kind: str) -> str:
     )
     if (shown := _shown(rows)) is not None:
         return f"{shown} on {rows.n} common rows: {figures}"
-    return f"not shown to be worse ({rows.n} common rows cannot tell: {figures})"
+    common = "1 common row" if rows.n == 1 else f"{rows.n} common rows"
+    return f"not shown to be worse ({common} cannot tell: {figures})"
 
 
 def _value(estimate: Estimate | None) -> str:

@@ -90,16 +90,18 @@ def _look(client: Connection, items: list[dict[str, Any]], to: dict[str, str], c
 
 def _send_file(client: Connection, file: Path, alias: str, classes: tuple[str, str], model: str) -> None:
     sent = 0
-    for given in answers(file, classes, f"prefsvm queue {model} --out FILE", ("drawn", "dataset")):
-        alike: dict[tuple[str, ...], list[Answered]] = defaultdict(list)
-        for each in given:
-            alike[each.more].append(each)
-        for (drawn, dataset), some in alike.items():
-            body = {"numbers": [each.row for each in some], "labels": [each.label for each in some]}
-            with errors_by_line(some):
-                client.post("/feedback", {**body, "alias": alias, "drawn": drawn, "dataset": dataset})
-        sent += len(given)
-    _say_sent(sent, alias)
+    try:
+        for given in answers(file, classes, f"prefsvm queue {model} --out FILE", ("drawn", "dataset")):
+            alike: dict[tuple[str, ...], list[Answered]] = defaultdict(list)
+            for each in given:
+                alike[each.more].append(each)
+            for (drawn, dataset), some in alike.items():
+                body = {"numbers": [each.row for each in some], "labels": [each.label for each in some]}
+                with errors_by_line(some):
+                    client.post("/feedback", {**body, "alias": alias, "drawn": drawn, "dataset": dataset})
+                sent += len(some)
+    finally:
+        _say_sent(sent, alias)
 
 
 def _say_sent(sent: int, alias: str) -> None:

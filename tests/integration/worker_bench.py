@@ -196,7 +196,7 @@ class Stack(JobTable):
         assert self.settings.broker_url is not None
         return redis.Redis(unix_socket_path=self.settings.broker_url.removeprefix("redis+socket://"))
 
-    def wait_for_status(self, job_id: str, status: str, seconds: float = 40.0) -> JobRow:
+    def wait_for_status(self, job_id: str, status: str, seconds: float = 120.0) -> JobRow:
         wait_for(lambda: self.row(job_id).status == status, seconds)
         return self.row(job_id)
 
@@ -209,7 +209,7 @@ def is_over(pid: int) -> bool:
         return True
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 40.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -120,6 +120,7 @@ def test_from_the_queue_to_the_next_training(
     file.write_text(file.read_text().replace(dataset["id"], "ds_other"))
     refused = CliRunner().invoke(app, ["queue", "filter", "--labels", str(file), "--url", str(client.base_url)])
     assert (refused.exit_code, "dataset: there is no such data set" in refused.output) == (1, True), refused.output
+    assert "0 labels sent" in refused.output
     body = {"alias": "filter", "dataset": dataset["id"], "numbers": [FLIPPED], "labels": [label_of(FLIPPED)]}
     assert client.post("/feedback", json=body).status_code == 201
     assert FLIPPED not in [item["row"] for item in queue_of(client, purpose="suspicious")["items"]]

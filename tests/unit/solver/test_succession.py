@@ -185,7 +185,7 @@ def told(
         (standing(BAD), None, None, True, "it pointed at no model before"),
         (standing(GOOD), standing(GOOD), rows(-0.1, 0.02), True, r"worse \(60 common rows cannot tell: precision 0"),
         (standing(GOOD), standing(GOOD), rows(-0.1, -0.02), False, "worse on 60 common rows: precision 0.* → 0"),
-        (standing(GOOD), standing(GOOD), rows(-1.0, -1.0, n=1), True, r"worse \(1 common rows cannot tell"),
+        (standing(GOOD), standing(GOOD), rows(-1.0, -1.0, n=1), True, r"worse \(1 common row cannot tell"),
         (standing(GOOD), standing(GOOD), rows(0.02, 0.1), True, "mdl_old: better on 60 common rows: precision"),
         (standing(WEAK), standing(GOOD), rows(0.0, 0.1), False, "promises less .*'open', and 'likely' of the older"),
         (standing(GOOD), standing(WEAK), None, True, "no common rows to compare on .there are none"),
