@@ -24,10 +24,11 @@ serve: .venv/local  ## the whole stack in the foreground until Ctrl-C (make serv
 	@$(BIN)/prefsvm serve $(ARGS)
 
 # The solvers are compiled once, and not by every process that the tests start at once; long test files come first.
-# Who shares that out on the processors has one thread.
+# Who shares that out on the processors has one thread. Python keeps what it compiles, too, whatever the environment
+# says: hundreds of processes would each compile all sources anew (measured: half of what it takes to start one).
 test: .venv/dev  ## all quick tests, with a real Postgres and a real Redis protocol server
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -P -c 'from solver.warm_up import FIRST, LATER; from worker.compiling import load; load((*FIRST, *LATER), (), lambda _: None)'
-	@$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@unset PYTHONDONTWRITEBYTECODE; OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -P -c 'from solver.warm_up import FIRST, LATER; from worker.compiling import load; load((*FIRST, *LATER), (), lambda _: None)'
+	@unset PYTHONDONTWRITEBYTECODE; $(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: .venv/dev  ## the tests that take minutes
 	@$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
