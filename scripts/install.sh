@@ -51,6 +51,8 @@ if ! wait "$installing"; then
 fi
 trap - EXIT
 pip --quiet --no-deps --no-build-isolation --editable .
+# What reads an upload may write nothing, and would compile its sources for each.
+.venv/bin/python -m compileall -q prefsvm service worker solver migrations
 echo "  installed in $((SECONDS - begun)) s"
 touch .venv/local
 [ "$what" = local ] || touch .venv/dev
