@@ -15,6 +15,9 @@ from solver.typing import BoolArray, FloatArray, Matrix
 
 # elements of one block of kernel values: 4 MB of float64 stays in cache
 _BLOCK_ELEMENTS: Final = 1 << 19
+# A row is far from all support vectors where these say together no more than this part of what the strongest one
+# alone can say.
+_FAR: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,26 @@ class DecisionState:
                 scores[start : start + step] = self._columns.block(X[start : start + step]) @ self.dual_coef
         scores += self.intercept
         return scores
+
+    @cached_property
+    def unlike_limit(self) -> float:
+        """How far the score of a row that no support vector is near (`are_far`) is from the intercept at most.
+
+        Below 0 where there are no such rows: only the RBF kernel has them.
+        """
+        if self.kind != "rbf" or not len(self.dual_coef):
+            return -1.0
+        return _FAR * float(np.abs(self.dual_coef).max())
+
+    def are_far(self, X: Matrix) -> BoolArray:
+        """Which rows no support vector is near: what all of them say of such a row is next to nothing."""
+        n, m = X.shape[0], len(self.dual_coef)
+        step = max(1, _BLOCK_ELEMENTS // m)
+        far = np.empty(n, dtype=bool)
+        for start in range(0, n, step):
+            said = self._columns.block(X[start : start + step]) @ np.abs(self.dual_coef)
+            far[start : start + step] = said <= self.unlike_limit
+        return far
 
     @cached_property
     def _weights(self) -> FloatArray:

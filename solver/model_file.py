@@ -246,10 +246,27 @@ class Model:
         if not math.isfinite(sum(values)):  # a finite sum spares the look at every score
             for row in np.flatnonzero(~np.isfinite(scores)).tolist():
                 raise BadRow(row, "its score is beyond the range of float64")
+        self._count_unlike(X, scores, values, counts)
         negative, positive = map(str, self.classes)
         labels = [positive if value > threshold else negative for value in values]
         probabilities = None if self.decision.probability is None else self.decision.probabilities(scores)
         return Predictions(labels, scores, probabilities, counts.warnings(), counts.unseen, counts.far_rows)
+
+    def _count_unlike(
+        self, X: FloatArray | sparse.csr_array, scores: FloatArray, values: list[float], counts: FeatureCounts
+    ) -> None:
+        """Count rows that are far from all support vectors. Their score is the intercept; few others' nearly is."""
+        decision, limit = self.decision, self.decision.unlike_limit
+        if len(values) == 1:
+            if not abs(values[0] - decision.intercept) <= limit:
+                return
+            doubtful = np.zeros(1, dtype=np.int64)
+        else:
+            doubtful = np.flatnonzero(np.abs(scores - decision.intercept) <= limit)
+        unlike = doubtful[decision.are_far(X[doubtful])].tolist() if len(doubtful) else []
+        if unlike:
+            counts.unlike += len(unlike)
+            counts.far_rows = sorted({*counts.far_rows, *unlike})
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from scipy import sparse
 
 from solver.decision import DecisionState
 from solver.features import MatrixFeatures, TableFeatures
-from solver.features.columns import LARGEST_SCORE
 from solver.features.strings import unpack_strings
 from solver.model_file import Model
 from solver.reading import BLANKS, Reading
@@ -168,12 +167,10 @@ def _features(graph: _Graph, model: Model) -> str:
     if isinstance(features, TableFeatures):
         return _table(graph, features)
     if isinstance(features, MatrixFeatures):
-        arrays, _ = features.state()
         given = graph.take("features", TensorProto.DOUBLE, features.n_features)
-        scaled = graph.add(
-            "Mul", _finite_or(graph, given, graph.constant(np.float64(0))), graph.constant(arrays["factor"])
-        )
-        return _clipped(graph, scaled)
+        factor, low, high, offset = map(graph.constant, features.limits)
+        scaled = graph.add("Mul", _finite_or(graph, given, graph.constant(np.float64(0))), factor)
+        return graph.add("Sub", graph.add("Min", graph.add("Max", scaled, low), high), offset)
     return graph.take("features", TensorProto.DOUBLE, model.decision.support_vectors.shape[1])
 
 
@@ -190,13 +187,13 @@ def _table(graph: _Graph, features: TableFeatures) -> str:
         raise OnnxExportError(f"a column has the name of an output: {', '.join(sorted(reserved))}")
     blocks: list[str] = []
     if "number" in meta["kinds"]:
-        blocks += _numbers(graph, features, arrays)
+        blocks += _numbers(graph, features, arrays, meta["cut"])
     if "category" in meta["kinds"]:
         blocks += _categories(graph, features, arrays)
     return graph.add("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
 
 
-def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
+def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]], cut: float) -> Iterable[str]:
     """Standardised numbers, then the 0/1 features that say where one is missing."""
     names = unpack_strings(arrays["number_text"], arrays["number_ends"])
     inputs = [graph.take(name, TensorProto.DOUBLE, 1) for name in names]
@@ -211,7 +208,9 @@ def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[A
     if len(valued):
         used = graph.add("Gather", filled, graph.constant(valued), axis=1)
         centred = graph.add("Sub", used, graph.constant(arrays["mean"][valued]))
-        yield _clipped(graph, graph.add("Div", centred, graph.constant(arrays["scale"][valued])))
+        scaled = graph.add("Div", centred, graph.constant(arrays["scale"][valued]))
+        low, high = graph.constant(np.float64(-cut)), graph.constant(np.float64(cut))
+        yield graph.add("Min", graph.add("Max", scaled, low), high)
     if len(indicated):
         used = graph.add("Gather", together, graph.constant(indicated), axis=1)
         yield graph.add("Cast", graph.add("Not", _is_finite(graph, used)), to=TensorProto.DOUBLE)
@@ -329,8 +328,3 @@ def _is_finite(graph: _Graph, value: str) -> str:
 
 def _finite_or(graph: _Graph, value: str, otherwise: str) -> str:
     return graph.add("Where", _is_finite(graph, value), value, otherwise)
-
-
-def _clipped(graph: _Graph, value: str) -> str:
-    low, high = graph.constant(np.float64(-LARGEST_SCORE)), graph.constant(np.float64(LARGEST_SCORE))
-    return graph.add("Min", graph.add("Max", value, low), high)

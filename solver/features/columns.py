@@ -17,8 +17,14 @@ ColumnKind = Literal["number", "text"]
 FeatureKind = Literal["number", "category", "date", "text"]
 FEATURE_KINDS: Final[tuple[FeatureKind, ...]] = get_args(FeatureKind)
 
-# standardised numbers are cut here (in standard deviations), so that no kernel overflows on a wild value
+# Scaled numbers are cut here, in standard deviations from the mean: a wild one would decide every distance by itself.
+CUT: Final = 3.0
+# where dates are cut, and the numbers of models from before that, so that no kernel overflows
 LARGEST_SCORE: Final = 1e6
+# columns that warnings name one by one: a row from outside may have thousands that are worth a word
+_MOST_NAMED: Final = 20
+# "by so many times the range" says no more than this
+_FURTHEST: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ _SAID_OF: Final = {
     "unseen": "hold a category that training never saw",
     "unreadable": "hold no date that can be read; they count as missing",
     "wordless": "hold a text without any word that training knew",
-    "far": "hold a number far outside those of the training, where the model only guesses",
+    "far": "hold a number far outside those of the training, where the model only guesses (the furthest by",
 }
 
 
@@ -107,8 +113,12 @@ class FeatureCounts:
         Rows with a text of which no word is known.
     far : dict of str to int
         Rows with a number beyond those of the fitted rows by more than their whole range.
+    furthest : dict of str to float
+        How far beyond those of the fitted rows the furthest of these numbers is, in whole ranges.
     far_rows : list of int
         Those rows, of the table that was transformed last.
+    unlike : int
+        Rows that no support vector is near, so that their score is the intercept; the decision counts them.
     extra : int
         Non-zero entries of a matrix beyond its fitted width, or NaN and infinite ones (all ignored).
     """
@@ -118,8 +128,15 @@ class FeatureCounts:
     unreadable: dict[str, int] = field(default_factory=dict)
     wordless: dict[str, int] = field(default_factory=dict)
     far: dict[str, int] = field(default_factory=dict)
+    furthest: dict[str, float] = field(default_factory=dict)
     far_rows: list[int] = field(default_factory=list)
+    unlike: int = 0
     extra: int = 0
+
+    def count_far(self, name: str, rows: int, ranges: float) -> None:
+        """Count rows whose number in a column is far outside, the furthest by so many ranges."""
+        self.far[name] = self.far.get(name, 0) + rows
+        self.furthest[name] = max(self.furthest.get(name, 0.0), float(min(ranges, _FURTHEST)))
 
     def add(self, other: FeatureCounts) -> None:
         """Count what further rows had, too."""
@@ -127,17 +144,30 @@ class FeatureCounts:
             mine = getattr(self, part)
             for name, n in getattr(other, part).items():
                 mine[name] = mine.get(name, 0) + n
+        for name, ranges in other.furthest.items():
+            self.furthest[name] = max(self.furthest.get(name, 0.0), ranges)
+        self.unlike += other.unlike
         self.extra += other.extra
 
     def warnings(self) -> list[str]:
         """The same as sentences for the user."""
-        if not (self.missing or self.unseen or self.unreadable or self.wordless or self.far or self.extra):
+        if not (
+            self.missing or self.unseen or self.unreadable or self.wordless or self.far or self.unlike or self.extra
+        ):
             return []
-        said = [
-            f"column {name!r}: {n} row(s) {what}"
-            for part, what in _SAID_OF.items()
-            for name, n in getattr(self, part).items()
-        ]
+        said = []
+        for part, what in _SAID_OF.items():
+            columns = sorted(getattr(self, part).items(), key=lambda column: -column[1])
+            for name, n in columns[:_MOST_NAMED]:
+                by = f" {self.furthest.get(name, 1.0):.3g} times their range)" if part == "far" else ""
+                said.append(f"column {name!r}: {n} row(s) {what}{by}")
+            if len(columns) > _MOST_NAMED:
+                said.append(f"{len(columns) - _MOST_NAMED} more columns: row(s) {what.partition(' (')[0]}")
+        if self.unlike:
+            said.append(
+                f"{self.unlike} row(s) are unlike any row of the training: their score is the one that the model gives "
+                "to whatever is far from all that it knows"
+            )
         if self.extra:
             said.append(f"{self.extra} matrix entries are not finite or beyond the trained columns and were ignored")
         return said

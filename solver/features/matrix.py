@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solver.features.columns import LARGEST_SCORE, FeatureCounts
+from solver.features.columns import FeatureCounts
 from solver.features.errors import BadValue, FeatureError, StateError
+from solver.features.matrix_scales import MATRIX_ARRAYS, MatrixScales, see_columns
 from solver.typing import FloatArray, IndexArray
 
 # longer feature numbers in a row are not looked at: no matrix is that wide
@@ -46,7 +47,11 @@ class MatrixData:
 
 
 class MatrixFeatures:
-    """Divides each column by its largest absolute value among the fitted rows, so that zeros stay zeros.
+    """Divides each column by its standard deviation over the fitted rows and cuts it, so that zeros stay zeros.
+
+    A value is cut at `CUT` standard deviations from the mean. The mean is not taken off, so that a sparse matrix stays
+    sparse; where zero itself is beyond the cut, the cut is. A column of two values (0 and 1, above all) is divided by
+    its largest absolute value instead.
 
     The matrix keeps its form (CSR or dense) and width. Columns that the fitted rows have only zeros in, and excluded
     ones, become all zero: the classifier has learned nothing about them. Entries that are not finite count as zero.
@@ -96,12 +101,8 @@ class MatrixFeatures:
             self.warnings.append(f"{n_replaced} entries are not finite and count as zero")
         if self.n_features == 0 or X.shape[0] == 0:
             raise FeatureError("the matrix is empty")
-        if isinstance(X, np.ndarray):
-            largest = np.maximum(X.max(axis=0).astype(np.float64), -X.min(axis=0).astype(np.float64))
-        else:
-            largest = np.zeros(self.n_features)
-            np.maximum.at(largest, X.indices, np.abs(X.data.astype(np.float64)))
-        used = largest > 0
+        seen = see_columns(X)
+        used = seen.largest > 0
         if self.include is not None:
             chosen = np.zeros_like(used)
             chosen[self._positions(self.include)] = True
@@ -109,11 +110,8 @@ class MatrixFeatures:
         used[self._positions(self.exclude)] = False
         if not used.any():
             raise FeatureError("no column is left as a feature: all are excluded or zero in the training rows")
-        with np.errstate(over="ignore"):
-            factor = 1.0 / np.where(used, largest, 1.0)
-        # 1 / a subnormal number is infinite
-        self._factor = np.where(used & np.isfinite(factor), factor, 0.0)
-        n_left_out = int(np.count_nonzero(self._factor == 0))
+        self._scales = MatrixScales.of(seen, used)
+        n_left_out = int(np.count_nonzero(self._scales.factor == 0))
         if n_left_out:
             self.warnings.append(f"{n_left_out} of {self.n_features} matrix columns are excluded or zero in training")
         return self
@@ -131,7 +129,7 @@ class MatrixFeatures:
         Returns
         -------
         X : ndarray of float64 (C order) or csr_array, shape (rows, n_features)
-            In the form that was fitted. Entries are cut to ±1e6, as in `TableFeatures`.
+            In the form that was fitted.
         counts : FeatureCounts
         """
         X, extra = _finite(data.X)
@@ -140,25 +138,20 @@ class MatrixFeatures:
             beyond = X[:, width:]
             extra += int(np.count_nonzero(beyond if isinstance(beyond, np.ndarray) else beyond.data))
             X = X[:, :width]
+        counts = FeatureCounts(extra=extra)
         if not self.sparse:
             dense = np.zeros((n, width))
             dense[:, : X.shape[1]] = X if isinstance(X, np.ndarray) else X.toarray()
-            self._scale(dense, self._factor)
-            return dense, FeatureCounts(extra=extra)
+            self._scales.scale_dense(dense, self.first_index, counts)
+            return dense, counts
         narrow = sparse.csr_array(X)
         scaled = sparse.csr_array(
             (narrow.data.astype(np.float64), narrow.indices, narrow.indptr), shape=(n, width), copy=True
         )
         scaled.sum_duplicates()
-        self._scale(scaled.data, self._factor[scaled.indices])
+        self._scales.scale_sparse(scaled, self.first_index, counts)
         scaled.eliminate_zeros()
-        return scaled, FeatureCounts(extra=extra)
-
-    @staticmethod
-    def _scale(values: FloatArray, factor: FloatArray) -> None:
-        with np.errstate(over="ignore"):
-            values *= factor
-        np.clip(values, -LARGEST_SCORE, LARGEST_SCORE, out=values)
+        return scaled, counts
 
     @property
     def feature_names(self) -> list[str]:
@@ -167,12 +160,13 @@ class MatrixFeatures:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """What was fitted, as arrays and as JSON-ready values; `from_state` takes both."""
-        return {"factor": self._factor}, {"sparse": self.sparse, "first_index": self.first_index}
+        limits = {"limits": True} if self._scales.has_limits else {}
+        return self._scales.state(), {"sparse": self.sparse, "first_index": self.first_index} | limits
 
     @staticmethod
-    def array_types(_meta: Mapping[str, Any]) -> dict[str, str]:
-        """Names and types of the arrays that `from_state` needs."""
-        return {"factor": "float64"}
+    def array_types(meta: Mapping[str, Any]) -> dict[str, str]:
+        """Names and types of the arrays that `from_state` needs, by what `meta` says of them."""
+        return dict.fromkeys(MATRIX_ARRAYS if meta.get("limits") is True else MATRIX_ARRAYS[:1], "float64")
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Self:
@@ -184,16 +178,20 @@ class MatrixFeatures:
             If a part is not possible.
         """
         self = cls()
-        self._factor = arrays["factor"]
-        if len(self._factor) == 0 or (self._factor < 0).any():
-            raise StateError("matrix features: there must be at least one scale factor, and none below 0")
+        self._scales = MatrixScales.from_state(arrays)
         if not isinstance(meta.get("sparse"), bool):
             raise StateError("matrix features: 'sparse' must be true or false")
         first_index = meta.get("first_index")
         if type(first_index) is not int or first_index not in (0, 1):
             raise StateError("matrix features: 'first_index' must be 0 or 1")
-        self.n_features, self.sparse, self.first_index = len(self._factor), meta["sparse"], first_index
+        self.n_features, self.sparse, self.first_index = len(self._scales.factor), meta["sparse"], first_index
         return self
+
+    @property
+    def limits(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """What each column is multiplied by, where it is cut then, and what is taken off at last."""
+        scales = self._scales
+        return scales.factor, scales.limit_low, scales.limit_high, scales.offset
 
 
 def matrix_from_rows(

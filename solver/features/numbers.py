@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.features.columns import LARGEST_SCORE, FeatureCounts
+from solver.features.columns import CUT, LARGEST_SCORE, FeatureCounts
 from solver.features.errors import StateError
 from solver.features.strings import pack_strings, unpack_strings
 from solver.typing import FloatArray
@@ -17,7 +18,20 @@ from solver.typing import FloatArray
 class NumberColumns:
     """The fitted number columns, and how to apply them.
 
-    Features are ordered: standardised numbers, then the 0/1 features that say where one is missing.
+    Features are ordered: standardised numbers, then the 0/1 features that say where one is missing. A column of two
+    values becomes 0 and 1 instead, as a category would. All are cut.
+
+    Parameters
+    ----------
+    names : list of str
+    median, mean, scale : float64 arrays
+        What stands in, what is taken off, and what that is divided by, of each column.
+    indicator : uint8 array
+        Whether there is a feature that says where the column is missing.
+    low, high : float64 arrays, optional
+        The range of the fitted rows; older models have none.
+    cut : float, default 1e6
+        Largest size of a scaled number, `CUT` since models know of it.
 
     Attributes
     ----------
@@ -36,8 +50,10 @@ class NumberColumns:
         indicator: NDArray[np.uint8],
         low: FloatArray | None = None,
         high: FloatArray | None = None,
+        cut: float = LARGEST_SCORE,
     ) -> None:
         self.names = names
+        self.cut = cut
         self._low, self._high = low, high
         self._median, self._mean, self._scale, self._indicator = median, mean, scale, indicator
         valued = scale > 0  # else only the indicator is a feature
@@ -45,11 +61,15 @@ class NumberColumns:
         self._valued_median, self._valued_mean, self._valued_scale = median[valued], mean[valued], scale[valued]
         self._far_low = np.full(int(valued.sum()), -np.inf)
         self._far_high = -self._far_low
+        self._range = np.ones(int(valued.sum()))
+        self._greatest = cut * self._range  # of the length of a row: NumPy is quicker with arrays than with numbers
+        self._least = -self._greatest
         if low is not None and high is not None:
             with np.errstate(over="ignore"):
                 width = high - low
                 self._far_low = ((low - width - mean) / np.where(valued, scale, 1.0))[valued]
                 self._far_high = ((high + width - mean) / np.where(valued, scale, 1.0))[valued]
+                self._range = (width / np.where(valued, scale, 1.0))[valued]
         # a row whose scaled numbers have a smaller sum of squares than this has none that is far
         self._near = float(np.minimum(-self._far_low, self._far_high).min(initial=np.inf)) ** 2
         self._surprising_if_missing = (indicator == 0)[valued]
@@ -85,6 +105,7 @@ class NumberColumns:
             np.array([row[4] for row in fitted], dtype=np.uint8),
             np.array([low for low, _ in ranges], dtype=np.float64),
             np.array([high for _, high in ranges], dtype=np.float64),
+            CUT,
         )
 
     @property
@@ -124,10 +145,14 @@ class NumberColumns:
             scaled /= self._valued_scale
             values = scaled[0]
             square = values.dot(values)
-            if square < self._near:  # no greater than what is taken below
-                return scaled if square < LARGEST_SCORE else None
-            far = (values < self._far_low) | (values > self._far_high)
-            return scaled if square < LARGEST_SCORE and not far.any() else None
+            if not square < self._near and not (
+                square < math.inf and not ((values < self._far_low) | (values > self._far_high)).any()
+            ):
+                return None
+        if square > self.cut**2:  # else none of them is beyond it
+            np.maximum(values, self._least, out=values)
+            np.minimum(values, self._greatest, out=values)
+        return scaled
 
     def _standardise(self, block: FloatArray, counts: FeatureCounts) -> None:
         """Fill and scale in place."""
@@ -148,11 +173,14 @@ class NumberColumns:
         if (low < self._far_low).any() or (high > self._far_high).any():
             far = (block < self._far_low) | (block > self._far_high)
             found = far.sum(axis=0)
-            counts.far.update({self.names[self._valued[j]]: int(found[j]) for j in np.flatnonzero(found).tolist()})
+            with np.errstate(over="ignore", invalid="ignore"):  # a range may be infinite: nothing is beyond it
+                beyond = np.maximum(self._far_low - low, high - self._far_high) / self._range + 1
+            for j in np.flatnonzero(found).tolist():
+                counts.count_far(self.names[self._valued[j]], int(found[j]), beyond[j])
             counts.far_rows = np.flatnonzero(far.any(axis=1)).tolist()
-        if (low < -LARGEST_SCORE).any() or (high > LARGEST_SCORE).any():
-            np.maximum(block, -LARGEST_SCORE, out=block)
-            np.minimum(block, LARGEST_SCORE, out=block)
+        if (low < -self.cut).any() or (high > self.cut).any():
+            np.maximum(block, -self.cut, out=block)
+            np.minimum(block, self.cut, out=block)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What was fitted, as arrays; `from_state` takes them."""
@@ -168,8 +196,14 @@ class NumberColumns:
         }
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], cut: float = LARGEST_SCORE) -> Self:
         """Rebuild from `state`, believing nothing.
+
+        Parameters
+        ----------
+        arrays : mapping of str to ndarray
+        cut : float
+            Where scaled numbers are cut.
 
         Raises
         ------
@@ -189,7 +223,7 @@ class NumberColumns:
             raise StateError("table features: numbers need one range each")
         if low is not None and high is not None and (low > high).any():
             raise StateError("table features: a range ends before it begins")
-        return cls(names, median, mean, scale, indicator, low, high)
+        return cls(names, median, mean, scale, indicator, low, high, cut)
 
 
 def _fit_column(
@@ -208,6 +242,9 @@ def _fit_column(
             return median, median, 0.0, True
         warnings.append(f"column {name!r} is left out: it has the same value in all training rows")
         return None
+    low, high = float(present.min()), float(present.max())
+    if high - low < math.inf and not ((present > low) & (present < high)).any():
+        return median, low, high - low, has_indicator
     filled = np.where(finite, values, median)
     largest = float(np.abs(filled).max())
     filled /= largest  # so that the squares cannot overflow

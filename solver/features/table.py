@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.features.categories import CategoryColumns
-from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table, chosen_names
+from solver.features.columns import (
+    FEATURE_KINDS,
+    LARGEST_SCORE,
+    Column,
+    FeatureCounts,
+    FeatureKind,
+    Table,
+    chosen_names,
+)
 from solver.features.dates import DateColumns, checked_format, guess_format
 from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.missing import MISSING_POLICIES, MissingPolicy
@@ -81,10 +89,11 @@ _Part = NumberColumns | CategoryColumns | DateColumns | TextColumns
 class TableFeatures:
     """Fits how columns become features, and applies it.
 
-    Numbers are standardised, see `NumberColumns`. Columns of text are dates where each value is one (`DateColumns`);
-    free text where many values differ and are made of words (`TextColumns`, `solver.kinds`); else categories
-    (`CategoryColumns`). Columns that cannot help are left out, each with a warning: those with one value only, and
-    texts that look like identifiers (more than 1000 different ones, or more than 10 in more than half of the rows).
+    Numbers are standardised and cut, see `NumberColumns`. Columns of text are dates where each value is one
+    (`DateColumns`); free text where many values differ and are made of words (`TextColumns`, `solver.kinds`); else
+    categories (`CategoryColumns`). Columns that cannot help are left out, each with a warning: those with one value
+    only, and texts that look like identifiers (more than 1000 different ones, or more than 10 in more than half of the
+    rows).
 
     Features are ordered: numbers, dates, categories, texts.
 
@@ -431,11 +440,19 @@ class TableFeatures:
         kinds = [kind for kind, part in parts.items() if part.names]
         arrays = {name: array for kind in kinds for name, array in parts[kind].state().items()}
         readings = {name: reading.to_json() for name, reading in self.readings.items()}
-        ranges = {"ranges": True} if "number_low" in arrays else {}
+        ranges: dict[str, Any] = {"ranges": True} if "number_low" in arrays else {}
+        ranges |= {"cut": self._numbers.cut} if self._numbers.names else {}
         meta = {"sparse": self.sparse, "missing": self.missing, "kinds": kinds, "readings": readings}
         # for those who have the manifest only; the arrays count
         formats = {"date_formats": self._dates.formats} if self._dates.names else {}
         return arrays, ranges | meta | formats | {_NORMALIZED: "text" in kinds}
+
+    @staticmethod
+    def _stored_cut(meta: Mapping[str, Any]) -> float:
+        cut = meta.get("cut", LARGEST_SCORE)  # older files have none
+        if type(cut) not in (int, float) or not 0 < cut <= LARGEST_SCORE:
+            raise StateError(f"table features: 'cut' must be a number above 0, and {LARGEST_SCORE:g} at most")
+        return float(cut)
 
     @staticmethod
     def _stored_readings(meta: Mapping[str, Any]) -> dict[str, Reading]:
@@ -496,7 +513,7 @@ class TableFeatures:
         stored = empty | dict(arrays)
         self = cls(missing=missing)
         self._set(
-            NumberColumns.from_state(stored),
+            NumberColumns.from_state(stored, cls._stored_cut(meta)),
             DateColumns.from_state(stored),
             CategoryColumns.from_state(stored),
             TextColumns.from_state(stored),

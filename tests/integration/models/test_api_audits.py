@@ -27,7 +27,7 @@ from service.models.verdicts import proving_audit
 from solver.audits import AuditTarget, Draws, Stratum, judge
 from solver.decision import DecisionState
 from solver.evaluation import Sigmoid
-from solver.features import Column, MatrixData, MatrixFeatures, Table, table_from_rows
+from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeatures, table_from_rows
 from solver.model_file import Model
 from worker import audit
 
@@ -49,7 +49,9 @@ Ask = Callable[..., str]
 
 def model_of_ages(key: str | None = "id") -> Model:
     """A model that calls people above 50 positive."""
-    model = tiny_model()
+    jobs = np.array(["clerk", "cook"] * 30, dtype=object)
+    seen = Table({"age": Column("age", "number", np.arange(20.0, 80)), "job": Column("job", "text", jobs)})
+    model = dataclasses.replace(tiny_model(), features=TableFeatures().fit(seen))
     only_age = np.eye(1, model.decision.support_vectors.shape[1])
     age = dataclasses.replace(model.decision, support_vectors=only_age, dual_coef=np.array([1.0]))
     model = dataclasses.replace(model, decision=age)

@@ -78,8 +78,8 @@ def checked(response: httpx.Response, form: dict[str, Any], status: int = 200) -
 
 
 def numbers_model() -> Model:
-    """A model of numbers only; its score is the sum of its standardised columns."""
-    values = np.array([[0.0, 10, -1], [2, 30, 1]])
+    """A model of numbers only; its score is the sum of its columns, each less its mean and over its deviation."""
+    values = np.array([[0.0, 10, -1], [1, 20, 0], [2, 30, 1]])
     table = Table({name: Column(name, "number", values[:, j]) for j, name in enumerate("abc")})
     features = TableFeatures().fit(table)
     decision = DecisionState(
@@ -140,7 +140,8 @@ def test_one_tensor_of_all_columns(client: httpx.Client, database: Database, tmp
     matrices = store_model(database, tmp_path, Model("svm", {}, {"kind": "f1"}, ("no", "yes"), decision, features))
     kind = "FP64" if isinstance(data[0], list) else "INT32"
     body = {"inputs": [{"name": "input", "shape": [2, 3], "datatype": kind, "data": data}]}
-    for model_id, labels, scores in ((tables, ["-1", "1"], [-3.0, 3.0]), (matrices, ["yes", "yes"], [2.375, 9.625])):
+    of_tables, of_matrices = [-3 * 1.5**0.5, 3 * 1.5**0.5], [10 / 4 - 1 / 8, 2 + 3 + 1 / 8]  # 30 / 4 is cut
+    for model_id, labels, scores in ((tables, ["-1", "1"], of_tables), (matrices, ["yes", "yes"], of_matrices)):
         described = checked(client.get(f"/v2/models/{model_id}"), METADATA)
         assert described["inputs"] == [{"name": "input", "datatype": "FP64", "shape": [-1, 3]}]
         made = checked(client.post(f"/v2/models/{model_id}/infer", json=body), RESPONSE)

@@ -15,6 +15,7 @@ from scipy import sparse
 from solver.features import (
     BadValue,
     Column,
+    FeatureCounts,
     FeatureError,
     MatrixData,
     MissingColumns,
@@ -76,7 +77,7 @@ def test_statistics_come_from_the_fitted_rows_only() -> None:
     fitted = table(numbers("x", 0.0, 2.0))
     features = TableFeatures().fit(fitted)
     X, counts = features.transform(table(numbers("x", 1001.0, np.nan, np.inf)))
-    np.testing.assert_array_equal(X, [[1000.0], [0.0], [0.0]])
+    np.testing.assert_array_equal(X, [[3.0], [0.5], [0.5]])  # of 0 and 2, 1001 is cut
     assert counts.missing == {"x": 2}
     assert "median" in counts.warnings()[0]
 
@@ -137,7 +138,7 @@ def test_wild_numbers_do_not_overflow() -> None:
     assert np.isfinite(X).all()
     assert np.abs(X).max() < 10
     far, _ = TableFeatures().fit(table(numbers("x", 0.0, 1.0))).transform(table(numbers("x", 1.7e308, -1e300)))
-    np.testing.assert_array_equal(far, [[1e6], [-1e6]])
+    np.testing.assert_array_equal(far, [[3], [-3]])
 
 
 def test_wide_one_hot_is_sparse_and_equals_its_dense_form() -> None:
@@ -279,7 +280,7 @@ def test_one_row_becomes_what_it_becomes_among_others() -> None:
     ]
     X, _, _ = features.transform_rows(rows)
     assert isinstance(X, np.ndarray)
-    assert np.abs(X).max() == 1e6
+    assert np.abs(X).max() == 3
     for row, expected in zip(rows, X, strict=True):
         alone, counts, _ = features.transform_rows([row])
         np.testing.assert_array_equal(alone, [expected])
@@ -436,6 +437,52 @@ def test_numbers_far_outside_those_of_the_training_are_said(rows: int) -> None:
         assert any("column 'x': 1 row(s) hold a number far outside" in said for said in counts.warnings()) == far
     _, counts = features.transform(table(numbers("x", 1e9, 2.0, -1e9), numbers("y", 0.0, 1.0, 0.0)))
     assert (counts.far, counts.far_rows) == ({"x": 2}, [0, 2])
+
+
+def test_numbers_are_cut_and_two_values_become_0_and_1() -> None:
+    values = np.array([0.0] * 12 + [1.0] * 7 + [40.0])
+    data = table(numbers("x", *values), numbers("flag", *[5.0] * 19, 7.0), numbers("gaps", 0, 1, np.nan, *[1] * 17))
+    features = stored_and_read(TableFeatures().fit(data))
+    X = dense(features, data)
+    standard = (values - values.mean()) / values.std()
+    np.testing.assert_allclose(X[:, 0], np.clip(standard, -3, 3), rtol=1e-14)
+    assert X[19, 0] == 3 < standard[19]
+    np.testing.assert_array_equal(X[:, 1], [0] * 19 + [1])
+    np.testing.assert_array_equal(X[:, 2:], [[0, 0], [1, 0], [1, 1], *[[1, 0]] * 17])
+    wild, counts, _ = features.transform_rows([{"x": 60, "flag": -9, "gaps": 0.5}])
+    np.testing.assert_array_equal(np.asarray(wild), [[3, -3, 0.5, 0]])
+    assert counts.far == {"flag": 1}
+    assert counts.furthest == {"flag": 7.0}
+    assert "column 'flag': 1 row(s) hold a number far outside" in counts.warnings()[0]
+    assert "(the furthest by 7 times their range)" in counts.warnings()[0]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_models_from_before_numbers_were_cut_decide_as_before(rows: int) -> None:
+    arrays, meta = TableFeatures().fit(table(numbers("x", 1.0, 2.0, 4.0))).state()
+    del meta["cut"]
+    old = TableFeatures.from_state(arrays, meta)
+    X, _, _ = old.transform_rows([{"x": 1e3}, {"x": 1e9}][:rows])
+    deviation = np.std([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(np.asarray(X)[:, 0], [(1e3 - 7 / 3) / deviation, 1e6][:rows], rtol=1e-12)
+    for lie in (0, -1.0, "3", None, True, float("nan"), 1e9, [3.0]):
+        with pytest.raises(StateError, match="'cut'"):
+            TableFeatures.from_state(arrays, {**meta, "cut": lie})
+
+
+def test_of_many_columns_with_wild_numbers_twenty_are_named() -> None:
+    data = table(*(numbers(f"x{j}", 0.0, 1.0, 3.0) for j in range(25)))
+    features = TableFeatures().fit(data)
+    _, counts, _ = features.transform_rows(
+        [{f"x{j}": 1e9 if j < 24 or row else 1 for j in range(25)} for row in (0, 1)]
+    )
+    said = counts.warnings()
+    assert len(said) == 21
+    assert said[0].startswith("column 'x0': 2 row(s)")
+    assert said[20].startswith("5 more columns: row(s) hold a number far outside")
+    more = FeatureCounts(far={"x0": 1}, furthest={"x0": 1e8}, unlike=2)
+    counts.add(more)
+    assert (counts.far["x0"], counts.furthest["x0"], counts.unlike) == (3, pytest.approx(1e9 / 3), 2)
 
 
 def test_models_from_before_ranges_were_kept_say_nothing_of_them() -> None:

@@ -21,6 +21,7 @@ from solver.decision import DecisionState
 from solver.evaluation.curves import OperatingCurve
 from solver.features import (
     Column,
+    FeatureCounts,
     FeatureError,
     MatrixData,
     MatrixFeatures,
@@ -172,6 +173,30 @@ def test_predict_says_what_was_unseen_and_refuses_what_does_not_fit() -> None:
         model.parse_rows([{"age": 30, "job": None}])
     with pytest.raises(FeatureError, match="takes a table"):
         model.predict(MatrixData(np.zeros((1, 2))))
+
+
+def test_rows_that_no_support_vector_is_near_are_flagged() -> None:
+    """Their score is the intercept. A row whose score happens to be that is none of them."""
+    vectors = np.zeros((2, 5))
+    vectors[1, 0] = 2.0
+    decision = DecisionState("rbf", 1.0, 3, 0.0, vectors, np.array([1.0, -1.0]), 0.25, 0.0)
+    model = Model("svm", {}, {}, ("no", "yes"), decision)
+    near, between, far = [0.0] * 5, [1.0, 0, 0, 0, 0], [0.0, 3, 0, 0, 0]
+    made = model.decide(np.array([near, between, far, far]), FeatureCounts())
+    assert made.scores[1] == 0.25
+    assert made.far_rows == [2, 3]
+    assert made.warnings[0].startswith("2 row(s) are unlike any row of the training")
+    for row in (near, between, far):
+        alone = model.decide(np.array([row]), FeatureCounts())
+        assert (list(alone.far_rows), len(alone.warnings)) == (([0], 1) if row is far else ([], 0))
+    counts = FeatureCounts(far={"x": 1}, far_rows=[0])
+    assert model.decide(np.array([near, far]), counts).far_rows == [0, 1]
+    sparse_model = dataclasses.replace(
+        model, decision=dataclasses.replace(decision, support_vectors=sparse.csr_array(vectors))
+    )
+    assert sparse_model.decide(sparse.csr_array(np.array([near, far])), FeatureCounts()).far_rows == [1]
+    linear = dataclasses.replace(model, decision=dataclasses.replace(decision, kind="linear"))
+    assert linear.decide(np.array([near]), FeatureCounts()).warnings == []
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
@@ -383,7 +408,8 @@ def test_lying_files_are_refused(good: bytes, tmp_path: Path, change: Any, said:
         (array("support_vectors.indptr", lambda a: a[1:]), "indptr"),
         (array("support_vectors.data", lambda a: a[1:]), "indptr|indices"),
         (array("support_vectors.data", at(0, np.nan)), "NaN"),
-        (array("features.factor", lambda a: a[1:]), "wide"),
+        (array("features.factor", lambda a: a[1:]), "one factor, two limits"),
+        (array("features.limit_low", at(0, 9)), "ends before it begins"),
         (array("features.factor", at(0, np.inf)), "NaN"),
         (put(features__first_index=5), "first_index"),
         (put(decision__layout="dense"), "support_vectors"),

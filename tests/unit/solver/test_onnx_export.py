@@ -94,6 +94,7 @@ def test_raw_columns_in_decisions_out(kind, missing):
     model = model_of(features, decision(kind, X[:40]))
     asked.columns["job"].values[3] = "unseen"
     asked.columns["age"].values[4] = 1e300  # cut, as in the library
+    asked.columns["age"].values[6] = -900
     for row, spelling in enumerate(("true", "True", "false")):
         asked.columns["flag"].values[row] = spelling
     same(model, cells(asked), asked)
@@ -114,7 +115,28 @@ def test_matrices(kind, form):
     data = MatrixData(raw if form == "dense" else sparse.csr_array(raw))
     features = MatrixFeatures().fit(data)
     model = model_of(features, decision(kind, features.transform(data)[0][:30]))
+    raw[3] *= 1e3  # cut, as in the library
+    same(model, {"features": raw}, dataclasses.replace(data, X=raw if form == "dense" else sparse.csr_array(raw)))
+
+
+def test_matrices_with_columns_far_from_zero_and_of_two_values():
+    rng = np.random.default_rng(0)
+    raw = np.column_stack([rng.integers(2000, 2010, 60), rng.random(60) < 0.1, rng.normal(size=60)]).astype(float)
+    data = MatrixData(raw)
+    features = MatrixFeatures().fit(data)
+    model = model_of(features, decision("rbf", features.transform(data)[0][:30]))
+    raw[2], raw[5] = 0, [5000, 9, 9]
     same(model, {"features": raw}, data)
+
+
+def test_tables_of_models_from_before_numbers_were_cut():
+    data = table(60, 0, False)
+    arrays, meta = TableFeatures().fit(data).state()
+    del meta["cut"]
+    features = TableFeatures.from_state(arrays, meta)
+    model = model_of(features, decision("linear", features.transform(data)[0][:30]))
+    data.columns["age"].values[4] = 1000
+    same(model, cells(data), data)
 
 
 def test_without_features_and_probability():
