@@ -32,8 +32,9 @@ test: .venv/dev  ## all quick tests, with a real Postgres and a real Redis proto
 	@unset PYTHONDONTWRITEBYTECODE; OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -P -c 'from solver.warm_up import FIRST, LATER; from worker.compiling import load; load((*FIRST, *LATER), (), lambda _: None)'
 	@unset PYTHONDONTWRITEBYTECODE; $(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+# Of what Hypothesis makes up, the quick tests try a quarter (tests/examples.py); so those tests are run here, too.
 test-slow: .venv/dev  ## the tests that take minutes
-	@$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
+	@PREFSVM_TESTS=slow $(BIN)/pytest -m 'slow or (hypothesis and not fuzz and not chaos)' --timeout 1800 $(ARGS)
 
 fuzz: .venv/dev  ## thousands of mutated requests against a running API
 	@$(BIN)/pytest -m fuzz --timeout 1800 $(ARGS)

@@ -17,6 +17,7 @@ import hypothesis
 import psycopg
 import pytest
 import redis
+from examples import examples
 from server_support import wait_ready
 
 from service.db import migrate, roles
@@ -30,7 +31,7 @@ from service.local.servers import (
 from service.settings import Settings
 
 # How long one example takes depends on what else the machine does; tests of speed measure it themselves.
-hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.register_profile("any machine", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("any machine")
 
 TEMPLATE = "template_prefsvm"

@@ -25,6 +25,7 @@ def script() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_bill_names_every_package_of_the_lock(script: ModuleType, tmp_path: Path) -> None:
     bill = tmp_path / "sbom.json"
     script.write_sbom(LOCK, bill)

@@ -18,6 +18,7 @@ import onnxruntime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from ingest_helpers import LIMITS, Read, book
@@ -210,7 +211,7 @@ def uploads(
 
 @pytest.mark.parametrize("format", FORMATS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_value_is_the_same_at_each_door_or_refused(format: str, data: st.DataObject) -> None:
     kind, name, values, options = data.draw(uploads(format))
     header = data.draw(st.sampled_from([name, f" {name} ", unicodedata.normalize("NFD", name)]))
@@ -251,7 +252,7 @@ def test_a_value_is_the_same_at_each_door_or_refused(format: str, data: st.DataO
 
 
 @given(upload=uploads(), data=st.data())
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_batch_says_what_predict_says_of_each_row(
     upload: tuple[str, str, list[str], dict[str, Any]], data: st.DataObject
 ) -> None:
@@ -336,7 +337,7 @@ def test_what_training_called_missing_among_dates_is_missing_for_the_model() -> 
 
 
 @given(upload=uploads(), data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_value_is_the_same_in_onnx(upload: tuple[str, str, list[str], dict[str, Any]], data: st.DataObject) -> None:
     kind, name, values, options = upload
     features = TableFeatures().fit(Read(csv_bytes(name, values), "csv", options).data)

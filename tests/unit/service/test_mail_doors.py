@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 from dataclasses import dataclass
 
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_helpers import Read
@@ -74,7 +75,7 @@ def words(row: dict[str, str | None]) -> dict[str, list[str]]:
     return {name: (row[name] or "").split() for name in FIELDS}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(mails(), min_size=1, max_size=5))
 def test_every_door_reads_the_same(written: list[Written]) -> None:
     expected = [words(row) for row in rows_of(ALL_FIELDS, "messages", [each.raw for each in written])]

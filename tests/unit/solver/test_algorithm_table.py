@@ -41,16 +41,25 @@ def test_table_agrees_with_the_constructor(name):
     assert validate_params(name, {}) == defaults
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize(
-    "objective",
-    [
-        {"kind": "recall", "target": 0.8},
-        {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0},
-        {"kind": "precision", "target": 0.6, "confidence": 0.8},
-    ],
-    ids=lambda o: o["kind"],
+OBJECTIVES = (
+    {"kind": "recall", "target": 0.8},
+    {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0},
+    {"kind": "precision", "target": 0.6, "confidence": 0.8},
 )
+# Each algorithm has one of the objectives among the quick tests.
+TRAININGS = [
+    pytest.param(
+        name,
+        objective,
+        id=f"{name}-{objective['kind']}",
+        marks=[] if number % len(OBJECTIVES) == place else pytest.mark.slow,
+    )
+    for number, name in enumerate(ALGORITHMS)
+    for place, objective in enumerate(OBJECTIVES)
+]
+
+
+@pytest.mark.parametrize(("name", "objective"), TRAININGS)
 def test_trains_by_name(name, objective, tmp_path):
     table, labels = partly_labelled()
     request = TrainingRequest(algorithm=name, objective=objective, positive="spam", test_fraction=0.2, seed=1)

@@ -28,14 +28,14 @@ def clouds(n: int, seed: int, labelled: int, distance: float = 4.0) -> tuple[Tab
 
 
 def queue_after(table: Table, labels: np.ndarray, **changes: object) -> LabellingQueue:
-    queue = train(table, labels, TrainingRequest(positive="yes", **changes)).report.queue
+    queue = train(table, labels, TrainingRequest(**{"positive": "yes", "algorithm": "svm", **changes})).report.queue
     assert queue is not None
     return queue
 
 
 def test_rows_by_turns_of_those_without_a_label() -> None:
     table, labels, _ = clouds(400, 0, 60)
-    report = train(table, labels, TrainingRequest(positive="yes", test_fraction=0.25)).report
+    report = train(table, labels, TrainingRequest(positive="yes", algorithm="svm", test_fraction=0.25)).report
     improve = report.queue.improve
     assert improve.reasons[:6:2] == ["random"] * 3
     assert "random" not in improve.reasons[1:6:2]
@@ -66,7 +66,7 @@ def test_rows_that_were_added_or_dropped_do_not_shift_the_numbers() -> None:
     flipped = [20, 30, 40]
     labels[flipped] = np.where(truth[flipped] == "yes", "no", "yes")
     corrections = Corrections([{"a": 9.0, "b": 9.0, "c": 9.0}], ["no"], random=[True])
-    request = TrainingRequest(positive="yes", missing="drop")
+    request = TrainingRequest(positive="yes", algorithm="svm", missing="drop")
     report = train(table, labels, request, corrections=corrections).report
     assert {*flipped} <= {*report.queue.suspicious.rows[:6]}
     assert max(report.queue.suspicious.rows) < 60 <= min(report.queue.improve.rows)
@@ -102,7 +102,7 @@ def test_flipped_labels_stand_first() -> None:
     table, labels, truth = clouds(600, 4, 200)
     flipped = np.arange(0, 200, 20)
     labels[flipped] = np.where(truth[flipped] == "yes", "no", "yes")
-    suspicious = queue_after(table, labels).suspicious
+    suspicious = queue_after(table, labels, algorithm="auto").suspicious
     assert suspicious.better_than_chance
     assert suspicious.judged == 200
     assert np.isin(flipped, suspicious.rows[:20]).mean() >= 0.6
@@ -115,7 +115,7 @@ def test_labels_drawn_at_random_are_not_doubted() -> None:
     for seed in range(12):
         table, labels, truth = clouds(160, seed, 80)
         labels[:80] = np.random.default_rng(seed).permutation(truth[:80])
-        report = train(table, labels, TrainingRequest(positive="yes")).report
+        report = train(table, labels, TrainingRequest(positive="yes", algorithm="svm")).report
         doubted = report.queue.suspicious
         assert doubted.judged == 80
         assert bool(doubted.rows) == doubted.better_than_chance

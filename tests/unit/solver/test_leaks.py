@@ -148,7 +148,7 @@ def kinds_of(cls: type[Any]) -> tuple[str, ...]:
 def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(
     cls: type[Any], params: Mapping[str, Any]
 ) -> None:
-    check_method(cls, params, range(10), kinds_of(cls), allowed=3.0)  # few draws; many more in the slow test
+    check_method(cls, params, range(4), kinds_of(cls), allowed=3.0)  # few draws; many more in the slow test
 
 
 @pytest.mark.slow
@@ -161,7 +161,8 @@ def test_the_same_with_more_draws(cls: type[Any], params: Mapping[str, Any], kin
     check_method(cls, params, range(1000, 1120), (kind,))
 
 
-@pytest.mark.parametrize(("cls", "draws"), [(SVM, 20), pytest.param(PSVM, 60, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("cls", "draws"), [(SVM, 20), (PSVM, 60)])
 def test_tuned_parameters_know_nothing_of_the_rows_that_a_fold_leaves_out(cls: type[Any], draws: int) -> None:
     # When all folds had the C and gamma that were best for all labels, this gained .05.
     gains = []
@@ -192,9 +193,9 @@ def test_nothing_is_certified_of_labels_drawn_at_random(cls: type[Any], params: 
     objective = {"kind": "precision", "target": 0.75, "confidence": 0.9}
     met = [
         fitted(cls, {**params, "objective": objective}, seed, dense_rows, labelled=100).status_ == "met"
-        for seed in range(8)
+        for seed in range(5)
     ]
-    assert sum(met) <= 2  # one in ten is allowed
+    assert sum(met) <= 1  # one in ten is allowed
 
 
 def area_of(curve: CurvePoints) -> float:

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -55,7 +56,7 @@ def test_with_all_landmarks_it_is_the_exact_solution(kind, C):
     assert_allclose(g, f, atol=2e-3)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 @example(264)  # the constraint was once met by taking a variable off its bound
 def test_general_problems(seed):

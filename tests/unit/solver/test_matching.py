@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from solver.evaluation.matching import matched_scores
 
 
 @given(seed=st.integers(0, 10_000), factor=st.floats(0.1, 10), offset=st.floats(-5, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_model_of_another_scale_is_brought_to_the_common_one(seed: int, factor: float, offset: float) -> None:
     rng = np.random.default_rng(seed)
     reference, scores = rng.normal(size=200), rng.normal(size=50)
@@ -26,7 +27,7 @@ def test_a_model_of_another_scale_is_brought_to_the_common_one(seed: int, factor
     resolution=st.sampled_from([0.0, 0.3, 2.0]),
     seed=st.integers(0, 100),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_order_is_kept(scores: list[int], reference: list[int], resolution: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     ordered = np.sort(np.array(scores, dtype=float) / 2)

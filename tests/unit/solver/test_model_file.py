@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -559,7 +560,7 @@ def damage(good: bytes, good_csr: bytes, good_text: bytes, data: st.DataObject) 
     still_works(bytes(content), rows)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(300))
 @given(st.data())
 def test_random_damage_is_refused_or_harmless(
     good: bytes, good_csr: bytes, good_text: bytes, data: st.DataObject
@@ -568,7 +569,7 @@ def test_random_damage_is_refused_or_harmless(
 
 
 @pytest.mark.fuzz
-@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=3000)
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=examples(3000))
 @given(st.data())
 def test_much_random_damage_is_refused_or_harmless(
     good: bytes, good_csr: bytes, good_text: bytes, data: st.DataObject

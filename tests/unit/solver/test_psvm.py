@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -153,9 +154,23 @@ def test_each_fold_has_soft_labels_of_its_own(objective):
         np.testing.assert_allclose(mine, scores, atol=1e-4)
 
 
-@pytest.mark.parametrize("labeled_split", ["xfit", "part"])
-@pytest.mark.parametrize("soft_labels", ["inc", "rec"])
-@pytest.mark.parametrize("objective", [{"kind": "f1"}, {"kind": "precision", "target": 0.8}])
+F1, PRECISION = {"kind": "f1"}, {"kind": "precision", "target": 0.8}
+
+
+@pytest.mark.parametrize(
+    ("objective", "soft_labels", "labeled_split"),
+    [
+        (F1, "inc", "xfit"),
+        (PRECISION, "rec", "part"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (
+                *((F1, "inc", "part"), (F1, "rec", "xfit"), (F1, "rec", "part")),
+                *((PRECISION, "inc", "xfit"), (PRECISION, "inc", "part"), (PRECISION, "rec", "xfit")),
+            )
+        ),
+    ],
+)
 def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(objective, soft_labels, labeled_split):
     # Nothing can be learned. Where the soft labels of a fold knew its labels the last round's area was .68 to .74.
     areas = []
@@ -386,7 +401,7 @@ def test_wrong_parameters_are_refused(parameters):
         PSVM(**parameters).fit(X, y)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["xfit", "part", "full"]), st.sampled_from(["inc", "rec"]))
 def test_degenerate_data_give_an_answer(seed, split, soft_labels):
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,7 +61,7 @@ def report(curve: OperatingCurve, **changes):
     target=st.sampled_from([0.5, 0.8, 0.9, 1.0]),
     share=st.floats(0.05, 0.6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_certificate_from_the_curve_is_that_from_the_scores(n, seed, kind, target, share):
     scores, y = scored(n, seed)
     objective = Objective.parse({"kind": kind, "target": target, "confidence": 0.9})

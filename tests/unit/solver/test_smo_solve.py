@@ -9,6 +9,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 import threadpoolctl
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
@@ -168,7 +169,7 @@ def general_problems(draw):
 
 
 @given(problem=general_problems(), working=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_general_problems_equal_an_independent_method(problem, working):
     X, idx, y, p, lo, hi, delta = problem
     K = kernel_block(X[idx], X[idx], "rbf", gamma=0.5)
@@ -839,7 +840,7 @@ def test_malformed_kernels_are_refused(make, message):
     n=st.integers(1, 30),
     infinite=st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_repair_is_feasible_and_changes_little(seed, n, infinite):
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], size=n)

@@ -4,6 +4,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -206,7 +207,7 @@ def test_features_must_be_finite(bad):
         SVM().fit(X, y)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["xfit", "part", "full"]))
 def test_degenerate_data_give_an_answer(seed, split):
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -556,7 +557,7 @@ def test_sparse_matrix_end_to_end(tmp_path: Path) -> None:
     assert np.mean((np.array(again.labels) == "+1") == truth) > 0.8
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(
     seed=st.integers(0, 2**31),
     kernel=st.sampled_from(["rbf", "linear", "poly", "sigmoid"]),

@@ -9,6 +9,7 @@ import re
 import unicodedata
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_helpers import Read, refusal
@@ -273,7 +274,7 @@ values = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(1, 4).flatmap(lambda d: st.lists(st.lists(values, min_size=d, max_size=d), min_size=1, max_size=8)))
 def test_round_trip(rows: list[list[str]]) -> None:
     """Every value comes back: exactly as text, or as the float64 that it spells; the empty one is missing.
@@ -303,7 +304,7 @@ plain = st.from_regex(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(plain.filter(str.isascii), min_size=1, max_size=20))
 def test_plain_numbers_are_numbers(column: list[str]) -> None:
     read = Read(("a\n" + "\n".join(column) + "\n").encode(), "csv")
@@ -311,7 +312,7 @@ def test_plain_numbers_are_numbers(column: list[str]) -> None:
     assert read.table["a"] == [float(value) for value in column]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(st.sampled_from('",\n\r ab1'), max_size=30), st.sampled_from(["auto", '"', None]))
 def test_rows_are_those_of_the_csv_module(body: str, quote: str | None) -> None:
     """Any arrangement of quotes, delimiters and line breaks is either refused or means what Python's csv reads."""
@@ -479,7 +480,7 @@ def test_what_mysql_writes() -> None:
     assert read.result["lines"] == {"total": 6, "header": 1, "blank": 0, "continued": 1}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.lists(st.text(st.sampled_from(",;\t\"\\\n\rNn a'"), max_size=8), min_size=2, max_size=2), min_size=1),
     st.sampled_from([csv.QUOTE_NONE, csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),

@@ -6,6 +6,7 @@ import math
 import unicodedata
 
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ingest_helpers import Read, refusal
@@ -103,7 +104,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.fixed_dictionaries({}, optional={"a": cells, "b:": cells}), min_size=1, max_size=6))
 @example([{"a": 0}, {"a": "NULL"}])
 @example([{"a": "yes"}, {"a": "NULL"}])

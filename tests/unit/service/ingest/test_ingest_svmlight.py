@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_helpers import LIMITS, Read, refusal
@@ -123,7 +124,7 @@ ordinary = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(ordinary)
 def test_both_parsers_agree_on_ordinary_lines(rows: list[tuple[str, list[tuple[int, float]]]]) -> None:
     text = "".join(" ".join([label, *(f"{i}:{v!r}" for i, v in pairs)]) + "\n" for label, pairs in rows).encode()
@@ -135,7 +136,7 @@ def test_both_parsers_agree_on_ordinary_lines(rows: list[tuple[str, list[tuple[i
     assert slow.values.tolist() == [value for _, pairs in rows for _, value in pairs]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.text(st.sampled_from("0129:: \n.-+e"), max_size=25))
 def test_the_quick_parser_takes_nothing_that_the_other_refuses(text: str) -> None:
     block = text.encode() + b"\n"

@@ -22,7 +22,7 @@ import pytest
 from service.ingest.columnar import read_blocks, read_columnar, read_labels
 from tests.unit.service.ingest_helpers import Read
 
-ROWS = 1500
+ROWS = 600
 
 
 def parquet_of_nulls(rows: int, columns: int) -> bytes:
