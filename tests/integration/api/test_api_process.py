@@ -164,7 +164,8 @@ def dataset_of(client, job):
 
 def listener(broker_url):
     """Return a client of the broker that waits as long as a worker does, and not as briefly as a readiness check."""
-    return redis.Redis.from_url(broker_url, socket_timeout=60, single_connection_client=True)
+    socket = broker_url.removeprefix("redis+socket://")
+    return redis.Redis(unix_socket_path=socket, socket_timeout=60, single_connection_client=True)
 
 
 def test_readyz_names_what_is_missing(settings, database):
