@@ -19,6 +19,8 @@ from solver.algorithms import ALGORITHMS, ParamError, validate_params
 from worker import fit
 from worker.protocol import MODEL_FILE, JobSpec, Reporter
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 WRONG = {"number": ["1", True, None, [], 1e300], "integer": [0.5, "1", True, [], 1e300], "choice": ["nope", 1, []]}
 COST = {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0}
 

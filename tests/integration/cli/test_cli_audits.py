@@ -23,6 +23,8 @@ from service.cli.main import app
 from service.db.session import Database
 from service.db.tables import AuditRow
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 CSV = "age,job\n" + "".join(f"{20 + i % 40},{('clerk', '=cook')[i % 2]}\n" for i in range(200))
 Run = Callable[..., str]
 

@@ -35,6 +35,8 @@ from worker.child_pool import ChildPool
 from worker.fit import read_corrections
 from worker.kinds.training import fetch_feedback
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 ROW = {"age": 39, "job": "clerk", "note": "kept for later"}
 
 

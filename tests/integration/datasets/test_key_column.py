@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from api_support import api_client, problem, train_body, upload
 from sqlalchemy import select
 from worker_bench import Bench
@@ -18,6 +19,8 @@ from worker_bench import Bench
 from service.db.session import Database
 from service.db.tables import FeedbackRow
 from service.settings import Settings
+
+pytestmark = pytest.mark.usefixtures("read_here")
 
 ROWS = 80
 RNG = np.random.default_rng(3)

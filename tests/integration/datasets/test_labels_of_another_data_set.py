@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 from api_support import problem, upload
 from sqlalchemy import text
 from worker_bench import Bench
@@ -18,6 +19,8 @@ from service.db.session import Database
 from service.jobs.claims import JobClaims
 from service.retention import Keeper
 from service.settings import Settings
+
+pytestmark = pytest.mark.usefixtures("read_here")
 
 ROWS = 90
 RNG = np.random.default_rng(5)

@@ -14,6 +14,8 @@ from service.db.tables import DatasetRow, JobRow
 from service.jobs.checking import check_training
 from service.jobs.schemas import TrainRequest
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 
 def fields(response, status: int = 422) -> list[str]:
     assert response.status_code == status, response.text

@@ -17,6 +17,8 @@ from worker_bench import Bench
 from service.cli.main import app
 from service.db.session import Database
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 Train = Callable[[httpx.Response], dict[str, Any]]
 ALL, SOME = 240, 160
 

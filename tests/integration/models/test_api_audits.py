@@ -31,6 +31,8 @@ from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeat
 from solver.model_file import Model
 from worker import audit
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 ROWS, LABELLED = 3000, 500
 RNG = np.random.default_rng(0)
 AGES = RNG.integers(20, 80, ROWS)

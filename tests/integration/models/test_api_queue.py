@@ -24,6 +24,8 @@ from service.db.tables import FeedbackRow
 from service.labelling import service as labelling
 from service.settings import Settings
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 ROWS, LABELLED = 160, 40
 RNG = np.random.default_rng(0)
 SPAM = RNG.random(ROWS) < 0.5

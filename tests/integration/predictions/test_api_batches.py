@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from api_support import blob_files, problem, store_dataset, store_model, tiny_model, train_body, upload
 from sqlalchemy import text
 from worker_bench import Bench
@@ -26,6 +27,8 @@ from service.settings import Settings
 from solver.evaluation import Sigmoid
 from solver.features import Column, Table
 from solver.model_file import Model
+
+pytestmark = pytest.mark.usefixtures("read_here")
 
 ROWS = 40_000  # more than two blocks
 CSV = "age,job,town\n" + "".join(f"{20 + i % 50},{('clerk', 'cook', 'king')[i % 3]},x\n" for i in range(ROWS))
