@@ -1,6 +1,6 @@
 """Is what the product promises true? Certificates and promises on many draws, beside what others do.
 
-    python -P benchmarks/promises.py [--data FOLDER] [--draws 8] [--unconfirmed NAME,NAME] [--only chances]
+    python -P benchmarks/promises.py [--data FOLDER] [--draws 8] [--unconfirmed NAME,NAME] [--only chances|abstaining]
 
 The sets are those of scikit-learn, and each `*.npz` of the folder with `y` (-1/+1, or classes, of which the one nearest
 to a quarter of the rows is positive) and `X`, or the parts of a CSR matrix. For each draw some rows keep their label,
@@ -34,12 +34,14 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.svm import SVC
 
+from solver.abstention import abstained_on, abstention
 from solver.chances import LIKELY
 from solver.choices import ThresholdRule
 from solver.estimators import SVM
 from solver.evaluation.curves import OperatingCurve
-from solver.operating_point import Objective, choose_from_curve
+from solver.operating_point import Abstain, Objective, choose_from_curve
 from solver.promise import promise_of
+from solver.retuning import counts_of
 
 RESULTS = Path(__file__).parent / "results" / "promises.md"
 UNLABELLED, MOST_TEST = 600, 4000
@@ -50,6 +52,7 @@ PROMISED: list[dict[str, Any]] = [
     *({"kind": "precision_recall", "precision": both, "recall": both} for both in (0.7, 0.8, 0.9)),
 ]
 LABELS = (40, 100, 300)
+ABSTAINED = (0.9, 0.95, 0.98)
 RULES: tuple[ThresholdRule, ...] = ("f1max", "auto")
 
 
@@ -214,6 +217,67 @@ def promises(case: Draw) -> Iterator[Outcome]:
         )
 
 
+# -- rows left undecided -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Abstained:
+    """What was said of new rows by a decision that may leave them undecided: of each class whether it was precise."""
+
+    name: str
+    labelled: int
+    precision: float
+    held: tuple[bool | None, bool | None]
+    undecided: float
+    claimed: float
+    inside: bool
+
+
+def abstained(name: str, case: Draw) -> Iterator[Abstained]:
+    model = SVM(kernel=kernel_of(case.X), random_state=0).fit(case.X, case.y)
+    scores, report = model.decision_function(case.new_rows), model.report_
+    curve = OperatingCurve.from_dict(vars(report.curve))
+    for precision in ABSTAINED:
+        chosen = abstention(curve, report.threshold, counts_of(report.calibration), Abstain(precision), ("0", "1"))
+        found = abstained_on(chosen, scores, case.truth)
+        promised = promise_of(Objective(abstain=Abstain(precision)), report.calibration, "1", abstained=chosen).abstain
+        sides = [
+            None if said.rows == 0 or each.rows == 0 else each.right >= precision * each.rows
+            for said, each in ((chosen.positive, found.positive), (chosen.negative, found.negative))
+        ]
+        left = found.undecided / found.rows
+        stated = promised.undecided
+        yield Abstained(
+            name, case.labelled, precision, (sides[0], sides[1]), left, stated.value, stated.low <= left <= stated.high
+        )
+
+
+def abstaining(outcomes: list[Abstained]) -> list[str]:
+    """A line a precision, a number of labels and a set, and one of all sets."""
+    lines = [
+        "| precision | labels | set | positive said | of these precise | negative said | of these precise | undecided, "
+        "mean | stated, mean | inside the interval |",
+        "|---|" + "---|" * 9,
+    ]
+    names = dict.fromkeys(each.name for each in outcomes)
+    for precision, labelled, name in itertools.product(ABSTAINED, LABELS, ("all", *names)):
+        some = [
+            each
+            for each in outcomes
+            if (each.precision, each.labelled) == (precision, labelled) and name in ("all", each.name)
+        ]
+        if not some:
+            continue
+        cells = [f"{precision:g}", str(labelled), name]
+        for side in (0, 1):
+            said = [each.held[side] for each in some if each.held[side] is not None]
+            cells += [f"{len(said)} of {len(some)}", f"{np.mean(said):.2f}" if said else "–"]
+        cells += [f"{np.mean([getattr(each, what) for each in some]):.2f}" for what in ("undecided", "claimed")]
+        cells.append(f"{np.mean([each.inside for each in some]):.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def share(outcomes: list[Outcome]) -> str:
     return f"{np.mean([each.held for each in outcomes]):.2f} of {len(outcomes)}" if outcomes else "none"
 
@@ -261,13 +325,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--unconfirmed", default="")
-    parser.add_argument("--only", choices=("certificates", "chances"))
+    parser.add_argument("--only", choices=("certificates", "chances", "abstaining"))
     given = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     warnings.simplefilter("ignore", ConvergenceWarning)
     chose = set(given.unconfirmed.split(","))
     certifying: list[Draw] = []
     outcomes: dict[str, list[Outcome]] = {}
+    left: list[Abstained] = []
     names = []
     for name, X, y in sets(given.data):
         names.append(name)
@@ -276,9 +341,11 @@ def main() -> None:
             case = draw(X, y, labelled, 1000 * seed + labelled)
             if case is None:
                 continue
-            if labelled == LABELS[-1] and given.only != "chances":
+            if labelled == LABELS[-1] and given.only in (None, "certificates"):
                 certifying.append(case)
-            if given.only != "certificates":
+            if given.only in (None, "abstaining"):
+                left.extend(abstained(name, case))
+            if given.only in (None, "chances"):
                 outcomes.setdefault(which, []).extend(promises(case))
         print(name, flush=True)
     drawn = f"`python -P benchmarks/promises.py`, {given.draws} draws each of {', '.join(names)}."
@@ -286,6 +353,8 @@ def main() -> None:
     if certifying:
         title = f"Certificates, confidence {CONFIDENCE:g}, {LABELS[-1]} labels, {UNLABELLED} unlabelled rows"
         sections[title] = [drawn, "", *certificates(certifying)]
+    if left:
+        sections["Rows left undecided, F1 with abstain"] = [drawn, "", *abstaining(left)]
     if outcomes:
         asked = f"Without a confidence; {len(PROMISED)} objectives, {', '.join(map(str, LABELS))} labels. Chosen on: "
         asked += (", ".join(sorted(chose & {*names})) or "other sets") + "."

@@ -109,11 +109,13 @@ class Model:
 class Prediction:
     """What a model decides on a row: `score` > threshold is the positive class.
 
+    `label` is None where a model that abstains leaves the row undecided.
+
     `key` is what names the row, as it was sent, where the training had a ``key``. `threshold_probability` is the
     threshold as a probability: above it the label is the positive class, be that below 0.5.
     """
 
-    label: str
+    label: str | None
     score: float
     probability: float | None
     key: str | int | float | None = None
@@ -141,7 +143,7 @@ class AuditRow:
 
     row: int
     content: Mapping[str, Any]
-    label: str
+    label: str | None
     score: float
     probability: float | None
     key: str | None
@@ -157,7 +159,7 @@ class QueuedRow:
 
     row: int
     content: Mapping[str, Any]
-    label: str
+    label: str | None
     score: float
     probability: float | None
     key: str | None

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from solver.evaluation.probability import Sigmoid
+from solver.band import Band
+from solver.evaluation.probability import Sigmoid, told_band
 from solver.kernels.values import KernelColumns
 from solver.typing import BoolArray, FloatArray, Matrix
 
@@ -34,6 +35,8 @@ class DecisionState:
     dual_coef : float64 array of shape (m,)
         Label times dual variable, y_j a_j.
     intercept, threshold : float
+    band : Band or None
+        Around the threshold: rows in it get no label. None: every row gets one.
     probability : Sigmoid or None
         Turns scores into probabilities of the positive class; they never decide.
     """
@@ -47,6 +50,7 @@ class DecisionState:
     intercept: float
     threshold: float
     probability: Sigmoid | None = None
+    band: Band | None = None
 
     def decision_function(self, X: Matrix) -> FloatArray:
         """Scores of rows.
@@ -119,8 +123,13 @@ class DecisionState:
         """The threshold as a probability: the label is positive where the probability is above it; None without one."""
         return None if self.probability is None else self.probability.of_threshold(self.threshold)
 
+    @property
+    def told_band(self) -> dict[str, float | None] | None:
+        """The scores that get no label, and the same as probabilities, as answers have them."""
+        return told_band(self.band, self.probability)
+
     def predict_positive(self, X: Matrix) -> BoolArray:
-        """Which rows are decided positive: score strictly above the threshold."""
+        """Which rows are decided positive: score strictly above the threshold, whether or not a band is around it."""
         return self.decision_function(X) > self.threshold
 
     def scores_like(self, other: DecisionState) -> bool:
@@ -136,6 +145,13 @@ class DecisionState:
         difference = self.support_vectors - other.support_vectors
         return bool(difference.count_nonzero() == 0 if sparse.issparse(difference) else not np.any(difference))
 
-    def with_threshold(self, threshold: float) -> DecisionState:
-        """The same scores with another threshold."""
-        return replace(self, threshold=threshold)
+    def with_threshold(self, threshold: float, band: Band | None = None) -> DecisionState:
+        """The same scores with another threshold, and with this band or none."""
+        return replace(self, threshold=threshold, band=band)
+
+    def says(self, scores: FloatArray) -> tuple[BoolArray, BoolArray]:
+        """Of which rows with these scores the positive class is said, and of which the negative one."""
+        if self.band is None:
+            positive = scores > self.threshold
+            return positive, ~positive
+        return scores > self.band.upper, scores <= self.band.lower

@@ -8,7 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from solver.band import Band
 from solver.decision import DecisionState
+from solver.model_file import ABSTAINING_VERSION, FORMAT_VERSION
 from solver.tensor_file import MAX_HEADER_BYTES, TensorFileError, encode_header, parse_json
 from solver.typing import Matrix
 
@@ -16,14 +18,20 @@ _LIBSVM_KERNELS: Final = {"linear": "linear", "poly": "polynomial", "rbf": "rbf"
 _LIBSVM_PARAMETERS: Final = {"poly": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
 
 
-def with_threshold(pieces: Iterable[bytes], threshold: float) -> Iterator[bytes]:
-    """Change the threshold in a model file that passes by; memory stays within its header and one piece.
+class NoSuchFormError(ValueError):
+    """The model cannot be said in this format; the message says why."""
+
+
+def with_threshold(pieces: Iterable[bytes], threshold: float, band: Band | None = None) -> Iterator[bytes]:
+    """Change threshold and band in a model file that passes by; memory stays within its header and one piece.
 
     Parameters
     ----------
     pieces : iterable of bytes
         The file, cut anywhere.
     threshold : float
+    band : Band, optional
+        None: every row gets a label.
 
     Raises
     ------
@@ -44,8 +52,13 @@ def with_threshold(pieces: Iterable[bytes], threshold: float) -> Iterator[bytes]
     header = parse_json(bytes(start[8 : 8 + length]))
     try:
         manifest = parse_json(header["__metadata__"]["manifest"])
-        manifest["decision"]["threshold"] = threshold
-    except (KeyError, TypeError):
+        decision = manifest["decision"]
+        decision["threshold"] = threshold
+        decision.pop("band", None)
+        manifest["version"] = FORMAT_VERSION if band is None else ABSTAINING_VERSION
+        if band is not None:
+            decision["band"] = band.to_json()
+    except (KeyError, TypeError, AttributeError):
         raise TensorFileError("not a model file: it has no manifest with a threshold") from None
     header["__metadata__"]["manifest"] = json.dumps(manifest, allow_nan=False, separators=(",", ":"))
     yield encode_header(header) + start[8 + length :]
@@ -59,10 +72,24 @@ def libsvm_text(decision: DecisionState) -> Iterator[str]:
     the features of the model, not raw columns. Probabilities are left out: with them `svm-predict -b 1` would decide
     by probability.
 
+    Raises
+    ------
+    NoSuchFormError
+        If the model leaves rows undecided: `svm-predict` gives each a label.
+
     References
     ----------
     Chang and Lin, "LIBSVM: a library for support vector machines", ACM TIST 2, 2011; `svm_save_model` in svm.cpp.
     """
+    if decision.band is not None:
+        raise NoSuchFormError(
+            "LIBSVM gives every row a label, and this model leaves rows undecided: apply an objective without abstain "
+            "first, or take the model as safetensors or onnx"
+        )
+    return _libsvm_lines(decision)
+
+
+def _libsvm_lines(decision: DecisionState) -> Iterator[str]:
     coefficients = decision.dual_coef
     # LIBSVM keeps the support vectors of the first label together, before those of the second
     positive, negative = np.flatnonzero(coefficients > 0), np.flatnonzero(coefficients <= 0)

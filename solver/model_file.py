@@ -20,6 +20,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.band import Band
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, Sigmoid
 from solver.features import (
@@ -40,6 +41,9 @@ from solver.typing import FloatArray
 FORMAT: Final = "prefsvm-model"
 # raised when a reader of the older version would misunderstand the file
 FORMAT_VERSION: Final = 1
+ABSTAINING_VERSION: Final = 2
+"""Of a model that leaves rows undecided, which readers of version 1 would give a label."""
+_VERSIONS: Final = (FORMAT_VERSION, ABSTAINING_VERSION)
 
 Label = str | int | float | bool
 FittedFeatures = TableFeatures | MatrixFeatures
@@ -72,8 +76,9 @@ class Predictions:
 
     Attributes
     ----------
-    labels : list of str
-        The positive class where the score is strictly above the threshold, else the negative class.
+    labels : list of str or None
+        The positive class where the score is strictly above the threshold, else the negative class; None where a model
+        that abstains leaves the row undecided.
     scores : float64 array of shape (rows,)
     probabilities : float64 array of shape (rows,), or None
         Of the positive class; None where the model is not calibrated. They never decide.
@@ -85,7 +90,7 @@ class Predictions:
         Rows with a number far outside those of the training, ascending.
     """
 
-    labels: list[str]
+    labels: list[str | None]
     scores: FloatArray
     probabilities: FloatArray | None
     warnings: list[str]
@@ -154,9 +159,9 @@ class Model:
         """The JSON part of the file: everything but the arrays."""
         return _manifest(self)
 
-    def with_threshold(self, threshold: float | None) -> Model:
-        """The same model deciding by another threshold; itself for None."""
-        return self if threshold is None else replace(self, decision=self.decision.with_threshold(threshold))
+    def with_threshold(self, threshold: float | None, band: Band | None = None) -> Model:
+        """The same model deciding by another threshold, and by this band around it or none; itself for None."""
+        return self if threshold is None else replace(self, decision=self.decision.with_threshold(threshold, band))
 
     def parse_rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Table | MatrixData, list[str]]:
         """Turn JSON rows into what `predict` takes.
@@ -248,7 +253,13 @@ class Model:
                 raise BadRow(row, "its score is beyond the range of float64")
         self._count_unlike(X, scores, values, counts)
         negative, positive = map(str, self.classes)
-        labels = [positive if value > threshold else negative for value in values]
+        band = self.decision.band
+        labels: list[str | None]
+        if band is None:
+            labels = [positive if value > threshold else negative for value in values]
+        else:
+            low, high = band.lower, band.upper
+            labels = [positive if value > high else negative if value <= low else None for value in values]
         probabilities = None if self.decision.probability is None else self.decision.probabilities(scores)
         return Predictions(labels, scores, probabilities, counts.warnings(), counts.unseen, counts.far_rows)
 
@@ -288,7 +299,7 @@ def _manifest(model: Model) -> dict[str, Any]:
     decision = model.decision
     return {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "version": FORMAT_VERSION if decision.band is None else ABSTAINING_VERSION,
         "producer": model.producer,
         "algorithm": model.algorithm,
         "params": model.params,
@@ -301,6 +312,7 @@ def _manifest(model: Model) -> dict[str, Any]:
             "coef0": float(decision.coef0),
             "intercept": float(decision.intercept),
             "threshold": float(decision.threshold),
+            **({} if decision.band is None else {"band": decision.band.to_json()}),
             "sign": 1,  # versions before read it
             "support_vectors": int(decision.support_vectors.shape[0]),
             "n_features": int(decision.support_vectors.shape[1]),
@@ -362,9 +374,13 @@ def read_model(source: bytes | str | os.PathLike[str]) -> Model:
         if manifest.get("format", str) != FORMAT:
             raise ModelFileError(f"not a model file: the format is not {FORMAT!r}")
         version = manifest.get("version", int)
-        if version != FORMAT_VERSION:
-            raise ModelFileError(f"model file of version {version}; this release reads version {FORMAT_VERSION}")
-        return _model(manifest, _Tensors(tensors))
+        if version not in _VERSIONS:
+            known = " and ".join(map(str, _VERSIONS))
+            raise ModelFileError(f"model file of version {version}; this release reads versions {known}")
+        model = _model(manifest, _Tensors(tensors))
+        if (model.decision.band is not None) != (version == ABSTAINING_VERSION):
+            raise ModelFileError(f"a band belongs into a file of version {ABSTAINING_VERSION}, and into no other")
+        return model
     except (TensorFileError, FeatureError) as error:
         raise ModelFileError(str(error)) from error
 
@@ -502,7 +518,16 @@ def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
         intercept=sign * fields.number("intercept"),
         threshold=fields.number("threshold"),
         probability=None if sigmoid is None else Sigmoid(sigmoid.number("slope"), sigmoid.number("offset")),
+        band=_band(fields),
     )
+
+
+def _band(fields: _Fields) -> Band | None:
+    band = fields.object_or_null("band")
+    try:
+        return None if band is None else Band.from_json(band.values)
+    except ValueError as error:
+        raise ModelFileError(f"{fields.place}.band: {error}") from error
 
 
 def _csr(tensors: _Tensors, n: int, d: int) -> sparse.csr_array:
@@ -591,8 +616,15 @@ class LoadedClassifier:
         return self.model.decision.decision_function(X)
 
     def predict(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[Any]:
-        """The positive class where the score is strictly above `threshold_`, else the negative one."""
-        labels: NDArray[Any] = self.classes_[(self.decision_function(X) > self.threshold_).astype(np.intp)]
+        """The positive class where the score is strictly above `threshold_`, else the negative one.
+
+        Of a model that abstains, an array of objects, which holds None for rows that are left undecided.
+        """
+        positive, negative = self.model.decision.says(self.decision_function(X))
+        labels: NDArray[Any] = self.classes_[positive.astype(np.intp)]
+        if self.model.decision.band is not None:
+            labels = labels.astype(object)
+            labels[~(positive | negative)] = None
         return labels
 
     def predict_proba(self, X: NDArray[Any] | sparse.csr_array) -> FloatArray:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from scipy import sparse
 
+from solver.band import Band
 from solver.decision import DecisionState
 from solver.features import MatrixFeatures, TableFeatures
 from solver.features.strings import unpack_strings
@@ -46,13 +47,15 @@ def onnx_model(model: Model) -> bytes:
     name: numbers as double, NaN where one is missing; categories as string, empty where one is missing, or a word that
     the upload took for that; é may be one character or two; where all levels are numbers, any text that is the same
     number. Numbers are imputed where they are missing, also by a model whose own policy is to refuse them. A model of a
-    matrix has one input `features` of shape (rows, columns). Outputs: `label` (string), `score` (double), and
-    `probability` (double) where the model gives one; each of shape (rows,), in that order. The metadata have the
+    matrix has one input `features` of shape (rows, columns). Outputs: `label` (string; empty where a model that
+    abstains leaves the row undecided), `score` (double), and `probability` (double) where the model gives one; each of
+    shape (rows,), in that order. The metadata have the
     `positive` and the `negative` class, the `threshold`, the same as a probability (`threshold_probability`) where the
-    model gives one, and the `columns`, as JSON, and under `readings` what of reading categories is left to the caller,
-    by column (`Reading.to_json`): to cut blanks around them (`trim`, where
-    there are more than a hundred levels), to write them in small letters (`lower`), or numbers with a point and nothing
-    else (`decimal`, `thousands`, `unit`).
+    model gives one, the `lower` and `upper` bound of the scores that are left undecided, where there are such (empty:
+    the class beyond it is said of no row), and the `columns`, as JSON, and under `readings` what of reading categories
+    is left to the caller, by column (`Reading.to_json`): to cut blanks around them (`trim`, where there are more than a
+    hundred levels), to write them in small letters (`lower`), or numbers with a point and nothing else (`decimal`,
+    `thousands`, `unit`).
 
     Returns
     -------
@@ -69,9 +72,7 @@ def onnx_model(model: Model) -> bytes:
     graph = _Graph([column["name"] for column in model.columns])
     features = _features(graph, model)
     score = _score(graph, model.decision, features)
-    above = graph.add("Greater", score, graph.constant(np.float64(model.decision.threshold)))
-    negative, positive = (graph.constant(np.array(str(label), dtype=object)) for label in model.classes)
-    graph.give("label", graph.add("Where", above, positive, negative), TensorProto.STRING)
+    graph.give("label", _label(graph, model, score), TensorProto.STRING)
     graph.give("score", score, TensorProto.DOUBLE)
     if model.decision.probability is not None:
         sigmoid = model.decision.probability
@@ -91,6 +92,7 @@ def onnx_model(model: Model) -> bytes:
         {
             "threshold": repr(model.decision.threshold),
             **({} if as_probability is None else {"threshold_probability": repr(as_probability)}),
+            **_bounds(model.decision.band),
             "algorithm": model.algorithm,
             "positive": str(model.classes[1]),
             "negative": str(model.classes[0]),
@@ -100,6 +102,22 @@ def onnx_model(model: Model) -> bytes:
     )
     onnx.checker.check_model(made)
     return bytes(made.SerializeToString())
+
+
+def _label(graph: _Graph, model: Model, score: str) -> str:
+    """The class that is said; an empty text where none is."""
+    band, threshold = model.decision.band, model.decision.threshold
+    above = graph.add("Greater", score, graph.constant(np.float64(threshold if band is None else band.upper)))
+    negative, positive = (graph.constant(np.array(str(label), dtype=object)) for label in model.classes)
+    if band is None:
+        return graph.add("Where", above, positive, negative)
+    over = graph.add("Greater", score, graph.constant(np.float64(band.lower)))
+    none = graph.constant(np.array("", dtype=object))
+    return graph.add("Where", above, positive, graph.add("Where", over, none, negative))
+
+
+def _bounds(band: Band | None) -> dict[str, str]:
+    return {} if band is None else {name: "" if at is None else repr(at) for name, at in band.to_json().items()}
 
 
 def _left_to_the_caller(model: Model) -> dict[str, dict[str, Any]]:

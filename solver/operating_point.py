@@ -62,6 +62,31 @@ class ObjectiveError(ValueError):
 
 
 @dataclass(frozen=True)
+class Abstain:
+    """When a row is called neither positive nor negative, see `solver.abstention`.
+
+    Attributes
+    ----------
+    precision : float
+        Of the rows called positive such a share shall be so, and of those called negative, too; in (0.5, 1).
+    """
+
+    precision: float
+
+    @classmethod
+    def parse(cls, value: Any) -> Abstain:
+        """Check what came from outside; raises `ObjectiveError`."""
+        if isinstance(value, Abstain):
+            return value
+        if not isinstance(value, Mapping) or value.keys() != {"precision"}:
+            raise ObjectiveError("abstain", 'abstain must be a mapping such as {"precision": 0.98}')
+        precision = _number("precision", value["precision"])
+        if not 0.5 < precision < 1:
+            raise ObjectiveError("abstain", f"the precision of abstain must lie in (0.5, 1), got {precision:g}")
+        return cls(precision)
+
+
+@dataclass(frozen=True)
 class Objective:
     """What the threshold is chosen for.
 
@@ -76,6 +101,8 @@ class Objective:
     certificate : str or None
         With a confidence, by which rows: `cross_fitted` (what None means) tests on all labelled rows, each scored by a
         model that left it out; `strict` on a half of them that nothing in training has looked at.
+    abstain : Abstain or None
+        Whether rows are left undecided on both sides of the threshold. The threshold is the same without it.
     """
 
     kind: ObjectiveKind = "f1"
@@ -87,6 +114,7 @@ class Objective:
     false_positive: float | None = None
     confidence: float | None = None
     certificate: Certificate | None = None
+    abstain: Abstain | None = None
 
     @classmethod
     def parse(cls, value: Objective | str | Mapping[str, Any]) -> Objective:
@@ -114,12 +142,12 @@ class Objective:
         fields = _FIELDS[kind]
         given = {name: part for name, part in value.items() if name != "kind" and part is not None}
         for name in given:
-            if name not in (*fields, "confidence", "certificate"):
+            if name not in (*fields, "confidence", "certificate", "abstain"):
                 raise ObjectiveError(str(name), f"objective {kind!r} takes no {name!r}")
         for name in fields:
             if name not in given:
                 raise ObjectiveError(name, f"objective {kind!r} needs {name!r}")
-        certificate = given.pop("certificate", None)
+        certificate, abstain = given.pop("certificate", None), given.pop("abstain", None)
         numbers = {name: _number(name, part) for name, part in given.items()}
         for name in {"target", "precision", "recall"} & numbers.keys():
             if not 0 < numbers[name] <= 1:
@@ -138,11 +166,13 @@ class Objective:
                 raise ObjectiveError("certificate", f"certificate must be one of {expected}, got {certificate!r}")
             if "confidence" not in numbers:
                 raise ObjectiveError("certificate", "a certificate needs a confidence")
-        return cls(kind=kind, **numbers, certificate=certificate)
+        abstaining = None if abstain is None else Abstain.parse(abstain)
+        return cls(kind=kind, **numbers, certificate=certificate, abstain=abstaining)
 
     def to_dict(self) -> dict[str, Any]:
         """The mapping form, without the parts that are not set."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        made = {name: value for name, value in vars(self).items() if value is not None}
+        return made if self.abstain is None else made | {"abstain": {"precision": self.abstain.precision}}
 
     @property
     def precision_target(self) -> float:
@@ -356,6 +386,14 @@ def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_sha
     )
 
 
+def passed_in_order(curve: OperatingCurve, objective: Objective, positive_share: float) -> IndexArray:
+    """Positions on a curve that pass the test of `certify_from_curve`, which certifies them all at once."""
+    check_rule("fixed-sequence", objective)
+    positions = _positions_to_test(curve, positive_share, objective)
+    admitted = curve.predicted_positives[positions]
+    return positions[_passed(curve.true_positives[positions], admitted, curve.positives, objective)]
+
+
 def check_rule(rule: str, objective: Objective) -> None:
     """Raise ValueError when a threshold rule is unknown or does not go with the objective."""
     if rule not in THRESHOLD_RULES:
@@ -556,23 +594,28 @@ def _test_in_order(
     objective: Objective,
 ) -> ChosenThreshold:
     """Test thresholds in their order until one fails; return the best of those that passed."""
+    passed = _passed(hits, admitted, curve.positives, objective)
+    if len(passed) == 0:
+        return _uncertified(curve, objective)
+    # every threshold that passed is certified at once: take the one with the best F1
+    counts = [_counts(curve, int(hits[position]), int(admitted[position])) for position in passed]
+    chosen = max(range(len(passed)), key=lambda position: counts[position].f1)
+    return ChosenThreshold(float(thresholds[passed[chosen]]), counts[chosen], "met", "")
+
+
+def _passed(hits: NDArray[np.int64], admitted: NDArray[np.int64], positives: int, objective: Objective) -> IndexArray:
+    """Which of the thresholds in the order of testing come before the first one that fails."""
     target = objective.precision_target
+    tested = np.arange(len(hits))
     if target > 0:
         confidence = objective.confidence or DEFAULT_CONFIDENCE
         # a threshold that admits fewer rows cannot pass even without an error; counting them needs no label
         needed = 1 if target == 1 else math.ceil(math.log(1 - confidence) / math.log(target))
-        enough = admitted >= needed
-        thresholds, hits, admitted = thresholds[enough], hits[enough], admitted[enough]
+        tested = np.flatnonzero(admitted >= needed)
     # with two targets both tests have to pass, each at the whole level: the two are missed at once or one of them is
-    bounds = _lower_bounds(objective, hits, admitted, curve.positives)
+    bounds = _lower_bounds(objective, hits[tested], admitted[tested], positives)
     failures = np.flatnonzero(_reached(objective, bounds) < -_SLACK)
-    passed = int(failures[0]) if len(failures) else len(thresholds)
-    if passed == 0:
-        return _uncertified(curve, objective)
-    # every threshold that passed is certified at once: take the one with the best F1
-    counts = [_counts(curve, int(hits[position]), int(admitted[position])) for position in range(passed)]
-    chosen = max(range(passed), key=lambda position: counts[position].f1)
-    return ChosenThreshold(float(thresholds[chosen]), counts[chosen], "met", "")
+    return tested[: failures[0]] if len(failures) else tested
 
 
 def _counts(curve: OperatingCurve, hits: int, admitted: int) -> ConfusionCounts:

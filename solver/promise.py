@@ -15,9 +15,19 @@ from solver.audits import rows_to_prove
 from solver.chances import CHOSEN_WORTH, LIKELY, Share
 from solver.choices import Certificate, PromiseLevel
 from solver.evaluation.counts import ConfusionCounts
-from solver.evaluation.intervals import clopper_pearson_lower
+from solver.evaluation.intervals import CHOSEN_ROW_WORTH, clopper_pearson_lower, wilson
 from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus
-from solver.report import Measures, Needs, Promise, percent
+from solver.report import (
+    Abstention,
+    CalledRows,
+    Estimate,
+    Measures,
+    Needs,
+    Promise,
+    PromisedAbstention,
+    PromisedSide,
+    percent,
+)
 from solver.typing import FloatArray
 
 DEFAULT_CONFIDENCE: Final = 0.95
@@ -46,6 +56,8 @@ def promise_of(
     certificate: Certificate = "cross_fitted",
     unlabelled: int | None = None,
     called: int | None = None,
+    abstained: Abstention | None = None,
+    test_abstained: Abstention | None = None,
 ) -> Promise:
     """What a threshold promises on new rows drawn like the labelled ones.
 
@@ -73,6 +85,8 @@ def promise_of(
         What a confidence would test the target by, if it names nothing itself: all labelled rows, or half of them.
     unlabelled, called : int, optional
         Rows without a label that there are to be looked at, and those of them that are called positive, if known.
+    abstained, test_abstained : Abstention, optional
+        What is said of the calibration rows, and of such rows as `test`, where some of them are left undecided.
     """
     confidence = objective.confidence or DEFAULT_CONFIDENCE
     evidence = {name: _evidence(name, calibration, objective, test) for name in _measures(objective)}
@@ -94,15 +108,49 @@ def promise_of(
     if level in ("likely", "open") and not has_seen and not (level == "open" and spoiled):
         needs = _needs(objective, calibration, evidence, confidence, labelled, objective.certificate or certificate)
         needs = _that_there_are(needs, unlabelled, called)
+    promised = None
+    sentence = _sentence(objective, calibration, test, positive, level, chance, confidence, bounds, needs, unlabelled)
+    if abstained is not None and not has_seen:
+        promised = _abstention(objective, abstained, test_abstained, confidence)
+        sentence = f"{sentence} {_abstention_words(promised, abstained, confidence)}"
     return Promise(
         level=level,
         chance=chance,
         confidence=confidence,
         bounds=bounds,
         needs=needs,
-        sentence=_sentence(
-            objective, calibration, test, positive, level, chance, confidence, bounds, needs, unlabelled
-        ),
+        abstain=promised,
+        sentence=sentence,
+    )
+
+
+def _abstention(
+    objective: Objective, calibration: Abstention, test: Abstention | None, confidence: float
+) -> PromisedAbstention:
+    """What can be relied on of both labels. With a confidence a label is only said where it was proven."""
+
+    def side(called: CalledRows, tested: CalledRows | None) -> PromisedSide:
+        if called.rows == 0:
+            return PromisedSide(label=called.label, level=None, chance=None, bound=None)
+        right, wrong = CHOSEN_WORTH * called.right, CHOSEN_WORTH * (called.rows - called.right)
+        if tested is not None:
+            right, wrong = right + tested.right, wrong + tested.rows - tested.right
+        share = Share(right, wrong)
+        chance, bound = float(share.above(calibration.precision)), float(share.lower(confidence))
+        if objective.confidence is None:
+            level = "likely" if chance >= LIKELY else "open"
+            return PromisedSide(label=called.label, level=level, chance=chance, bound=bound)
+        chance, bound = max(chance, confidence), max(bound, calibration.precision)
+        return PromisedSide(label=called.label, level="proven", chance=chance, bound=bound)
+
+    n, undecided = calibration.rows, calibration.undecided
+    share = Estimate(1.0, 0.0, 1.0)
+    if n > 0:
+        share = Estimate(undecided / n, *wilson(undecided, n, worth=CHOSEN_ROW_WORTH))
+    return PromisedAbstention(
+        positive=side(calibration.positive, None if test is None else test.positive),
+        negative=side(calibration.negative, None if test is None else test.negative),
+        undecided=share,
     )
 
 
@@ -277,6 +325,26 @@ def _cost_sentence(objective: Objective, counts: Counts, positive: str, bound: f
         f"What you can count on is a mean cost of at most {bound:.3g} a row; with all of the labelled rows called "
         f"{positive!r} it is {every:.3g}, with none {none:.3g}."
     )
+
+
+def _abstention_words(promised: PromisedAbstention, chosen: Abstention, confidence: float) -> str:
+    """What can be relied on of both labels, and how many rows get none."""
+    wanted = f"{chosen.precision:g}"
+    said = {
+        "proven": f"at least {wanted} are right, which is proven with confidence {confidence:g}",
+        "likely": f"at least {wanted} are likely to be right",
+        "open": f"it is not likely enough that {wanted} are right",
+    }
+    parts = []
+    for side, called in ((promised.positive, chosen.positive), (promised.negative, chosen.negative)):
+        if side.level is None:
+            parts.append(f"no row is called {side.label!r}: {called.reason}")
+            continue
+        odds = f" (chance {percent(side.chance)})" if side.level != "proven" and side.chance is not None else ""
+        parts.append(f"of the rows called {side.label!r} {said[side.level]}{odds}")
+    share, low, high = (f"{100 * each:.0f}" for each in vars(promised.undecided).values())
+    left = "no row" if chosen.undecided == 0 else f"{share}% of the rows"
+    return f"{_capital('; '.join(parts))}. Left undecided: {left} ({low} to {high}%)."
 
 
 def _reached(objective: Objective, counts: Counts) -> str:

@@ -15,6 +15,8 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Final, Self, cast, get_args, get_origin, get_type_hints
 
+from solver.band import Band
+
 
 def _about(description: str, **more: Any) -> dict[str, Any]:
     """What the schema of the API says of a field."""
@@ -75,6 +77,42 @@ class Measures(JsonObject):
     def predicted_positives(self) -> int:
         """Rows that are predicted positive."""
         return self.true_positives + self.false_positives
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalledRows(JsonObject):
+    """Rows that are given one label by a decision that may leave rows undecided."""
+
+    label: str
+    rows: int = field(metadata=_about("That are called so."))
+    right: int = field(metadata=_about("Of them, those that are."))
+    reason: str | None = field(default=None, metadata=_about("Why no row is called so; null where some are."))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abstention(JsonObject):
+    """A decision that may leave rows undecided: positive above `upper`, negative at or below `lower`, else null.
+
+    On both sides `precision` was asked for. `threshold` lies between the two.
+    """
+
+    precision: float
+    lower: float | None = field(metadata=_about("Null: no row is called negative."))
+    upper: float | None = field(metadata=_about("Null: no row is called positive."))
+    rows: int = field(metadata=_about("That were decided on: calibration rows."))
+    positive: CalledRows
+    negative: CalledRows
+
+    @property
+    def band(self) -> Band:
+        """What a decision function needs of it."""
+        lower, upper = self.lower, self.upper
+        return Band(-math.inf if lower is None else lower, math.inf if upper is None else upper)
+
+    @property
+    def undecided(self) -> int:
+        """Rows without a label."""
+        return self.rows - self.positive.rows - self.negative.rows
 
 
 @dataclass(frozen=True)
@@ -196,6 +234,7 @@ class DecidedUnlabelled(JsonObject):
     rows: int
     measured: int = field(metadata=_about("Of them, drawn at random: those that it decided on."))
     positive: int = field(metadata=_about("Of these, those that it calls positive."))
+    undecided: int = field(default=0, metadata=_about("Of these, those that it leaves undecided."))
     share: float
     labelled_share: float = field(metadata=_about("Share of positive ones among the labelled rows."))
 
@@ -417,6 +456,27 @@ def percent(chance: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromisedSide(JsonObject):
+    """How many of the rows that get a label get the right one, where rows may be left undecided."""
+
+    label: str
+    level: str | None = field(
+        metadata=_about("`proven`, `likely` or `open`, as of a target. Null: no row is called so.")
+    )
+    chance: float | None = field(metadata=_about("That the share of right ones is what was asked; null without one."))
+    bound: float | None = field(metadata=_about("What that share is at least; null without one."))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromisedAbstention(JsonObject):
+    """What can be relied on of a decision that may leave rows undecided."""
+
+    positive: PromisedSide
+    negative: PromisedSide
+    undecided: Estimate = field(metadata=_about("Share of rows that get no label."))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Promise(JsonObject):
     """What can be relied on of a threshold, on new rows drawn like the labelled ones."""
 
@@ -433,6 +493,9 @@ class Promise(JsonObject):
     )
     needs: Needs | None = field(
         default=None, metadata=_about("What would prove the target; null where it is, or nothing to speak of would.")
+    )
+    abstain: PromisedAbstention | None = field(
+        default=None, metadata=_about("Of both labels, where rows may be left undecided; else null.")
     )
     sentence: str = field(metadata=_about("All of it in words."))
 
@@ -488,12 +551,19 @@ class ReportedPoint(JsonObject):
         )
     )
     status_reason: str = field(metadata=_about("One sentence; empty if the objective was met."))
-    threshold: float = field(metadata=_about("The decision is score > threshold."))
+    threshold: float = field(metadata=_about("The decision is score > threshold, but see `abstain`."))
     calibration: Measures | None = field(
         metadata=_about(
             "On the rows that the threshold was chosen on. The intervals are the wider for that: each row counts for "
             "0.7 of an untouched one."
         )
+    )
+    abstain: Abstention | None = field(
+        default=None,
+        metadata=_about(
+            "Where the objective says `abstain`: the scores around the threshold that are left undecided, counted on "
+            "the calibration rows. All other measures are of the threshold alone. Null: each row gets a label."
+        ),
     )
 
 
@@ -520,6 +590,10 @@ class Report(ReportedPoint):
         metadata=_about(
             "On rows that nothing was fitted to; null without a test fraction. With `refit`, of the model before."
         )
+    )
+    test_abstain: Abstention | None = field(
+        default=None,
+        metadata=_about("The labels that the test rows were given, where rows may be left undecided; else null."),
     )
     refit: Refit | None = field(
         default=None, metadata=_about("Null where the model never learned from the test rows, or there are none.")

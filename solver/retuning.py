@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+from solver.abstention import Certifying, abstention, missing, missing_words, nothing_said
 from solver.algorithms import ALGORITHMS
 from solver.choices import Certificate
-from solver.evaluation import CHOSEN_ROW_WORTH, OperatingCurve, Sigmoid, measures
+from solver.evaluation import CHOSEN_ROW_WORTH, ConfusionCounts, OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
 from solver.promise import Counts, promise_of, promised_status
-from solver.report import Measures, Promise, Report, ReportedPoint
+from solver.report import Abstention, Measures, Promise, Report, ReportedPoint
 
 FEWEST_OF_A_CLASS: Final = 2
 """Calibration rows of each class that a certificate needs."""
@@ -31,12 +32,15 @@ class Calibration:
         ranked as the model ranks. None: nothing.
     probability : Sigmoid or None
         Fitted on the calibration rows.
+    has_trained : bool
+        Whether these rows have trained the model: then they say nothing of new ones.
     """
 
     curve: OperatingCurve
     other_positive_share: float | None
     certificate: Certificate | None
     probability: Sigmoid | None = None
+    has_trained: bool = False
 
     @classmethod
     def from_report(cls, report: Report) -> Calibration | None:
@@ -58,7 +62,8 @@ class Calibration:
         elif enough and kept_apart:
             certificate = "strict"
         told = report.probability
-        return cls(curve, share, certificate, None if told is None else Sigmoid(told.slope, told.offset))
+        sigmoid = None if told is None else Sigmoid(told.slope, told.offset)
+        return cls(curve, share, certificate, sigmoid, report.labeled_split == "full")
 
     def operating_point(self, objective: Objective) -> ChosenThreshold:
         """Choose the threshold that serves an objective.
@@ -68,11 +73,9 @@ class Calibration:
         """
         if objective.confidence is None:
             return choose_from_curve(self.curve, objective, probability=self.probability)
-        can_certify = self.certificate is not None and objective.certificate in (None, self.certificate)
-        if self.certificate == "strict" and objective.certificate == "cross_fitted":
-            can_certify = True  # it is more than was asked for
-        if can_certify and self.other_positive_share is not None and 0 < self.other_positive_share < 1:
-            return certify_from_curve(self.curve, objective, self.other_positive_share)
+        share = self._certifying_share(objective)
+        if share is not None:
+            return certify_from_curve(self.curve, objective, share)
         cautious = choose_from_curve(self.curve, objective, "lcb")
         if cautious.status != "met":
             return cautious
@@ -82,6 +85,30 @@ class Calibration:
         )
         return replace(cautious, status="cannot_certify", reason=reason)
 
+    def abstention(
+        self, objective: Objective, threshold: float, counts: ConfusionCounts, classes: tuple[str, str]
+    ) -> Abstention | None:
+        """Choose which rows are left undecided around the threshold of an objective; None where none are to be.
+
+        With a confidence each class is said only where its precision is certified.
+        """
+        if objective.abstain is None:
+            return None
+        if self.has_trained:
+            return nothing_said(objective.abstain, classes, "the calibration rows have trained the model")
+        certifying = None
+        if objective.confidence is not None:
+            certifying = Certifying(objective.confidence, self._certifying_share(objective))
+        return abstention(self.curve, threshold, counts, objective.abstain, classes, certifying)
+
+    def _certifying_share(self, objective: Objective) -> float | None:
+        """The share of positives that a certificate for an objective starts from; None where there can be none."""
+        can_certify = self.certificate is not None and objective.certificate in (None, self.certificate)
+        if self.certificate == "strict" and objective.certificate == "cross_fitted":
+            can_certify = True  # it is more than was asked for
+        share = self.other_positive_share
+        return share if can_certify and share is not None and 0 < share < 1 else None
+
 
 class StoredPoint(Protocol):
     """An operating point that was applied."""
@@ -90,12 +117,48 @@ class StoredPoint(Protocol):
     status: str
     threshold: float
     calibration: Measures | None
+    abstain: Abstention | None
 
 
-def _promise(report: Report, objective: Objective, counts: Counts, threshold: float, *, is_proven: bool) -> Promise:
-    """What a threshold of the model of this report promises."""
+def abstention_of(report: Report, objective: Objective, threshold: float) -> Abstention | None:
+    """Which rows a trained model leaves undecided at the threshold of its training; None where none are to be."""
+    if objective.abstain is None:
+        return None
+    calibration, classes = Calibration.from_report(report), (report.classes.negative, report.classes.positive)
+    if calibration is None or report.calibration is None:
+        return nothing_said(objective.abstain, classes, "no labelled row was left to measure it on")
+    return calibration.abstention(objective, threshold, counts_of(report.calibration), classes)
+
+
+def counts_of(measured: Measures) -> ConfusionCounts:
+    """The counts that measures were made of."""
+    return ConfusionCounts(
+        measured.true_positives, measured.false_positives, measured.true_negatives, measured.false_negatives
+    )
+
+
+def status_with(status: str, reason: str, chosen: Abstention | None) -> tuple[str, str]:
+    """Status and reason of a point whose target is not proven: a class that is said of no row was asked for, too."""
+    unsaid = missing(chosen)
+    if status != "met" or not unsaid:
+        return status, reason
+    said = missing_words(unsaid)
+    return "cannot_certify", f"{said[0].upper()}{said[1:]}."
+
+
+def _promise(
+    report: Report,
+    objective: Objective,
+    counts: Counts,
+    threshold: float,
+    chosen: Abstention | None,
+    *,
+    is_proven: bool,
+) -> Promise:
+    """What a threshold of the model of this report promises, with the rows that are left undecided around it."""
     # What the test rows said is of this model at the threshold of its training, if it has not learned from them since.
     is_trained = threshold == report.threshold
+    is_same = is_trained and chosen == report.abstain
     return promise_of(
         objective,
         counts,
@@ -107,7 +170,9 @@ def _promise(report: Report, objective: Objective, counts: Counts, threshold: fl
         certificate=ALGORITHMS.get(report.algorithm, ALGORITHMS["svm"]).certificate(report.rows.unlabelled),
         labelled=report.rows.labelled - (0 if report.refit is not None else report.rows.test),
         unlabelled=report.rows.unlabelled,
-        called=report.unlabelled.called if is_trained and report.unlabelled is not None else None,
+        called=report.unlabelled.called if is_same and report.unlabelled is not None else None,
+        abstained=chosen,
+        test_abstained=report.test_abstain if is_same and report.refit is None else None,
     )
 
 
@@ -117,7 +182,7 @@ def stored_promise(report: Report, point: StoredPoint) -> Promise | None:
         return None
     objective = Objective.parse(point.objective)
     is_proven = objective.confidence is not None and point.status == "met"
-    return _promise(report, objective, point.calibration, point.threshold, is_proven=is_proven)
+    return _promise(report, objective, point.calibration, point.threshold, point.abstain, is_proven=is_proven)
 
 
 def chosen_point(report: Report, objective: Objective) -> ReportedPoint | None:
@@ -127,13 +192,18 @@ def chosen_point(report: Report, objective: Objective) -> ReportedPoint | None:
         return None
     point = calibration.operating_point(objective)
     is_proven = objective.confidence is not None and point.status == "met"
-    promise = _promise(report, objective, point.counts, point.threshold, is_proven=is_proven)
-    status, reason = (point.status, point.reason) if is_proven else promised_status(point.status, point.reason, promise)
+    classes = (report.classes.negative, report.classes.positive)
+    chosen = calibration.abstention(objective, point.threshold, point.counts, classes)
+    promise = _promise(report, objective, point.counts, point.threshold, chosen, is_proven=is_proven)
+    said: tuple[str, str] = (point.status, point.reason)
+    if not is_proven:
+        said = status_with(*promised_status(point.status, point.reason, promise), chosen)
     return ReportedPoint(
         promise=promise,
         objective=objective.to_dict(),
         threshold=point.threshold,
-        status=status,
-        status_reason=reason,
+        status=said[0],
+        status_reason=said[1],
         calibration=measures(point.counts, costs=objective.costs, worth=CHOSEN_ROW_WORTH),
+        abstain=chosen,
     )

@@ -113,7 +113,10 @@ def _asked(objective: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(objective: dict[str, Any]) -> str:
-    return " ".join([str(objective["kind"]), *(f"{n} {v:g}" for n, v in objective.items() if n != "kind")])
+    numbers = [f"{name} {value:g}" for name, value in objective.items() if name not in ("kind", "abstain")]
+    if "abstain" in objective:
+        numbers.append(f"undecided below precision {objective['abstain']['precision']:g}")
+    return " ".join([str(objective["kind"]), *numbers])
 
 
 def _fallen(now: Standing, before: Standing, rows: ComparedRows | None) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.abstention import abstained_on
 from solver.algorithms import ALGORITHMS, AUTO, AlgorithmSpec, ParamError, Parameter, validate_params
 from solver.arrays import BackendUnavailableError
 from solver.corrections import Corrected, Corrections, Rules, apply_corrections
@@ -40,6 +41,7 @@ from solver.parts import ALONE, PartExecutor, PartsOfRun
 from solver.peak_memory import peak_memory_bytes
 from solver.promise import promise_of, promised_status
 from solver.report import (
+    Abstention,
     Classes,
     DecidedUnlabelled,
     ExcludedColumn,
@@ -51,6 +53,7 @@ from solver.report import (
     RowCounts,
     json_ready,
 )
+from solver.retuning import abstention_of, status_with
 from solver.telling import telling_columns
 from solver.typing import BoolArray, FloatArray, IndexArray
 
@@ -362,12 +365,15 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
     with watch.phase("evaluating"):
         watch.report(_TRAINING_DONE)
         fitted: Report = estimator.report_
+        decision: DecisionState = estimator.decision_state()
+        told = replace(fitted, algorithm=task.spec.name, classes=Classes(*task.target.classes), rows=task.counted())
+        chosen = abstention_of(told, task.objective, decision.threshold)
         model = Model(
             algorithm=task.spec.name,
             params=task.params,
             objective=task.objective.to_dict(),
             classes=task.target.classes,
-            decision=estimator.decision_state(),
+            decision=replace(decision, band=None if chosen is None else chosen.band),
             features=features,
             key=request.key,
             curve=None if fitted.curve is None else OperatingCurve.from_dict(vars(fitted.curve)),
@@ -381,17 +387,19 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         given = QueueInput(model.decision, X, task.train_codes, task.numbers, some, scores, left_out, task.is_original)
         queue = queue_of(given) if has_queue else None
         column_warnings = [] if watch.stopped else telling_columns(*_learned_from(task, features), request.seed)
-        measured = _measure_on_test(model, task, estimator.control_states_, in_a_hurry=watch.stopped)
+        measured, said_on_test = _measure_on_test(
+            model, task, estimator.control_states_, chosen, in_a_hurry=watch.stopped
+        )
     report = replace(
-        fitted,
-        algorithm=task.spec.name,
+        told,
         params=task.params,
-        classes=Classes(*task.target.classes),
-        rows=task.counted(),
+        objective=model.objective,
         feedback=task.feedback(),
         queue=queue,
         unlabelled=unlabelled,
-        **_promised(fitted, task, measured.get(""), unlabelled),
+        abstain=chosen,
+        test_abstain=said_on_test,
+        **_promised(replace(told, abstain=chosen, test_abstain=said_on_test), task, measured.get(""), unlabelled),
         test=measured.get(""),
         controls={name: replace(each, test=measured.get(name)) for name, each in fitted.controls.items()},
         features=features.n_features,
@@ -404,7 +412,7 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
             *feature_warnings,
             *column_warnings,
             *fitted.warnings,
-            *_another_mix(unlabelled, fitted.calibration, task.objective),
+            *_another_mix(unlabelled, fitted.calibration, task.objective, chosen),
             *_test_warnings(task, measured.get("")),
             *([] if measured else _one_sided(fitted.calibration, task.target.classes)),
         ],
@@ -418,7 +426,7 @@ def _promised(
     """What the model promises, with what the test rows add to that, and the status that goes with it."""
     before = fitted.promise
     if before is None or fitted.calibration is None:
-        return {}
+        return _ended(*status_with(fitted.status, fitted.status_reason, fitted.abstain))
     promise = promise_of(
         task.objective,
         fitted.calibration,
@@ -430,13 +438,19 @@ def _promised(
         certificate=task.spec.certificate(task.target.count(_UNLABELLED)),
         unlabelled=task.target.count(_UNLABELLED),
         called=None if unlabelled is None else unlabelled.called,
+        abstained=fitted.abstain,
+        test_abstained=fitted.test_abstain,
     )
     status, reason = fitted.status, fitted.status_reason
     if reason == before.sentence:
         status, reason = "met", ""
     if status == "met" and fitted.certificate is None:
-        status, reason = promised_status("met", reason, promise)
-    return {"promise": promise, "status": status, "status_reason": reason}
+        return {"promise": promise} | _ended(*status_with(*promised_status("met", reason, promise), fitted.abstain))
+    return {"promise": promise} | _ended(status, reason)
+
+
+def _ended(status: str, reason: str) -> dict[str, Any]:
+    return {"status": status, "status_reason": reason}
 
 
 def _refit(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedModel:
@@ -470,6 +484,7 @@ def _measured_before(
         rows=replace(report.rows, test=before.rows.test),
         feedback=before.feedback,
         test=before.test,
+        test_abstain=before.test_abstain,
         controls={
             name: replace(each, test=before.controls[name].test if name in before.controls else None)
             for name, each in report.controls.items()
@@ -640,7 +655,7 @@ def _fit(
     """The fitted estimator."""
     estimator = task.spec.load()(
         **task.params,
-        objective=task.objective,
+        objective=replace(task.objective, abstain=None),  # the threshold is the same without it
         positive=_POSITIVE,
         unlabeled=_UNLABELLED,
         random_state=task.request.seed % 2**32,
@@ -928,22 +943,30 @@ def _decided_unlabelled(model: Model, scores: FloatArray, task: _Task) -> Decide
     """How many of the unlabelled rows with these scores the model calls positive."""
     if len(scores) == 0:
         return None
-    positive = int(np.count_nonzero(scores > model.decision.threshold))
+    called, called_negative = model.decision.says(scores)
+    positive = int(np.count_nonzero(called))
     labelled = task.target.count(_POSITIVE) + task.target.count(_NEGATIVE)
     return DecidedUnlabelled(
         rows=int(np.count_nonzero(task.train_codes == _UNLABELLED)),
         measured=len(scores),
         positive=positive,
+        undecided=len(scores) - positive - int(np.count_nonzero(called_negative)),
         share=positive / len(scores),
         labelled_share=task.target.count(_POSITIVE) / labelled,
     )
 
 
-def _another_mix(unlabelled: DecidedUnlabelled | None, calibration: Measures | None, objective: Objective) -> list[str]:
+def _another_mix(
+    unlabelled: DecidedUnlabelled | None,
+    calibration: Measures | None,
+    objective: Objective,
+    chosen: Abstention | None,
+) -> list[str]:
     """Say that a precision was measured on rows of another mix than the unlabelled ones, as far as the model tells."""
-    if unlabelled is None or calibration is None or not calibration.n or objective.precision_target <= 0:
+    is_precision = objective.precision_target > 0 or objective.abstain is not None
+    if unlabelled is None or calibration is None or not calibration.n or not is_precision:
         return []
-    called = calibration.predicted_positives / calibration.n
+    called = (calibration.predicted_positives if chosen is None else chosen.positive.rows) / calibration.n
     share, n, m = unlabelled.share, unlabelled.measured, calibration.n
     pooled = (share * n + called * m) / (n + m)
     spread = math.sqrt(max(pooled * (1 - pooled), 1e-12) * (1 / n + 1 / m))
@@ -1020,15 +1043,22 @@ def _complete(data: Table | MatrixData, request: TrainingRequest) -> tuple[Index
 
 
 def _measure_on_test(
-    model: Model, task: _Task, controls: Mapping[str, DecisionState], *, in_a_hurry: bool
-) -> dict[str, Measures]:
+    model: Model,
+    task: _Task,
+    controls: Mapping[str, DecisionState],
+    chosen: Abstention | None,
+    *,
+    in_a_hurry: bool,
+) -> tuple[dict[str, Measures], Abstention | None]:
     """Measures on the test rows, of the model (under `""`) and of each control; empty without test rows.
+
+    Besides, the labels that they are given by a model that leaves rows undecided.
 
     In a hurry, on as many of them, drawn at random, as take about a second.
     """
     test_rows = task.test_rows
     if len(test_rows) == 0:
-        return {}
+        return {}, None
     if in_a_hurry:
         test_rows = np.random.default_rng(task.request.seed).permutation(test_rows)
     codes = task.target.codes[test_rows]
@@ -1036,6 +1066,7 @@ def _measure_on_test(
     costs = task.objective.costs
     positive: dict[str, list[BoolArray]] = {name: [] for name in states}
     give_up = time.monotonic() + _HURRIED_SECONDS
+    of_model: list[FloatArray] = []
     measured = 0
     step = _HURRIED_ROWS if in_a_hurry else len(test_rows)
     while measured < len(test_rows) and (measured == 0 or time.monotonic() < give_up):
@@ -1050,11 +1081,16 @@ def _measure_on_test(
                 scores = state.decision_function(X)
                 scored.append((state, scores))
             positive[name].append(scores > state.threshold)
+        of_model.append(scored[0][1])
         measured += X.shape[0]
-    return {
+    said = None
+    if chosen is not None:
+        said = abstained_on(chosen, np.concatenate(of_model), codes[:measured] == _POSITIVE)
+    made = {
         name: measures(confusion(codes[:measured], np.concatenate(decided)), costs=costs)
         for name, decided in positive.items()
     }
+    return made, said
 
 
 # -- time and memory ---------------------------------------------------------------------------------------------------

@@ -45,7 +45,8 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
             scores, probabilities, warnings = _scores(model, rows, layout, reporter)
             unlabelled = _unlabelled(path, layout, job.request)
             open_ = unlabelled & ~_have_feedback(job, model, rows, layout, unlabelled)
-            draws = _draw(job, model, scores, probabilities, open_)
+            called = _called(job, model, scores)
+            draws = _draw(job, model, scores, probabilities, called, open_)
             contents = _contents(model, rows, layout, np.flatnonzero(open_)[draws.row])
     except FeatureError as error:
         raise UnrunnableJobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
@@ -57,7 +58,6 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
             probability = None if probabilities is None else float(probabilities[place])
             drawn = [int(place), int(stratum), float(scores[place]), probability, key, content.decode()]
             file.write(orjson.dumps(drawn) + b"\n")
-    called = scores > model.decision.threshold
     left_out = int((unlabelled & ~open_).sum())
     if left_out:
         warnings.append(
@@ -70,6 +70,8 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         "with_feedback": left_out,
         "drawn": len(contents),
         "threshold": float(model.decision.threshold),
+        "abstain": None if model.decision.band is None else model.decision.band.to_json(),
+        "undecided": int((open_ & ~np.logical_or(*model.decision.says(scores))).sum()),
         "positive": str(model.classes[1]),
         "negative": str(model.classes[0]),
         "warnings": warnings,
@@ -151,7 +153,24 @@ def _fingerprints(model: Model, rows: list[dict[str, Any]]) -> NDArray[np.uint64
     return fingerprints(model.feature_matrix(model.parse_rows(rows)[0], refuse_unreadable=False)[0])
 
 
-def _draw(job: JobSpec, model: Model, scores: FloatArray, probabilities: FloatArray | None, open_: BoolArray) -> Draws:
+def _called(job: JobSpec, model: Model, scores: FloatArray) -> BoolArray:
+    """Return which rows are called positive: for a precision those that get the label, else those above the threshold.
+
+    Of a model that leaves rows undecided, recall and cost are those of its threshold, as they are in its promise.
+    """
+    if job.request["objective"]["kind"] == "precision":
+        return model.decision.says(scores)[0]
+    return scores > model.decision.threshold
+
+
+def _draw(
+    job: JobSpec,
+    model: Model,
+    scores: FloatArray,
+    probabilities: FloatArray | None,
+    called: BoolArray,
+    open_: BoolArray,
+) -> Draws:
     """Decide which of the unlabelled rows are looked at; their places are those among them."""
     if not open_.any():
         raise UnrunnableJobError(
@@ -166,7 +185,7 @@ def _draw(job: JobSpec, model: Model, scores: FloatArray, probabilities: FloatAr
         chances = probabilities[open_]
     target, most = target_of(job.request["objective"]), job.request["rows"]
     try:
-        return draw_rows(chances, distances > 0, target, most, job.request["seed"])
+        return draw_rows(chances, called[open_], target, most, job.request["seed"])
     except ValueError as error:
         raise UnrunnableJobError(
             "nothing_called_positive",

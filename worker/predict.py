@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar, cast
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from service.ingest.columnar import Layout, column_names, column_readings, count_rows, read_blocks
 from service.ingest.keys import InexactKeyError, key_texts
+from solver.band import Band
 from solver.features import BadRow, FeatureCounts, FeatureError, MatrixData, Table
 from solver.kernels.parallel import single_threaded_blas, thread_count
 from solver.model_file import Model, ModelFileError, Predictions, read_model
@@ -50,11 +52,16 @@ def model_of(job: JobSpec) -> Model:
         If the file is damaged.
     """
     try:
-        return read_model(Path(job.scratch, MODEL_FILE)).with_threshold(job.request["threshold"])
+        return deciding_by(read_model(Path(job.scratch, MODEL_FILE)), job.request)
     except ModelFileError as error:
         raise UnrunnableJobError(
             "damaged_model", "the stored model is damaged and cannot be applied; train it again"
         ) from error
+
+
+def deciding_by(model: Model, asked: Mapping[str, Any]) -> Model:
+    """Return the model with what was applied to it, if anything was when the job was asked for."""
+    return model.with_threshold(asked["threshold"], Band.from_json(asked.get("abstain")))
 
 
 def run(job: JobSpec, reporter: Reporter) -> Result:
@@ -68,11 +75,11 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     model = model_of(job)
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
-    labels: Counter[str] = Counter()
+    labels: Counter[str | None] = Counter()
     counts = FeatureCounts()
     done = 0
     shadow = job.request.get("shadow")
-    decided: list[NDArray[np.bool_]] = []
+    decided: list[NDArray[np.int8]] = []
     compared: dict[str, Any] = {}
     try:
         with dataset_file(job) as path:
@@ -86,7 +93,7 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
                     labels.update(made.labels)
                     done += len(made.labels)
                     if shadow is not None:
-                        decided.append(made.scores > model.decision.threshold)
+                        decided.append(_codes(model, made))
                     if reporter.progress("predicting", done / max(1, rows)) and done < rows:
                         raise UnrunnableJobError("time_limit", "max_seconds was reached before all rows were predicted")
             if shadow is not None:
@@ -98,11 +105,14 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         raise UnrunnableJobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
     except InexactKeyError as error:
         raise UnrunnableJobError("inexact_key", str(error)) from error
+    undecided = labels.pop(None, 0)
     report = {
         "rows": done,
         "labels": dict(labels),
+        "undecided": undecided,
         "threshold": model.decision.threshold,
         "threshold_probability": model.decision.threshold_probability,
+        "abstain": model.decision.told_band,
         "warnings": counts.warnings(),
     }
     return Result(model.algorithm, {}, report | compared)
@@ -157,34 +167,45 @@ def _with_first_rows(blocks: Iterator[Block]) -> Iterator[tuple[int, Block]]:
 
 
 def _compare(
-    job: JobSpec, path: Path, layout: Layout, model: Model, positive: NDArray[np.bool_], reporter: Reporter
+    job: JobSpec, path: Path, layout: Layout, model: Model, codes: NDArray[np.int8], reporter: Reporter
 ) -> dict[str, Any]:
     """Let the shadow of the alias decide on the same rows, now that all are predicted, and count what the two said.
 
     Whatever is wrong with a shadow, it must not concern the batch: the rest of the rows then counts as failed, and as
     dropped if the job is to stop before the shadow is through, or if an attempt before this one was lost, maybe by it.
     """
-    pairs: Counter[tuple[str, str]] = Counter()
+    pairs: Counter[tuple[str | None, str | None]] = Counter()
     done = failed = 0
     try:
         if job.attempt == 1:
-            threshold = job.request["shadow"]["threshold"]
-            shadow = read_model(Path(job.scratch, SHADOW_FILE)).with_threshold(threshold)
+            shadow = deciding_by(read_model(Path(job.scratch, SHADOW_FILE)), job.request["shadow"])
             rows_of_shadow = rows_for(job, path, layout, shadow, SHADOW_ROWS_FILE)
             for made, _, _ in decisions(shadow, rows_of_shadow, layout, SHADOW_BLOCK_ROWS):
-                ours = positive[done : done + len(made.labels)]
-                theirs = made.scores > shadow.decision.threshold
-                for our, their in ((our, their) for our in (False, True) for their in (False, True)):
-                    said = str(model.classes[our]), str(shadow.classes[their])
+                ours, theirs = codes[done : done + len(made.labels)], _codes(shadow, made)
+                for our, their in itertools.product(_CODES, _CODES):
+                    said = _CODES[our](model), _CODES[their](shadow)
                     pairs[said] += int(np.count_nonzero((ours == our) & (theirs == their)))
                 done += len(ours)
                 if reporter.progress("predicting", 1.0):
                     break
     except Exception:
         log.exception("%s: the shadow failed", job.job_id)
-        failed = len(positive) - done
+        failed = len(codes) - done
     counted = [[*said, rows] for said, rows in pairs.items() if rows]
-    return {"pairs": counted, "dropped": len(positive) - done - failed, "failed": failed}
+    return {"pairs": counted, "dropped": len(codes) - done - failed, "failed": failed}
+
+
+_CODES: dict[int, Callable[[Model], str | None]] = {
+    -1: lambda model: str(model.classes[0]),
+    0: lambda _: None,
+    1: lambda model: str(model.classes[1]),
+}
+"""What a model says of a row, in a byte."""
+
+
+def _codes(model: Model, made: Predictions) -> NDArray[np.int8]:
+    positive, negative = model.decision.says(made.scores)
+    return positive.astype(np.int8) - negative.astype(np.int8)
 
 
 def _map_ahead(apply: Callable[[Item], Computed], blocks: Iterator[Item]) -> Iterator[Computed]:
@@ -250,7 +271,7 @@ class _Arrow:
         self._spell = spell
 
     def write(self, first_row: int, made: Predictions, keys: Keys) -> None:
-        spelt = {label: self._spell(label) for label in set(made.labels)}
+        spelt = {label: None if label is None else self._spell(label) for label in set(made.labels)}
         probabilities = made.probabilities
         columns = [
             pa.array(np.arange(first_row, first_row + len(made.labels))),

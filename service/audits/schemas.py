@@ -98,6 +98,13 @@ class AuditSeal(Body):
     )
 
 
+class AuditBand(Answer):
+    """Scores above `lower` and up to `upper` get no label."""
+
+    lower: float | None = Field(description="Null: no row is called negative.")
+    upper: float | None = Field(description="Null: no row is called positive.")
+
+
 class AuditPool(Answer):
     """The rows that the statement is about, counted when they were drawn."""
 
@@ -111,6 +118,14 @@ class AuditPool(Answer):
     )
     drawn: int = Field(description="Rows that can be looked at, in an order that is fixed.")
     threshold: float = Field(description="By which the model decides in this audit, whatever is applied to it later.")
+    abstain: AuditBand | None = Field(
+        default=None, description="Likewise: the scores around it that get no label. Null: each row gets one."
+    )
+    undecided: int = Field(
+        default=0,
+        description="Rows without a label by the model. For a precision they are not called positive; for a recall or "
+        "a cost they are what the threshold alone says.",
+    )
     positive: str
     negative: str
     warnings: list[str]
@@ -143,6 +158,8 @@ EXAMPLE_AUDIT: JsonDict = {
         "with_feedback": 0,
         "drawn": 420,
         "threshold": 0.31,
+        "abstain": None,
+        "undecided": 0,
         "positive": "spam",
         "negative": "ham",
         "warnings": [],
@@ -197,7 +214,7 @@ class AuditItem(Answer):
     position: int = Field(description="In the order in which rows were drawn, from 1.")
     row: int = Field(description="Number in the data set, from 0.")
     key: str | None = Field(description="What names it, where the training had a `key`.")
-    label: str = Field(description="What the model calls it.")
+    label: str | None = Field(description="What the model calls it; null: undecided.")
     score: float
     probability: float | None
     content: dict[str, Any] = Field(description="What the model sees of it: values, text, or the fields of a mail.")

@@ -38,6 +38,7 @@ from service.models.verdicts import statement_of, verdict_words
 from service.paging import as_page
 from service.schemas import Page
 from service.settings import Settings
+from solver.band import Band
 
 OPERATION = "createAudit"
 MOST_BYTES = 4 << 20
@@ -84,7 +85,7 @@ class AuditService:
                         "audit": audit_id,
                         "model": model.model_id,
                         "sha256": model.sha256,
-                        "threshold": model.threshold,
+                        **model.decides_by,
                         "dataset": dataset.id,
                         "objective": objective,
                         "rows": body.rows,
@@ -148,7 +149,6 @@ class AuditService:
             row, job = audits.with_job(audit_id)
             pool = _pool_of(row, job)
             items = audits.open_items(audit_id, after, n)
-        called = {True: pool["positive"], False: pool["negative"]}
         return AuditItems(
             left=pool["drawn"] - row.answered,
             items=[
@@ -156,7 +156,7 @@ class AuditService:
                     position=item.position,
                     row=item.row,
                     key=item.key,
-                    label=called[item.score > pool["threshold"]],
+                    label=_said_of(item.score, pool),
                     score=item.score,
                     probability=item.probability,
                     content=orjson.loads(item.content),
@@ -265,6 +265,17 @@ def _found(session: Session, project_id: str, body: AuditRequest) -> tuple[Model
     return model, dataset
 
 
+def _said_of(score: float, pool: Mapping[str, Any]) -> str | None:
+    """Return what the model says of a row; None where it says nothing."""
+    label: str | None
+    band = Band.from_json(pool.get("abstain"))
+    if band is None:
+        label = pool["positive"] if score > pool["threshold"] else pool["negative"]
+    else:
+        label = pool["positive"] if score > band.upper else pool["negative"] if score <= band.lower else None
+    return label
+
+
 def _first_of(items: Sequence[AuditItemRow]) -> Iterator[AuditItemRow]:
     """Yield the first rows, as many as one answer holds."""
     size = 0
@@ -277,7 +288,8 @@ def _first_of(items: Sequence[AuditItemRow]) -> Iterator[AuditItemRow]:
 
 def _seed(model: ModelFile, dataset_sha256: str, kind: str) -> int:
     """Return what the draw begins with: the same for the same question, so that nobody tries until the rows please."""
-    asked = f"{model.sha256} {model.threshold} {dataset_sha256} {kind}"
+    band = "" if model.band is None else f" {model.band}"
+    asked = f"{model.sha256} {model.threshold}{band} {dataset_sha256} {kind}"
     return int.from_bytes(hashlib.sha256(asked.encode()).digest()[:6])
 
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from service.jobs.schemas import JobError, JobStatus
+from service.predictions.schemas import AbstainBand
 from service.schemas import Answer, Body
 
 BatchFormat = Literal["csv", "parquet", "jsonl"]
@@ -42,18 +43,23 @@ class BatchRequest(Body):
 class BatchResult(Answer):
     """The file that a batch has made: `row` (from 0), `label`, `score`, `probability`, in the order of the data set.
 
-    Behind `row` stands the column that the training called its `key`, where the data set has it.
+    Behind `row` stands the column that the training called its `key`, where the data set has it. The label of a row
+    that is left undecided is empty in CSV, else null.
     """
 
     bytes: int
     sha256: str
     rows: int
     labels: dict[str, int] = Field(description="Rows that were given each label.")
+    undecided: int = Field(default=0, description="Rows that were given none.")
     threshold: float | None = Field(
         default=None, description="The decision is score > threshold. Null for batches of before."
     )
     threshold_probability: float | None = Field(
         default=None, description="The same as a probability, as in POST /predict; null where the model gives none."
+    )
+    abstain: AbstainBand | None = Field(
+        default=None, description="The scores that get no label, as in POST /predict; null: each row gets one."
     )
     warnings: list[str]
 
@@ -78,8 +84,10 @@ EXAMPLE_BATCH: JsonDict = {
         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "rows": 1000,
         "labels": {"ham": 900, "spam": 100},
+        "undecided": 0,
         "threshold": 0.31,
         "threshold_probability": 0.12,
+        "abstain": None,
         "warnings": [],
     },
 }

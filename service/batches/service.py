@@ -85,7 +85,7 @@ class BatchService:
             request: dict[str, Any] = {
                 "model": model.model_id,
                 "sha256": model.sha256,
-                "threshold": model.threshold,
+                **model.decides_by,
                 "dataset": dataset.id,
                 "format": body.format,
             }
@@ -175,7 +175,7 @@ def _shadow(session: Session, model: ModelFile, alias: str) -> dict[str, Any] | 
     file = ModelFileRepository(session, model.project_id).find(model.shadow_id)
     if file is None:
         return None
-    return {"alias": alias, "model": file.model_id, "sha256": file.sha256, "threshold": file.threshold}
+    return {"alias": alias, "model": file.model_id, "sha256": file.sha256, **file.decides_by}
 
 
 def check_columns(dataset: DatasetRow, needed: Sequence[str]) -> None:

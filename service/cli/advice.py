@@ -175,7 +175,7 @@ def _option_of(name: str) -> str | None:
     if first in (*PARTS_OF_REQUESTS, "options") and rest:
         parent, first, *rest = first, *rest
         option = "--missing-values" if (parent, first) == ("features", "missing") else FLAGS.get(first, f"--{first}")
-    elif first == "objective" and rest in (["confidence"], ["certificate"]):
+    elif first == "objective" and rest[:1] in (["confidence"], ["certificate"], ["abstain"]):
         option = f"--{rest[0]}"
     else:
         option = FLAGS.get(first, f"--{first}")

@@ -25,6 +25,7 @@ from service.cli.support import (
     short_time,
     wait_for,
 )
+from service.cli.words import UNDECIDED
 
 if TYPE_CHECKING:
     from service.cli.client import Connection
@@ -115,7 +116,7 @@ def _look(client: Connection, path: str, found: dict[str, Any]) -> None:
     print(f"y: it is {pool['positive']}, n: it is {pool['negative']}, {KEYS}")
     with interruptible(f"{found['id']} keeps its answers; prefsvm audit {found['id']} goes on"):
         for item in _items(client, path):
-            print_row(item, f"called {item['label']}")
+            print_row(item, f"called {item['label']}" if item["label"] else UNDECIDED)
             key = ask_key(f"{pool['positive']}? ")
             if key == "q":
                 break

@@ -325,7 +325,9 @@ def _field_problem(field: str, message: str) -> str:
     return f"{name}: {message}" if name else message
 
 
-def parse_objective(text: str, confidence: float | None = None, certificate: str | None = None) -> dict[str, Any]:
+def parse_objective(
+    text: str, confidence: float | None = None, certificate: str | None = None, abstain: float | None = None
+) -> dict[str, Any]:
     """Turn ``recall=0.95`` and its kind into the objective of ``POST /train``.
 
     Raises
@@ -358,6 +360,8 @@ def parse_objective(text: str, confidence: float | None = None, certificate: str
         objective["confidence"] = confidence
     if certificate is not None:
         objective["certificate"] = certificate
+    if abstain is not None:
+        objective["abstain"] = {"precision": abstain}
     return objective
 
 

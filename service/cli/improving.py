@@ -14,6 +14,7 @@ from service.cli.models import print_outcome
 from service.cli.names import full_id, path_of
 from service.cli.reading import OF_ROWS, UNSAID, ReadingOptions, open_csv, says_how_to_read
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
+from service.cli.words import UNDECIDED
 from service.ingest.labels import composed, contradiction, number_label, shortened
 
 if TYPE_CHECKING:
@@ -165,11 +166,11 @@ def alias_shadow(
     share = "" if found["disagreement_share"] is None else f" ({found['disagreement_share']:.1%})"
     print(f"{found['disagreements']} of {found['rows']} rows differ{share}; {found['dropped']} dropped, ", end="")
     print(f"{found['failed']} do not fit")
-    pairs = [(pair["label"], pair["shadow_label"], pair["rows"]) for pair in found["pairs"]]
+    pairs = [(pair["label"] or UNDECIDED, pair["shadow_label"] or UNDECIDED, pair["rows"]) for pair in found["pairs"]]
     print_table(f"{found['model_id']} and its shadow {found['shadow_id']}", ("answered", "shadow", "rows"), pairs)
     rows = [
-        (short_time(d["created_at"]), d["label"], f"{d['score']:.4g}", d["shadow_label"], f"{d['shadow_score']:.4g}",
-         d["row_sha256"])
+        (short_time(d["created_at"]), d["label"] or UNDECIDED, f"{d['score']:.4g}", d["shadow_label"] or UNDECIDED,
+         f"{d['shadow_score']:.4g}", d["row_sha256"])
         for d in found["latest"]
     ]  # fmt: skip
     if rows:

@@ -35,6 +35,7 @@ from service.cli.resources import (
 )
 from service.cli.support import (
     DEFAULT_URL,
+    AbstainOption,
     CertificateOption,
     Url,
     by_suffix,
@@ -48,6 +49,7 @@ from service.cli.support import (
 from service.cli.threshold_note import ThresholdNote
 from service.cli.uploads import send_file, uploads_app
 from service.cli.watching import batches_app, metrics, status
+from service.cli.words import UNDECIDED
 from solver.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -204,6 +206,7 @@ def train(
         float | None, typer.Option(help="Probability with which the target shall hold on new rows.")
     ] = None,
     certificate: CertificateOption = None,
+    abstain: AbstainOption = None,
     unlabeled: Annotated[list[str], typer.Option(help="Label that means 'not known'; may be repeated.")] = [],  # noqa: B006
     negative: Annotated[
         list[str],
@@ -270,7 +273,7 @@ def train(
     try:
         body: dict[str, Any] = {
             "target": target,
-            "objective": parse_objective(objective, confidence, certificate),
+            "objective": parse_objective(objective, confidence, certificate, abstain),
             "algorithm": algorithm,
             "params": parse_params(param),
             "unlabeled": unlabeled,
@@ -381,16 +384,20 @@ def _is_a_mail(file: Path) -> bool:
 
 
 def _write_decisions(client: Connection, answer: dict[str, Any], out: Path | None) -> None:
-    """Write label, score and, where there is one, probability of each mail or text in a line; to people, in words."""
+    """Write label, score and, where there is one, probability of each mail or text in a line; to people, in words.
+
+    In the place of a label that was not given stands `UNDECIDED`.
+    """
     to_people = out is None and sys.stdout.isatty()
     with nullcontext(sys.stdout) if out is None else published(out) as sink:
         for decided in answer["predictions"]:
             if to_people:
                 part = decided.get("probability")
                 sure = "" if part is None else f"  probability {part:.2f}"
-                print(f"{decided['label']}  score {decided['score']:.3g}{sure}")
+                print(f"{decided['label'] or UNDECIDED}  score {decided['score']:.3g}{sure}")
             else:
-                print(*(value for value in decided.values() if value is not None), file=sink)
+                said = {**decided, "label": decided["label"] or UNDECIDED}
+                print(*(value for value in said.values() if value is not None), file=sink)
     threshold = ThresholdNote()
     threshold.count(answer)
     print_notes([*answer["warnings"], *threshold.said(client)])

@@ -13,7 +13,7 @@ import typer
 from service.cli.advice import in_flags, print_notes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
-from service.cli.words import audit_command, objective_words, outcome_words, promise_words, reasons
+from service.cli.words import abstain_words, audit_command, objective_words, outcome_words, promise_words, reasons
 from solver.report import Estimate, FeedbackReport, Measures, Report, ReportedPoint, Succession
 
 if TYPE_CHECKING:
@@ -189,6 +189,8 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     part = model.get("threshold_probability")
     as_probability = "" if part is None else f", a probability of {part:.3g}"
     print(f"threshold {point.threshold:.6g} on the score for {report.classes.positive!r}{as_probability}")
+    if point.abstain is not None:
+        print(abstain_words(point.abstain))
     if applied:
         trained = objective_words(report.objective)
         print(f"applied {short_time(applied['created_at'])}; trained for {trained}, threshold {report.threshold:.6g}")

@@ -12,6 +12,7 @@ from service.cli.advice import print_notes
 from service.cli.looking import KEYS, Answered, answers, ask_key, errors_by_line, print_row, write_rows
 from service.cli.names import path_of
 from service.cli.support import DEFAULT_URL, Url, fail, interruptible, open_client, print_table, published, table_width
+from service.cli.words import UNDECIDED
 
 if TYPE_CHECKING:
     from service.cli.client import Connection
@@ -119,11 +120,11 @@ def _print(found: dict[str, Any], model: dict[str, Any]) -> None:
             part = 1 - part
         why = () if is_labelled else (_why(item),)
         key = "" if item["key"] is None else f" ({_cut(item['key'], LONGEST_KEY)})"
-        cells.append((item["label"], "" if part is None else f"{part:.2f}", *why, f"{item['row']}{key}"))
+        cells.append((item["label"] or UNDECIDED, "" if part is None else f"{part:.2f}", *why, f"{item['row']}{key}"))
     beside = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
     room = max(LEAST_SHOWN, table_width() - beside)
     rows = [(_cut(_held(item), room), *cell) for item, cell in zip(found["items"], cells, strict=True)]
-    threshold = model.get("threshold_probability")
+    threshold = (model.get("abstain_probabilities") or {"upper": model.get("threshold_probability")})["upper"]
     said = "" if threshold is None else f"; {positive!r} is said from a probability of {threshold:.2g} on"
     print_table("labels that look wrong" if is_labelled else f"rows to label next{said}", ("holds", *columns), rows)
     if is_labelled:

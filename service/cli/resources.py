@@ -17,6 +17,7 @@ from service.cli.models import print_measures
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import (
     DEFAULT_URL,
+    AbstainOption,
     CertificateOption,
     Url,
     by_suffix,
@@ -26,7 +27,7 @@ from service.cli.support import (
     short_time,
     short_value,
 )
-from service.cli.words import objective_words, outcome_words, promise_words, reasons
+from service.cli.words import abstain_words, objective_words, outcome_words, promise_words, reasons
 from solver.report import ReportedPoint
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
@@ -152,6 +153,7 @@ def threshold(
         float | None, typer.Option(help="Probability with which the target is to hold on new rows.")
     ] = None,
     certificate: CertificateOption = None,
+    abstain: AbstainOption = None,
     apply: Annotated[bool, typer.Option("--apply", help="Let the model decide by it from now on.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -159,8 +161,8 @@ def threshold(
     from service.cli.client import parse_objective
 
     if objective is None:
-        if apply or confidence is not None or certificate is not None:
-            raise typer.BadParameter("--apply, --confidence and --certificate need an --objective")
+        if apply or (confidence, certificate, abstain) != (None, None, None):
+            raise typer.BadParameter("--apply, --confidence, --certificate and --abstain need an --objective")
         with open_client(url) as client:
             applied = list(client.items(f"{model_path(client, model)}/operating-points"))
         points = [
@@ -175,13 +177,15 @@ def threshold(
         print_table("", ("applied", "threshold", "objective", "promise"), points)
         return
     try:
-        wanted = parse_objective(objective, confidence, certificate)
+        wanted = parse_objective(objective, confidence, certificate, abstain)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:
         answer = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
     point = ReportedPoint.from_dict(answer)
     print(f"threshold {point.threshold:.6g} for {outcome_words(point)}" + (", in use now" if apply else ""))
+    if point.abstain is not None:
+        print(abstain_words(point.abstain))
     for reason in reasons(point):
         print(reason)
     print_measures(("calibration", point.calibration))
@@ -214,6 +218,7 @@ def drift(
         ("rows", found["rows"]),
         ("score outside those of the calibration", _percent(found["outside_range_share"])),
         ("predicted positive at the threshold in use", _percent(found["positive_share"])),
+        *([("left undecided", _percent(found["undecided_share"]))] if found.get("abstain") else []),
         ("positive by estimate", _estimated(found["prior"])),
         ("positive in training", _percent(found["prior"]["training"])),
         *((f"unseen values in {column['column']}", _percent(column["share"])) for column in found["unseen"]),

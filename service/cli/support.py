@@ -29,6 +29,14 @@ CertificateOption = Annotated[
         show_default="cross_fitted",
     ),
 ]
+AbstainOption = Annotated[
+    float | None,
+    typer.Option(
+        "--abstain",
+        help="Leave rows undecided where labels are not likely to be right in this share, such as 0.98, on both sides.",
+        show_default="every row gets a label",
+    ),
+]
 DEFAULT_URL = "http://127.0.0.1:8000"
 ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key|aud)_[0-9a-f]{32}")
 LONGEST_ID = len("job_") + 32

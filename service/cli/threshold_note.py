@@ -26,7 +26,8 @@ class ThresholdNote:
         self._answer = answer
         self._rows += len(answer["predictions"])
         if threshold is not None:
-            told = (each["probability"] for each in answer["predictions"])
+            # what a model that abstains says is surer than its threshold
+            told = (each["probability"] for each in answer["predictions"] if answer.get("abstain") is None)
             self._odd += sum((part > HALF) != (part > threshold) for part in told)
 
     def said(self, client: Connection) -> list[str]:

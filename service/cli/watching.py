@@ -51,6 +51,8 @@ def batches_show(batch: BatchId, url: Url = DEFAULT_URL) -> None:
         print(in_flags(f"{found['error']['code']}: {found['error']['message']}"))
     if found["result"]:
         labels = ", ".join(f"{rows} {label}" for label, rows in found["result"]["labels"].items())
+        undecided = found["result"].get("undecided", 0)
+        labels += f", {undecided} undecided" if undecided else ""
         part = found["result"].get("threshold_probability")
         print(f"{found['result']['rows']} rows: {labels}" + (f"; threshold at probability {part:.3g}" if part else ""))
         print_notes(found["result"]["warnings"], sys.stdout)

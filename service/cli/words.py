@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from solver.report import ReportedPoint, percent
+from solver.report import Abstention, ReportedPoint, percent
+
+UNDECIDED = "undecided"
+"""Stands in the place of a label that a model did not give."""
 
 
 def objective_words(objective: dict[str, Any]) -> str:
     """Say what was asked for."""
+    abstain = objective.get("abstain")
+    undecided = "" if abstain is None else f", undecided below precision {abstain['precision']:g}"
+    return _aim_words(objective) + undecided
+
+
+def _aim_words(objective: dict[str, Any]) -> str:
     match objective:
         case {"kind": "precision" | "recall" as kind, "target": target}:
             return f"{kind} {target:g}{_confidence_words(objective)}"
@@ -47,6 +56,8 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
     match status:
         case "met" | "preference_unmet" if not has_target:
             return ""
+        case "cannot_certify" if not has_target:  # which only those have that may leave rows undecided
+            return "a class is said of no row"
         case "met":
             return f"certified{at}" if at else f"met on {where}"
         case "preference_unmet":
@@ -93,3 +104,15 @@ def outcome_words(point: ReportedPoint) -> str:
     measured = None if point.calibration is None else point.calibration.n
     said = (objective_words(point.objective), status_words(point.objective, point.status, measured))
     return ": ".join(filter(None, said))
+
+
+def abstain_words(chosen: Abstention) -> str:
+    """Say which scores get which label, and which none."""
+    said = [
+        f"no row is called {called.label!r}" if at is None else f"{called.label!r} {side} {at:.6g}"
+        for called, at, side in (
+            (chosen.positive, chosen.upper, "above"),
+            (chosen.negative, chosen.lower, "up to"),
+        )
+    ]
+    return f"{'; '.join(said)}; else undecided: {chosen.undecided} of {chosen.rows} calibration rows"

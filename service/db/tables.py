@@ -415,11 +415,13 @@ class ModelStatisticsRow(Base):
     model_id: Mapped[str] = mapped_column(primary_key=True)
     day: Mapped[date] = mapped_column(primary_key=True)
     threshold: Mapped[float] = mapped_column(Double, primary_key=True)
-    """By which it decided: shares of positives at different thresholds must not be mixed."""
+    """Above which it said the positive class (inf: of no row): shares of different thresholds must not be mixed."""
     rows: Mapped[int] = mapped_column(BigInteger)
     outside_range: Mapped[int] = mapped_column(BigInteger)
     """Rows with a score beyond those of the calibration rows."""
     positive: Mapped[int] = mapped_column(BigInteger)
+    undecided: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Rows without a label."""
     unseen: Mapped[dict[str, Any]]
     """Column to the number of rows with a category that training never saw."""
 
@@ -441,6 +443,8 @@ class OperatingPointRow(Base):
     status_reason: Mapped[str]
     calibration: Mapped[dict[str, Any] | None]
     """Measures on the calibration rows."""
+    abstain: Mapped[dict[str, Any] | None]
+    """Which scores around the threshold get no label, see `solver.report.Abstention`; None: each row gets one."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     """Not the start of the transaction: writers wait for the lock of the model, and the last one must be the newest."""
 

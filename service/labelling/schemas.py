@@ -16,7 +16,9 @@ class QueuedRow(Answer):
 
     row: int = Field(description="Number in the data set, from 0; feedback takes it among its `numbers`.")
     key: str | None = Field(description="What names it, where the training had a `key`.")
-    label: str = Field(description="What the model calls it; for `suspicious` the label that it has.")
+    label: str | None = Field(
+        description="What the model calls it (null: undecided); for `suspicious` the label that it has."
+    )
     score: float = Field(description="For `suspicious` that of models which have not seen its label.")
     probability: float | None = Field(description="Of the positive class, by this score.")
     drawn: Literal["random", "chosen"] = Field(

@@ -21,6 +21,7 @@ from service.labelling.errors import NoQueue
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
 from service.models.repository import ModelRepository, ModelShape
 from service.models.service import report_of
+from solver.band import Band
 from solver.report import DoubtedLabels, Report, RowsToLabel
 
 MOST_BYTES = 4 << 20
@@ -34,6 +35,8 @@ class _Asked:
     report: Report
     threshold: float
     """The one that decides now."""
+    band: Band | None
+    """And the scores around it that get no label."""
     shape: ModelShape
     dataset: DatasetRow
     answered: frozenset[bytes]
@@ -91,8 +94,9 @@ class QueueService:
                 for content in FeedbackRepository(session, project_id).since_training(model_id)
                 for row in orjson.loads(content)["rows"]
             )
-        threshold = report.threshold if applied is None else applied.threshold
-        return _Asked(report, threshold, shape, dataset, answered)
+        point = report if applied is None else applied
+        band = None if point.abstain is None else point.abstain.band
+        return _Asked(report, point.threshold, band, shape, dataset, answered)
 
     def _with_contents(self, asked: _Asked, rows: list[dict[str, Any]], n: int) -> list[QueuedRow]:
         """Read what the model sees of the first rows without feedback, as many as one answer holds."""
@@ -133,14 +137,21 @@ def _improving(asked: _Asked, queue: RowsToLabel) -> Iterator[dict[str, Any]]:
             )
         else:
             said = "it is unlike any labelled row and any before it in this list"
+        called = _said(asked, score)
         yield {
             "row": row,
-            "label": classes.positive if score > asked.threshold else classes.negative,
+            "label": {1: classes.positive, 0: None, -1: classes.negative}[called],
             "score": score,
             "probability": _probability(asked.report, score),
             "drawn": "random" if reason == "random" else "chosen",
-            "reason": said,
+            "reason": said if called else f"{said}; it leaves this one undecided",
         }
+
+
+def _said(asked: _Asked, score: float) -> int:
+    """Return what the model calls a row: 1 for positive, -1 for negative, 0 for nothing."""
+    band = asked.band or Band(asked.threshold, asked.threshold)
+    return 1 if score > band.upper else -1 if score <= band.lower else 0
 
 
 def _suspicious(asked: _Asked, queue: DoubtedLabels) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from service.models.repository import Origin
 from service.models.schemas import Model, OperatingPoint
-from solver.report import Estimate, Measures, Report
+from solver.report import Abstention, Estimate, Measures, Report
 
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
 MOST_COLUMNS = 50
@@ -33,7 +33,23 @@ def _head(model: Model) -> Iterator[str]:
     yield f"Tells {_text(report.classes.positive)} from {_text(report.classes.negative)}{names}."
     yield f"Made {model.created_at:%Y-%m-%d %H:%M} UTC with {_code(model.algorithm)}."
     yield ""
-    yield f"A row is {_text(report.classes.positive)} when its score is above {_threshold(model)}."
+    if model.abstain is None:
+        yield f"A row is {_text(report.classes.positive)} when its score is above {_threshold(model)}."
+    else:
+        yield from _abstaining(model, model.abstain)
+
+
+def _abstaining(model: Model, chosen: Abstention) -> Iterator[str]:
+    """Which rows get which label, and which none."""
+    parts = model.abstain_probabilities
+    for called, at, side, part in (
+        (chosen.positive, chosen.upper, "above", parts and parts.upper),
+        (chosen.negative, chosen.lower, "not above", parts and parts.lower),
+    ):
+        as_probability = "" if part is None else f" (a probability of {part:.3g})"
+        when = "of no row" if at is None else f"of a row whose score is {side} {at:.6g}{as_probability}"
+        yield f"{_text(called.label)} is said {when}."
+    yield f"All other rows are left undecided. In between lies the threshold of the objective, {_threshold(model)}."
 
 
 def _threshold(model: Model) -> str:
@@ -162,6 +178,9 @@ def _notes(model: Model) -> Iterator[str]:
 def _objective(objective: Mapping[str, Any]) -> str:
     kind = str(objective.get("kind"))
     parts = [f"{_text(name)} {value:g}" for name, value in objective.items() if isinstance(value, int | float)]
+    abstain = objective.get("abstain")
+    if abstain is not None:
+        parts.append(f"undecided where precision {abstain['precision']:g} is not likely")
     return f"**{_text(kind)}**" + (f" ({', '.join(parts)})" if parts else "")
 
 

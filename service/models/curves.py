@@ -36,6 +36,7 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
         "positive": report.classes.positive,
         "objective": point.objective,
         "threshold": point.threshold,
+        "abstain": point.abstain,
         "calibration": point.calibration,
         "promise": point.promise,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,17 +22,18 @@ def drift_of(
 ) -> Drift:
     """Return the figures of a model; `point` is the operating point in use, `counted` has the days in order."""
     total, decided = ModelStatistics(), ModelStatistics()
+    said_above = point.threshold if point.abstain is None else point.abstain.band.upper
     by_day: dict[Any, ModelStatistics] = {}
     for part in counted:
         counts = part.counts
         sums = [total, by_day.setdefault(part.day, ModelStatistics())]
-        if part.threshold == point.threshold:
+        if part.threshold == said_above:
             sums.append(decided)
         for into in sums:
-            into.add(counts.rows, counts.outside_range, counts.positive, counts.unseen)
+            into.add(counts.rows, counts.outside_range, counts.positive, counts.unseen, counts.undecided)
     labelled = report.rows.positive + report.rows.negative
     has_scores = report.curve is not None
-    estimate = adjusted_count(decided.positive, decided.rows, point.calibration)
+    estimate = adjusted_count(decided.positive, decided.rows, _called(point))
     known = estimate if estimate is not None and estimate.high - estimate.low <= WIDEST else None
     return Drift(
         model_id=model_id,
@@ -40,8 +41,10 @@ def drift_of(
         rows=total.rows,
         outside_range_share=_share(total.outside_range, total.rows) if has_scores else None,
         threshold=point.threshold,
+        abstain=point.abstain,
         rows_at_threshold=decided.rows,
         positive_share=_share(decided.positive, decided.rows),
+        undecided_share=_share(decided.undecided, decided.rows),
         prior=Prior(
             training=_share(report.rows.positive, labelled),
             estimate=known and known.value,
@@ -53,10 +56,31 @@ def drift_of(
             for column, rows in sorted(total.unseen.items(), key=lambda item: (-item[1], item[0]))
         ],
         by_day=[
-            DriftDay(day=day, rows=sums.rows, outside_range=sums.outside_range, positive=sums.positive)
+            DriftDay(
+                day=day,
+                rows=sums.rows,
+                outside_range=sums.outside_range,
+                positive=sums.positive,
+                undecided=sums.undecided,
+            )
             for day, sums in by_day.items()
         ],
         unknown=list(_unknown(total.rows, decided.rows, has_scores, point, estimate)),
+    )
+
+
+def _called(point: OperatingPoint) -> Measures | None:
+    """Return the counts of calibration rows that are called positive, and of the others, undecided ones among these."""
+    measured, chosen = point.calibration, point.abstain
+    if measured is None or chosen is None:
+        return measured
+    hits, alarms = chosen.positive.right, chosen.positive.rows - chosen.positive.right
+    return replace(
+        measured,
+        true_positives=hits,
+        false_positives=alarms,
+        true_negatives=measured.true_negatives + measured.false_positives - alarms,
+        false_negatives=measured.false_negatives + measured.true_positives - hits,
     )
 
 

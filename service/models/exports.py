@@ -14,7 +14,7 @@ from service.models.errors import DamagedModel, NotExportable
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile, ModelRepository
 from service.models.service import ModelService
-from solver.export import libsvm_text, with_threshold
+from solver.export import NoSuchFormError, libsvm_text, with_threshold
 from solver.tensor_file import TensorFileError
 
 ExportFormat = Literal["safetensors", "onnx", "libsvm"]
@@ -54,7 +54,10 @@ class ExportService:
         """
         file = self._files.find(project_id, name)
         if form == "libsvm":
-            lines = libsvm_text(self._files.read(file).decision)
+            try:
+                lines = libsvm_text(self._files.read(file).decision)
+            except NoSuchFormError as error:
+                raise NotExportable.of("query.format", str(error)) from None
             return Export("text/plain; charset=utf-8", f"{file.model_id}.libsvm", (line.encode() for line in lines))
         if form == "onnx":
             # Loaded where it is used: it takes a third of a second and 30 MB, which most processes never need.
@@ -67,7 +70,7 @@ class ExportService:
             return Export(BINARY, f"{file.model_id}.onnx", iter((whole,)), {"Content-Length": str(len(whole))})
         pieces = self._files.stream(file)
         if file.threshold is not None:
-            return _safetensors(file, with_threshold(pieces, file.threshold), {})
+            return _safetensors(file, with_threshold(pieces, file.threshold, file.band), {})
         digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
         return _safetensors(file, pieces, {"Content-Length": str(file.bytes), "Repr-Digest": f"sha-256=:{digest}:"})
 

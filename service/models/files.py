@@ -31,7 +31,7 @@ class ModelFiles:
     def read(self, file: ModelFile) -> Model:
         """Return a model with the threshold that was applied last; raises `ModelNotFound`, `DamagedModel`."""
         try:
-            return read_model(b"".join(self.stream(file))).with_threshold(file.threshold)
+            return read_model(b"".join(self.stream(file))).with_threshold(file.threshold, file.band)
         except ModelFileError:
             logger.exception("model unreadable", extra={"fields": {"model": file.model_id}})
             raise DamagedModel("the stored model cannot be read by this version") from None

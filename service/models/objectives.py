@@ -34,7 +34,29 @@ Share = Annotated[float, Field(gt=0, le=1), WrapValidator(_share)]
 ErrorCost = Annotated[float, Field(gt=0, le=1e12)]
 
 
-class Target(Body):
+class Abstain(Body):
+    """When a row gets a label at all."""
+
+    precision: float = Field(
+        gt=0.5,
+        lt=1,
+        description="Of the rows called positive at least this share shall be so, and likewise of those called "
+        "negative.",
+    )
+
+
+class Decided(Body):
+    """What any objective may ask for besides."""
+
+    abstain: Abstain | None = Field(
+        default=None,
+        description="Leave rows undecided (`label` null) on both sides of the threshold, up to where those with a "
+        "label are likely to be as precise as this; with a `confidence`, up to where that is proven. No row gets "
+        "another label than without it.",
+    )
+
+
+class Target(Decided):
     """What an objective with a target may ask for besides."""
 
     confidence: Confidence | None = Field(
@@ -70,20 +92,20 @@ class PrecisionRecallObjective(Target):
     recall: Share
 
 
-class F1Objective(Body):
+class F1Objective(Decided):
     """The highest F1."""
 
     kind: Literal["f1"]
 
 
-class FBetaObjective(Body):
+class FBetaObjective(Decided):
     """The highest F-beta: recall counts `beta` times as much as precision."""
 
     kind: Literal["f_beta"]
     beta: Annotated[float, Field(gt=0, le=100)]
 
 
-class CostObjective(Body):
+class CostObjective(Decided):
     """The lowest cost of wrong decisions."""
 
     kind: Literal["cost"]

@@ -29,11 +29,12 @@ from service.identifiers import is_id
 from service.models.errors import AliasNotFound, ModelNotFound
 from service.paging import page_of
 from service.schemas import is_alias
+from solver.band import Band
 
 LISTED = (
-    *("objective", "status", "threshold", "promise"),
+    *("objective", "status", "threshold", "promise", "abstain"),
     # for what an operating point promises that was applied since
-    *("algorithm", "classes", "labeled_split", "refit", "rows", "test", "unlabelled"),
+    *("algorithm", "classes", "labeled_split", "refit", "rows", "test", "test_abstain", "unlabelled"),
 )
 """What a list reads of a report: nothing that can be long."""
 
@@ -67,6 +68,13 @@ class ModelFile(NamedTuple):
     """The one that was applied last; None: that in the file."""
     shadow_id: str | None = None
     """Which model decides beside it, where it was named by an alias that has a shadow."""
+    band: Band | None = None
+    """Which scores around that threshold get no label."""
+
+    @property
+    def decides_by(self) -> dict[str, Any]:
+        """What the request of a job says of that."""
+        return {"threshold": self.threshold, "abstain": None if self.band is None else self.band.to_json()}
 
 
 @dataclass(frozen=True)
@@ -133,12 +141,14 @@ class ModelStatistics:
     outside_range: int = 0
     positive: int = 0
     unseen: dict[str, int] = field(default_factory=dict)
+    undecided: int = 0
 
-    def add(self, rows: int, outside_range: int, positive: int, unseen: Mapping[str, int]) -> None:
+    def add(self, rows: int, outside_range: int, positive: int, unseen: Mapping[str, int], undecided: int = 0) -> None:
         """Count further rows, too."""
         self.rows += rows
         self.outside_range += outside_range
         self.positive += positive
+        self.undecided += undecided
         for column, count in unseen.items():
             self.unseen[column] = self.unseen.get(column, 0) + count
 
@@ -356,8 +366,8 @@ class ModelFileRepository(Repository):
 
     def find(self, name: str) -> ModelFile | None:
         """Return the file behind the id of a model or behind an alias."""
-        threshold = _applied(OperatingPointRow.threshold)
-        statement = select(ModelRow.project_id, ModelRow.id, ModelRow.sha256, ModelRow.bytes, threshold)
+        point = (_applied(OperatingPointRow.threshold), _applied(OperatingPointRow.abstain))
+        statement = select(ModelRow.project_id, ModelRow.id, ModelRow.sha256, ModelRow.bytes, *point)
         statement = statement.where(ModelRow.project_id == self._project_id)
         if is_id(name, "mdl"):
             statement = statement.where(ModelRow.id == name)
@@ -368,7 +378,11 @@ class ModelFileRepository(Repository):
         else:
             return None
         found = self._session.execute(statement).one_or_none()
-        return None if found is None else ModelFile(*found)
+        if found is None:
+            return None
+        project_id, model_id, sha256, size, threshold, abstain, *shadow = found
+        shadow_id = shadow[0] if shadow else None
+        return ModelFile(project_id, model_id, sha256, size, threshold, shadow_id, Band.from_json(abstain))
 
     def chunk(self, model_id: str, seq: int) -> bytes | None:
         """Return one piece of a model, usually 1 MiB; None after the last one."""
@@ -392,6 +406,7 @@ class StatisticsRepository(Repository):
             "rows": counts.rows,
             "outside_range": counts.outside_range,
             "positive": counts.positive,
+            "undecided": counts.undecided,
             "unseen": json.dumps(counts.unseen),
         }
         self._session.execute(_ADD_STATISTICS, values)
@@ -407,7 +422,9 @@ class StatisticsRepository(Repository):
         )
         return [
             DayStatistics(
-                row.day, row.threshold, ModelStatistics(row.rows, row.outside_range, row.positive, row.unseen)
+                row.day,
+                row.threshold,
+                ModelStatistics(row.rows, row.outside_range, row.positive, row.unseen, row.undecided),
             )
             for row in self._session.scalars(statement)
         ]
@@ -415,9 +432,11 @@ class StatisticsRepository(Repository):
 
 _ADD_STATISTICS = text(
     """
-    INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, unseen)
+    INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, undecided,
+                                  unseen)
     SELECT project_id, id, CAST(timezone('utc', now()) AS date), CAST(:threshold AS float8), CAST(:rows AS bigint),
-           CAST(:outside_range AS bigint), CAST(:positive AS bigint), CAST(:unseen AS jsonb)
+           CAST(:outside_range AS bigint), CAST(:positive AS bigint), CAST(:undecided AS bigint),
+           CAST(:unseen AS jsonb)
       FROM models
      WHERE project_id = :project_id AND id = :model_id
        FOR KEY SHARE
@@ -425,6 +444,7 @@ _ADD_STATISTICS = text(
        SET rows = model_statistics.rows + excluded.rows,
            outside_range = model_statistics.outside_range + excluded.outside_range,
            positive = model_statistics.positive + excluded.positive,
+           undecided = model_statistics.undecided + excluded.undecided,
            unseen = (
              SELECT coalesce(jsonb_object_agg(summed.key, summed.value), '{}')
                FROM (SELECT added.key, sum(added.value::bigint) AS value
@@ -569,7 +589,7 @@ _APPLIED = _applied(
     func.jsonb_build_object(
         *(
             part
-            for column in ("objective", "threshold", "status", "status_reason", "calibration", "created_at")
+            for column in ("objective", "threshold", "status", "status_reason", "calibration", "abstain", "created_at")
             for part in (column, getattr(OperatingPointRow, column))
         )
     )

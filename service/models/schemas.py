@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 
 from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body
-from solver.report import Measures, ModelColumn, Promise, Report
+from solver.report import Abstention, Measures, ModelColumn, Promise, Report
 
 
 class ModelSummary(Answer):
@@ -29,6 +29,9 @@ class ModelSummary(Answer):
         "it says so with `damaged-model`."
     )
     threshold: float | None = Field(description="The one in use. Null for a damaged model.")
+    abstain: Abstention | None = Field(
+        default=None, description="Of the point in use: which scores get no label. Null: each row gets one."
+    )
     promise: Promise | None = Field(default=None, description="What can be relied on of the threshold in use.")
     proven_by: str | None = Field(
         default=None,
@@ -86,7 +89,10 @@ class OperatingPoint(Answer):
 
     promise: Promise | None = Field(default=None, description="What can be relied on, as in the report.")
     objective: dict[str, Any]
-    threshold: float = Field(description="The decision is score > threshold.")
+    threshold: float = Field(description="The decision is score > threshold, but see `abstain`.")
+    abstain: Abstention | None = Field(
+        default=None, description="Which scores around the threshold get no label. Null: each row gets one."
+    )
     status: str = Field(
         description="`met`: the promise is `likely`, or `proven` where a confidence was asked for; `preference_unmet`: "
         "the calibration rows do not reach the target; `cannot_certify`: they do, but that does not prove it with the "
@@ -116,6 +122,13 @@ class ChooseOperatingPoint(Body):
     apply: bool = Field(default=False, description="Let the model decide by it from now on, and keep a record of that.")
 
 
+class AbstainProbabilities(Answer):
+    """Between these probabilities a row gets no label."""
+
+    lower: float | None
+    upper: float | None
+
+
 class ModelAudit(Answer):
     """What an audit has proved of a model."""
 
@@ -135,6 +148,9 @@ class Model(ModelSummary):
     threshold: float
     threshold_probability: float | None = Field(
         description="The threshold as a probability, as in POST /predict; null where the model gives none."
+    )
+    abstain_probabilities: AbstainProbabilities | None = Field(
+        description="The bounds of `abstain` as probabilities, likewise. Null: each row gets a label."
     )
     operating_point: OperatingPoint | None = Field(
         description="The one that was applied last; null while that of the training decides."
@@ -181,6 +197,7 @@ class BaseCurve(Answer):
     positive: str = Field(description="Name of the positive class.")
     objective: dict[str, Any] = Field(description="What the threshold was chosen for.")
     threshold: float = Field(description="The one that the model uses.")
+    abstain: Abstention | None = Field(default=None, description="Which scores around it get no label; null: none.")
     calibration: Measures | None = Field(description="What the threshold in use gave.")
     promise: Promise | None = Field(default=None, description="What can be relied on of the threshold in use.")
 
@@ -241,6 +258,7 @@ class DriftDay(Answer):
     rows: int
     outside_range: int
     positive: int
+    undecided: int = Field(description="Rows without a label.")
 
 
 class Drift(Answer):
@@ -260,11 +278,15 @@ class Drift(Answer):
                     "rows": 1200,
                     "outside_range_share": 0.004,
                     "threshold": 0.31,
+                    "abstain": None,
                     "rows_at_threshold": 1000,
                     "positive_share": 0.35,
+                    "undecided_share": 0.0,
                     "prior": {"training": 0.3, "estimate": 0.338, "low": 0.247, "high": 0.429},
                     "unseen": [{"column": "job", "rows": 24, "share": 0.02}],
-                    "by_day": [{"day": "2026-11-01", "rows": 1200, "outside_range": 5, "positive": 420}],
+                    "by_day": [
+                        {"day": "2026-11-01", "rows": 1200, "outside_range": 5, "positive": 420, "undecided": 0}
+                    ],
                     "unknown": [],
                 }
             ]
@@ -279,8 +301,13 @@ class Drift(Answer):
         "outside those of the training; null without scores or rows."
     )
     threshold: float = Field(description="The one in use.")
-    rows_at_threshold: int = Field(description="Rows that were decided by it: those of the next two figures.")
+    abstain: Abstention | None = Field(default=None, description="Which scores around it get no label; null: none.")
+    rows_at_threshold: int = Field(
+        description="Rows that were decided by it (by the same upper bound, where there is one): those of the next "
+        "three figures."
+    )
     positive_share: float | None = Field(description="Share of rows that are predicted positive.")
+    undecided_share: float | None = Field(description="Share of rows that got no label.")
     prior: Prior
     unseen: list[UnseenColumn] = Field(description="Most frequent first.")
     by_day: list[DriftDay] = Field(description="Oldest first, at whatever threshold; days without rows are left out.")
@@ -337,8 +364,8 @@ class AliasWithHistory(Alias):
 class ShadowPair(Answer):
     """Rows of which the two models said this."""
 
-    label: str
-    shadow_label: str
+    label: str | None = Field(description="Null: undecided.")
+    shadow_label: str | None
     rows: int
 
 
@@ -349,9 +376,9 @@ class ShadowDisagreement(Answer):
     row_sha256: str = Field(
         description="Of the text or mail as it came, or of the row as JSON with its names in order and no blanks."
     )
-    label: str
+    label: str | None
     score: float
-    shadow_label: str
+    shadow_label: str | None
     shadow_score: float
 
 

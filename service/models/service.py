@@ -45,10 +45,12 @@ from service.models.schemas import (
     ShadowPair,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
-from service.models.verdicts import proving_audit, verdict_words
+from service.models.verdicts import decides_by, proving_audit, verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
+from solver.band import Band
 from solver.evaluation import Sigmoid
+from solver.evaluation.probability import band_probabilities
 from solver.operating_point import Objective
 from solver.report import Report, ReportedPoint
 from solver.retuning import chosen_point, stored_promise
@@ -91,12 +93,15 @@ class ModelService:
             report = Report.from_dict(row.report)
             applied = None if row.applied is None else _promised(OperatingPoint.model_validate(row.applied), report)
             summary = _summary(row, applied or report, proofs)
+            band = _band(applied or report)
             told = report.probability
+            sigmoid = None if told is None else Sigmoid(told.slope, told.offset)
             return Model(
                 **summary,
-                threshold_probability=told and Sigmoid(told.slope, told.offset).of_threshold(summary["threshold"]),
+                threshold_probability=sigmoid and sigmoid.of_threshold(summary["threshold"]),
+                abstain_probabilities=None if band is None else band_probabilities(band, sigmoid),
                 operating_point=applied,
-                audits=list(_audited(audits, summary["threshold"])),
+                audits=list(_audited(audits, summary["threshold"], band)),
                 columns=report.columns,
                 report=report,
             )
@@ -241,16 +246,19 @@ class AliasService:
             rows=total,
             disagreements=differing,
             disagreement_share=differing / total if total else None,
-            pairs=[ShadowPair(label=one, shadow_label=other, rows=rows) for one, other, rows in sorted(pairs)],
+            pairs=[
+                ShadowPair(label=one or None, shadow_label=other or None, rows=rows)
+                for one, other, rows in sorted(pairs)
+            ],
             dropped=0 if counted is None else counted.dropped,
             failed=0 if counted is None else counted.failed,
             latest=[
                 ShadowDisagreement(
                     created_at=row.created_at,
                     row_sha256=row.row_sha256.hex(),
-                    label=row.label,
+                    label=row.label or None,  # see UNDECIDED
                     score=row.score,
-                    shadow_label=row.shadow_label,
+                    shadow_label=row.shadow_label or None,
                     shadow_score=row.shadow_score,
                 )
                 for row in latest
@@ -353,11 +361,16 @@ def _stored(row: StoredModel) -> dict[str, Any]:
 
 def _summary(row: StoredModel, in_use: ReportedPoint | OperatingPoint, proofs: Sequence[AuditRow]) -> dict[str, Any]:
     """Return what a list says of a model, and of the point that it decides by."""
-    point = {name: getattr(in_use, name) for name in ("objective", "status", "threshold", "promise")}
-    return _stored(row) | point | {"proven_by": proving_audit(proofs, in_use.objective, in_use.threshold)}
+    point = {name: getattr(in_use, name) for name in ("objective", "status", "threshold", "promise", "abstain")}
+    proven_by = proving_audit(proofs, in_use.objective, in_use.threshold, _band(in_use))
+    return _stored(row) | point | {"proven_by": proven_by}
 
 
-def _audited(audits: Sequence[AuditRow], threshold: float) -> Iterator[ModelAudit]:
+def _band(point: ReportedPoint | OperatingPoint) -> Band | None:
+    return None if point.abstain is None else point.abstain.band
+
+
+def _audited(audits: Sequence[AuditRow], threshold: float, band: Band | None) -> Iterator[ModelAudit]:
     for row in audits:
         sentence = verdict_words(row)
         if row.pool is None or row.verdict is None or sentence is None:
@@ -368,7 +381,7 @@ def _audited(audits: Sequence[AuditRow], threshold: float) -> Iterator[ModelAudi
             objective=row.objective,
             confidence=row.confidence,
             threshold=row.pool["threshold"],
-            in_use=row.pool["threshold"] == threshold,
+            in_use=decides_by(row.pool, threshold, band),
             sentence=sentence,
             created_at=row.created_at,
         )
@@ -397,7 +410,7 @@ def _promised(point: OperatingPoint, report: Report) -> OperatingPoint:
 
 
 def _trained(report: Report) -> OperatingPoint:
-    names = ("promise", "objective", "threshold", "status", "status_reason", "calibration")
+    names = ("promise", "objective", "threshold", "status", "status_reason", "calibration", "abstain")
     return OperatingPoint(**{name: getattr(report, name) for name in names}, created_at=None)
 
 

@@ -17,6 +17,8 @@ KEPT = 1000
 """Disagreements of an alias that can be looked at; of older ones only the number is known."""
 BETWEEN = "\t"
 """Stands between two labels; a label has no control character."""
+UNDECIDED = ""
+"""In the place of a label that a model did not give; no label is empty."""
 
 
 class ShadowKey(NamedTuple):

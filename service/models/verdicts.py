@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from service.db.tables import AuditRow
+from solver.band import Band
 
 DEFAULT_CONFIDENCE: Final = 0.95
 
@@ -26,7 +27,9 @@ def verdict_words(row: AuditRow) -> str | None:
     return said + _against_bound(row, verdict)
 
 
-def proving_audit(audits: Iterable[AuditRow], objective: Mapping[str, Any], threshold: float) -> str | None:
+def proving_audit(
+    audits: Iterable[AuditRow], objective: Mapping[str, Any], threshold: float, band: Band | None = None
+) -> str | None:
     """Return the first of these audits that has proven the target of a point, and that no answer since speaks against.
 
     Where the objective names no confidence, that of the audit must be 0.95.
@@ -36,10 +39,15 @@ def proving_audit(audits: Iterable[AuditRow], objective: Mapping[str, Any], thre
         pool, verdict, asked = row.pool, row.verdict, row.objective
         if pool is None or verdict is None or verdict["standing"] != "proven" or _against_bound(row, verdict):
             continue
-        is_it = asked["kind"] == objective.get("kind") and pool["threshold"] == threshold
+        is_it = asked["kind"] == objective.get("kind") and decides_by(pool, threshold, band)
         if is_it and row.confidence >= confidence and asked.get("target", 0) >= objective.get("target", 1):
             return row.id
     return None
+
+
+def decides_by(pool: Mapping[str, Any], threshold: float, band: Band | None) -> bool:
+    """Whether the model decided in an audit by this threshold, and left these scores undecided."""
+    return bool(pool["threshold"] == threshold) and Band.from_json(pool.get("abstain")) == band
 
 
 def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
@@ -67,6 +75,12 @@ def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any]) -> str:
     if objective["kind"] == "recall":
         return (
             f"of the {rows} that are {positive}, {pool['rows']} being {kept}, the model calls at least "
-            f"{objective['target']:g} {positive}"
+            f"{objective['target']:g} {positive}{_undecided(pool)}"
         )
-    return f"the model's decisions on the {pool['rows']} {rows} cost at most {objective['at_most']:g} a row"
+    decisions = f"the model's decisions on the {pool['rows']} {rows}"
+    return f"{decisions} cost at most {objective['at_most']:g} a row{_undecided(pool)}"
+
+
+def _undecided(pool: Mapping[str, Any]) -> str:
+    """Say what becomes of rows without a label."""
+    return "" if pool.get("abstain") is None else " (those left undecided taken for what the threshold alone says)"

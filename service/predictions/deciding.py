@@ -35,6 +35,7 @@ class Decisions:
     model: str
     threshold: float
     threshold_probability: float | None
+    abstain: dict[str, float | None] | None
     predictions: list[dict[str, str | float | None]]
     """With the ``key`` of the row, if it has one and the model knows of such a column."""
     warnings: list[str]
@@ -48,6 +49,7 @@ class ReadyModel:
         self.usage = usage
         self.model = model
         self.threshold_probability = model.decision.threshold_probability
+        self.abstain = model.decision.told_band
         self.nbytes = model.nbytes + OBJECT_BYTES
         vectors = model.decision.support_vectors
         n_vectors, n_features = vectors.shape
@@ -125,6 +127,7 @@ def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Dec
         model=ready.model_id,
         threshold=ready.model.decision.threshold,
         threshold_probability=ready.threshold_probability,
+        abstain=ready.abstain,
         predictions=[
             {"label": label, "score": score, "probability": probability}
             for label, score, probability in zip(made.labels, scores, probabilities, strict=True)

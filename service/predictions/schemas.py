@@ -66,11 +66,22 @@ class Prediction(Answer):
         description="What names the row, as it was sent: there if the row has the column that the training called its "
         "`key`.",
     )
-    label: str
-    score: float = Field(description="The decision is score > threshold, and nothing else.")
+    label: str | None = Field(
+        description="Null: undecided, as the score lies above `abstain.lower` and not above `abstain.upper`."
+    )
+    score: float = Field(description="The decision is score > threshold, and nothing else, but see `abstain`.")
     probability: float | None = Field(
         description="Estimated probability of the positive class, for looking at; null where the model has none."
     )
+
+
+class AbstainBand(Answer):
+    """The scores that get no label, and the same as probabilities."""
+
+    lower: float | None = Field(description="Up to it the negative class is said. Null: of no row.")
+    upper: float | None = Field(description="Above it the positive class is said. Null: of no row.")
+    lower_probability: float | None = Field(description="As `threshold_probability`.")
+    upper_probability: float | None
 
 
 class PredictAnswer(Answer):
@@ -83,6 +94,7 @@ class PredictAnswer(Answer):
                     "model": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62",
                     "threshold": 0.31,
                     "threshold_probability": 0.12,
+                    "abstain": None,
                     "predictions": [{"label": "spam", "score": 0.45, "probability": 0.19}],
                     "warnings": [],
                 }
@@ -96,6 +108,9 @@ class PredictAnswer(Answer):
         description="The threshold as a probability, by the same calibration: the positive class is said above it, "
         "which with 0.12 is the case at 0.19, too. Where the objective puts it, and seldom at 0.5; null where the "
         "model gives no probability, or all rows the same, which then decides nothing."
+    )
+    abstain: AbstainBand | None = Field(
+        default=None, description="Where the objective says `abstain`; null: each row gets a label."
     )
     predictions: list[Prediction]
     warnings: list[str]

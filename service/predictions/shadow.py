@@ -19,7 +19,7 @@ from anyio import CapacityLimiter, sleep, to_thread
 
 from service.db.session import AWAY, Database, acting_for, trouble_of
 from service.errors import Problem
-from service.models.shadows import Disagreement, ShadowCounts, ShadowKey, ShadowRepository
+from service.models.shadows import UNDECIDED, Disagreement, ShadowCounts, ShadowKey, ShadowRepository
 from service.predictions.deciding import Decisions, ReadyModel
 from service.predictions.inputs import rows_of
 from solver.features import FeatureError
@@ -79,7 +79,10 @@ class Shadows:
             return
         counts.dropped += len(items) - len(kept)
         made = decided.predictions[: len(kept)]
-        labels, scores = [str(each["label"]) for each in made], [float(each["score"] or 0.0) for each in made]
+        labels, scores = (
+            [str(each["label"] or UNDECIDED) for each in made],
+            [float(each["score"] or 0.0) for each in made],
+        )
         self._waiting.append(_Decided(key, kind, payload, nbytes, labels, scores))
         self._waiting_bytes += nbytes
         if self._draining is None or self._draining.done():
@@ -143,14 +146,15 @@ def _compare(shadow: ReadyModel, decided: _Decided) -> ShadowCounts:
         items = list(decided.items)
         rows = rows_of(shadow.model.columns, decided.kind, items)
     made, _ = shadow.model.predict_rows(rows)
+    theirs = [label or UNDECIDED for label in made.labels]
     disagreements = [
         Disagreement(_sha256(item), label, shadow_label, score, shadow_score)
         for item, label, shadow_label, score, shadow_score in zip(
-            items, decided.labels, made.labels, decided.scores, made.scores.tolist(), strict=True
+            items, decided.labels, theirs, decided.scores, made.scores.tolist(), strict=True
         )
         if label != shadow_label
     ]
-    return ShadowCounts(Counter(zip(decided.labels, made.labels, strict=True)), latest=disagreements)
+    return ShadowCounts(Counter(zip(decided.labels, theirs, strict=True)), latest=disagreements)
 
 
 def _sha256(item: Any) -> bytes:

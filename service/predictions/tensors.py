@@ -80,7 +80,9 @@ class InferAnswer(BaseModel):
     id: str | None = Field(default=None, description="That of the request.")
     parameters: dict[str, str | float] = Field(
         description="`threshold`; `threshold_probability`, the same as a probability, if the model gives one; "
-        "`warnings`, if there are any."
+        "of a model that leaves rows undecided, whose label is an empty text, `lower` (up to it the negative class is "
+        "said), `upper` (above it the positive one), each unless that class is said of no row, and the same as "
+        "`lower_probability` and `upper_probability`; `warnings`, if there are any."
     )
     outputs: list[OutputTensor]
 
@@ -164,9 +166,9 @@ def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferA
     made = decisions.predictions
     count = [len(made)]
     outputs = {
-        output: OutputTensor(name=output, shape=count, datatype=datatype, data=[row[output] for row in made])
+        output: OutputTensor(name=output, shape=count, datatype=datatype, data=_data(made, output))
         for output, datatype in (("label", "BYTES"), ("score", "FP64"), ("probability", "FP64"))
-        if made and made[0][output] is not None
+        if made and (output == "label" or made[0][output] is not None)
     }
     wanted = list(outputs) if request.outputs is None else [output.name for output in request.outputs]
     for output in wanted:
@@ -175,6 +177,7 @@ def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferA
     parameters: dict[str, str | float] = {"threshold": decisions.threshold}
     if decisions.threshold_probability is not None:
         parameters["threshold_probability"] = decisions.threshold_probability
+    parameters |= {name: bound for name, bound in (decisions.abstain or {}).items() if bound is not None}
     if decisions.warnings:
         parameters["warnings"] = "; ".join(decisions.warnings)
     return InferAnswer(
@@ -184,6 +187,12 @@ def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferA
         parameters=parameters,
         outputs=[outputs[output] for output in wanted],
     )
+
+
+def _data(made: Sequence[Mapping[str, Any]], output: str) -> list[Any]:
+    """The values of an output. A tensor has no null: a row that is left undecided has an empty label."""
+    values = [row[output] for row in made]
+    return ["" if value is None else value for value in values] if output == "label" else values
 
 
 def _numbered(model: Model) -> Sequence[str]:

@@ -32,7 +32,9 @@ class UsageRecorder:
         self._lock = threading.Lock()
         self._counts: dict[UsageKey, ModelStatistics] = {}
 
-    def add(self, key: UsageKey, rows: int, outside_range: int, positive: int, unseen: Mapping[str, int]) -> None:
+    def add(
+        self, key: UsageKey, rows: int, outside_range: int, positive: int, unseen: Mapping[str, int], undecided: int = 0
+    ) -> None:
         """Count rows. May be called from any thread."""
         with self._lock:
             known = self._counts.get(key)
@@ -40,7 +42,7 @@ class UsageRecorder:
                 if len(self._counts) >= MAX_WAITING:
                     return
                 known = self._counts[key] = ModelStatistics()
-            known.add(rows, outside_range, positive, unseen)
+            known.add(rows, outside_range, positive, unseen, undecided)
 
     def flush(self) -> None:
         """Write what was counted since; it is kept for the next time if Postgres is away."""
@@ -60,7 +62,7 @@ class UsageRecorder:
         except AWAY as error:
             log.warning(trouble_of(error))
             for key, met in taken.items():
-                self.add(key, met.rows, met.outside_range, met.positive, met.unseen)
+                self.add(key, met.rows, met.outside_range, met.positive, met.unseen, met.undecided)
         except Exception:  # a defect here must neither end the API nor keep it from closing
             log.exception("figures of predictions were lost")
 
@@ -76,7 +78,9 @@ class ModelUsage:
 
     def __init__(self, recorder: UsageRecorder, project_id: str, model_id: str, model: Model) -> None:
         self._recorder = recorder
-        self._key = UsageKey(project_id, model_id, model.decision.threshold)
+        band = model.decision.band
+        self._key = UsageKey(project_id, model_id, model.decision.threshold if band is None else band.upper)
+        self._abstains = band is not None
         self._positive = str(model.classes[1])
         # The thresholds of the curve reach just beyond the scores of the calibration rows.
         curve = model.curve
@@ -84,7 +88,11 @@ class ModelUsage:
         self._high = float("inf") if curve is None else float(curve.thresholds[0])
 
     def add(
-        self, scores: Sequence[float], labels: Sequence[str], unseen: Mapping[str, int], far_rows: Sequence[int] = ()
+        self,
+        scores: Sequence[float],
+        labels: Sequence[str | None],
+        unseen: Mapping[str, int],
+        far_rows: Sequence[int] = (),
     ) -> None:
         """Count decided rows. May be called from any thread, and must be quick: it is part of every prediction."""
         low, high = self._low, self._high
@@ -95,4 +103,5 @@ class ModelUsage:
             outside = 0 if low <= scores[0] <= high else 1
         else:
             outside = sum([not low <= score <= high for score in scores])
-        self._recorder.add(self._key, len(scores), outside, labels.count(self._positive), unseen)
+        undecided = labels.count(None) if self._abstains else 0
+        self._recorder.add(self._key, len(scores), outside, labels.count(self._positive), unseen, undecided)

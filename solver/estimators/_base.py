@@ -267,8 +267,11 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         return self.C if run.tuned_C is None else run.tuned_C
 
     def _objective(self) -> Objective:
-        """The objective in force."""
-        return Objective.parse("f1" if self.objective is None else self.objective)
+        """The objective in force; raises ValueError for one that leaves rows undecided."""
+        objective = Objective.parse("f1" if self.objective is None else self.objective)
+        if objective.abstain is not None:
+            raise ValueError("an estimator gives every row a label; abstain belongs to the trainings of the service")
+        return objective
 
     def _effective_rule(self, objective: Objective) -> ThresholdRule:
         """The rule in force: a confidence turns the default rule into the one that certifies."""

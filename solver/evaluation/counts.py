@@ -60,6 +60,10 @@ class ConfusionCounts:
         """Harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN)."""
         return self.f_beta(1.0)
 
+    def mirrored(self) -> ConfusionCounts:
+        """The same with the names of the classes exchanged."""
+        return ConfusionCounts(self.true_negatives, self.false_negatives, self.true_positives, self.false_positives)
+
     def f_beta(self, beta: float) -> float:
         """F_β = (1 + β²) TP / ((1 + β²) TP + β² FN + FP): recall counts β times as much as precision."""
         weight = beta * beta

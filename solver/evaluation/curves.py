@@ -147,6 +147,16 @@ class OperatingCurve:
             negatives=self.negatives,
         )
 
+    def mirrored(self) -> OperatingCurve:
+        """The same with the names of the classes exchanged: of the scores with the other sign."""
+        return OperatingCurve(
+            thresholds=-self.thresholds[::-1],
+            true_positives=self.negatives - self.false_positives[::-1],
+            false_positives=self.positives - self.true_positives[::-1],
+            positives=self.negatives,
+            negatives=self.positives,
+        )
+
     def thinned(self, points: int) -> OperatingCurve:
         """At most `points` candidates, evenly spaced by rank, both ends kept."""
         if points < 2:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from solver.band import Band
 from solver.report import ReliabilityBin
 from solver.typing import FloatArray
 
@@ -26,6 +27,22 @@ class Sigmoid:
     def of_threshold(self, threshold: float) -> float | None:
         """A threshold as a probability; None where all rows have the same one, which then decides nothing."""
         return float(self(threshold)) if self.slope > 0 else None
+
+
+def band_probabilities(band: Band, sigmoid: Sigmoid | None) -> dict[str, float | None]:
+    """The bounds of a band as probabilities; None where a bound is none, or as of a threshold."""
+    return {
+        name: None if sigmoid is None or bound is None else sigmoid.of_threshold(bound)
+        for name, bound in band.to_json().items()
+    }
+
+
+def told_band(band: Band | None, sigmoid: Sigmoid | None) -> dict[str, float | None] | None:
+    """The bounds of a band, and the same as probabilities, as answers have them."""
+    if band is None:
+        return None
+    as_probabilities = band_probabilities(band, sigmoid)
+    return band.to_json() | {f"{name}_probability": value for name, value in as_probabilities.items()}
 
 
 def fit_sigmoid(scores: ArrayLike, y: ArrayLike) -> Sigmoid:

@@ -19,7 +19,7 @@ from service.errors import Problem
 from service.identifiers import new_id
 from service.jobs.claims import Claim, JobClaims
 from service.models.chunks import stream_chunks
-from service.models.shadows import ShadowCounts, ShadowKey, ShadowRepository
+from service.models.shadows import UNDECIDED, ShadowCounts, ShadowKey, ShadowRepository
 from worker.attempt import DISK_OF_BLOBS, Attempt, Ending
 from worker.kinds.kind import Made
 from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, RESULT_FILE, SHADOW_FILE
@@ -97,7 +97,7 @@ def _shadow_counts(claim: Claim, compared: Mapping[str, Any]) -> tuple[ShadowKey
     """Return what a child said of a shadow, as it is added to the figures of the alias."""
     shadow = claim.request["shadow"]
     key = ShadowKey(claim.project_id, shadow["alias"], claim.request["model"], shadow["model"])
-    pairs = Counter({(label, shadow_label): rows for label, shadow_label, rows in compared["pairs"]})
+    pairs = Counter({(one or UNDECIDED, other or UNDECIDED): rows for one, other, rows in compared["pairs"]})
     return key, ShadowCounts(pairs, compared["dropped"], compared["failed"])
 
 

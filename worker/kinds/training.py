@@ -23,6 +23,7 @@ from service.jobs.events import add_event
 from service.models.repository import AliasRepository, ModelRepository
 from service.models.storing import FinishedModel, store_model, store_operating_point, store_report
 from service.models.verdicts import proving_audit
+from solver.band import Band
 from solver.report import Classes, Report, ReportedPoint, Succession, json_ready
 from solver.succession import Standing, decide, kept, moved
 from worker.attempt import Attempt, Ending
@@ -242,7 +243,10 @@ def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession
             point=ReportedPoint.from_dict(found.point),
             columns=[str(column["name"]) for column in found.report["columns"]],
             proven_by=proving_audit(
-                models.proofs([found.model_id])[found.model_id], found.point["objective"], found.point["threshold"]
+                models.proofs([found.model_id])[found.model_id],
+                found.point["objective"],
+                found.point["threshold"],
+                Band.from_json(found.point.get("abstain")),
             ),
             applied_meanwhile=models.applied_after(found.model_id, claim.job_id),
         )
