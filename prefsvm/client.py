@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from itertools import chain, islice
+from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 PREDICT_ROWS = 1000
+PREDICT_NUMBERS = 500_000
+"""Of vectors, in the rows of one request: some ten megabytes of JSON."""
 """Rows of one request to ``POST /predict``."""
 QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
 AWAY_SECONDS = 60.0
@@ -376,7 +378,7 @@ class Client:
         predicted: list[Prediction] = []
         told: dict[str, None] = {}
         sent = _rows_or_texts(rows)
-        while piece := list(islice(sent, PREDICT_ROWS)):
+        while piece := _piece(sent):
             field = "texts" if isinstance(piece[0], str) else "rows"
             with _rows_from(len(predicted)):
                 answer = self._connection.post("/predict", {"model": _id(model), field: piece})
@@ -597,6 +599,20 @@ def _rows_or_texts(rows: Any) -> Iterator[dict[str, Any]] | Iterator[str]:
     return _texts(chain([first], given)) if isinstance(first, str) else _clean_rows(chain([first], given))
 
 
+def _piece(sent: Iterator[Any]) -> list[Any]:
+    """Return what goes into the next request."""
+    piece: list[Any] = []
+    numbers = 0
+    while len(piece) < PREDICT_ROWS and numbers < PREDICT_NUMBERS:
+        row = next(sent, None)
+        if row is None:
+            break
+        piece.append(row)
+        if isinstance(row, dict):
+            numbers += sum(len(value) for value in row.values() if isinstance(value, list))
+    return piece
+
+
 def _texts(given: Iterable[Any]) -> Iterator[str]:
     for number, text in enumerate(given):
         if not isinstance(text, str):
@@ -628,8 +644,10 @@ def _records(rows: Any) -> Iterator[Row]:
         yield from rows.iloc[start : start + PREDICT_ROWS].to_dict("records")
 
 
-def _clean(value: Any, name: str, row: int) -> str | int | float | bool | None:
+def _clean(value: Any, name: str, row: int) -> str | int | float | bool | list[int | float] | None:
     """Return a value as JSON has it; nothing is rounded or turned into text in silence."""
+    if isinstance(value, list | tuple) or (hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1):
+        return _clean_vector(value, name, row)
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, str | bool):
@@ -652,8 +670,17 @@ def _clean(value: Any, name: str, row: int) -> str | int | float | bool | None:
     if isinstance(value, datetime | date):
         return value.isoformat()
     raise TypeError(
-        f"rows[{row}], column {name!r}: {type(value).__name__}; expected text, a number, a truth value, a date, or None"
+        f"rows[{row}], column {name!r}: {type(value).__name__}; expected text, a number, a truth value, a date, a "
+        "vector (a list or array of numbers), or None"
     )
+
+
+def _clean_vector(value: Any, name: str, row: int) -> list[int | float]:
+    """Return a list, tuple or array of numbers as a list."""
+    numbers = [_clean(number, name, row) for number in (value.tolist() if hasattr(value, "tolist") else value)]
+    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
+        raise ValueError(f"rows[{row}], column {name!r}: expected a vector of finite numbers, without any other value")
+    return cast("list[int | float]", numbers)
 
 
 __all__: Sequence[str] = (

@@ -259,21 +259,30 @@ class _TableFrame:
         columns = [self._table.columns[name] for name in names]
         wanted = [c.replaced(_values(c.kind, v)) for c, v in zip(columns, _transposed(keys), strict=True)]
         candidates = np.flatnonzero(np.isin(_hashes(columns), _hashes(wanted)))
-        values = [column.values[candidates].tolist() for column in columns]
+        values = [_hashable(column, candidates) for column in columns]
         return _matches(candidates, (tuple(map(_plain, row)) for row in zip(*values, strict=True)), keys)
 
     def why_not_added(self, names: tuple[str, ...], key: Key) -> str | None:
+        lacking = [name for name in self._readers if self._table.columns[name].kind == "vector" and name not in names]
+        if lacking:
+            return f"it has no vector of column {lacking[0]!r}, of which none can be missing"
         if self._complete and (len(names) < len(self._readers) or any(value is None for value in key)):
             return "a value is missing, and this training takes no rows with missing values"
         return None
 
     def with_rows(self, added: Sequence[tuple[tuple[str, ...], Key, str]]) -> Table:
         given = [dict(zip(names, key, strict=True)) for names, key, _ in added]
+
+        def more(column: Column) -> NDArray[Any]:
+            values = [row.get(column.name) for row in given]
+            if column.kind == "vector":  # there is none of a column that is no feature
+                none = bytes(column.values[:1].nbytes)
+                return _values("vector", [none if value is None else value for value in values])
+            return _values(column.kind, values)
+
         return Table(
             {
-                name: column.replaced(
-                    np.concatenate([column.values, _values(column.kind, [row.get(name) for row in given])])
-                )
+                name: column.replaced(np.concatenate([column.values, more(column)]))
                 for name, column in self._table.columns.items()
             }
         )
@@ -331,6 +340,8 @@ def _matches(candidates: IndexArray, found: Iterator[Key], keys: Mapping[Key, st
 
 def _reader_of(column: Column) -> Callable[[Any, str | None], Any]:
     """What turns a value of a correction, of which may be known what it meant, into one of the column."""
+    if column.kind == "vector":
+        return _vector_reader_of(column)
     is_number = column.kind == "number"
     levels: set[str] = set() if is_number else set(column.values.tolist()) - {None}
     spellings = Spellings(sorted(levels) if len(levels) <= MAX_LEVELS else [])
@@ -368,7 +379,7 @@ def _reader_of(column: Column) -> Callable[[Any, str | None], Any]:
 
     def read(value: Any) -> Any:
         try:
-            numbers, texts, _ = reader.read([{column.name: value}])
+            (numbers, texts, _), _ = reader.read([{column.name: value}])
         except BadValue as error:
             raise FeatureError(f"column {column.name!r}: expected {error.expected}") from None
         if is_number:
@@ -376,6 +387,31 @@ def _reader_of(column: Column) -> Callable[[Any, str | None], Any]:
         return None if texts[0][0] is None else spellings.level_of(texts[0][0])
 
     return checked
+
+
+def _vector_reader_of(column: Column) -> Callable[[Any, str | None], bytes]:
+    reader = RowReader([{"name": column.name, "kind": "vector", "length": column.values.shape[1]}])
+
+    def read(value: Any, meant: str | None) -> bytes:
+        del meant
+        try:
+            (_, _, vectors), _ = reader.read([{column.name: value}])
+        except BadValue as error:
+            raise FeatureError(f"column {column.name!r}: expected {error.expected}") from None
+        return _bytes_of(vectors[0])[0]
+
+    return read
+
+
+def _bytes_of(vectors: NDArray[np.float32]) -> list[bytes]:
+    """Each vector as the bytes of its float32 numbers, with one zero: equal vectors are equal bytes."""
+    plain = vectors + np.float32(0.0)
+    return [row.tobytes() for row in plain]
+
+
+def _hashable(column: Column, rows: IndexArray) -> list[Any]:
+    values = column.values[rows]
+    return _bytes_of(values) if column.kind == "vector" else values.tolist()
 
 
 def _plain(value: Any) -> Any:
@@ -388,6 +424,8 @@ def _plain(value: Any) -> Any:
 def _values(kind: str, values: Sequence[Any]) -> NDArray[Any]:
     if kind == "number":
         return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+    if kind == "vector":
+        return np.frombuffer(b"".join(values), dtype=np.float32).reshape(len(values), -1)
     return np.array([*values, None], dtype=object)[:-1]
 
 
@@ -409,7 +447,8 @@ def _hash_of_column(column: Column) -> NDArray[np.uint64]:
     if column.kind == "number":
         values = np.where(np.isfinite(column.values), column.values + 0.0, np.nan)
         return np.where(np.isnan(values), np.uint64(1), values.view(np.uint64))
-    hashes = np.fromiter(map(hash, column.values.tolist()), np.int64, len(column.values))
+    plain = _bytes_of(column.values) if column.kind == "vector" else column.values.tolist()
+    hashes = np.fromiter(map(hash, plain), np.int64, len(plain))
     return hashes.view(np.uint64)
 
 

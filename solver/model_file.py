@@ -139,7 +139,7 @@ class Model:
     producer: dict[str, str] = field(default_factory=_producer)
 
     @property
-    def columns(self) -> list[dict[str, str]]:
+    def columns(self) -> list[dict[str, Any]]:
         """`{"name", "kind"}` of the raw columns that `predict` needs; empty for matrices, whose gaps are zeros."""
         return [] if self.features is None else list(self.features.columns)
 

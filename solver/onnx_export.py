@@ -17,6 +17,7 @@ from solver.band import Band
 from solver.decision import DecisionState
 from solver.features import MatrixFeatures, TableFeatures
 from solver.features.strings import unpack_strings
+from solver.features.vectors import ROUNDING
 from solver.model_file import Model
 from solver.reading import BLANKS, Reading
 from solver.typing import FloatArray
@@ -206,6 +207,8 @@ def _table(graph: _Graph, features: TableFeatures) -> str:
     blocks: list[str] = []
     if "number" in meta["kinds"]:
         blocks += _numbers(graph, features, arrays, meta["cut"])
+    if "vector" in meta["kinds"]:
+        blocks += _vectors(graph, features, arrays)
     if "category" in meta["kinds"]:
         blocks += _categories(graph, features, arrays)
     return graph.add("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
@@ -232,6 +235,31 @@ def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[A
     if len(indicated):
         used = graph.add("Gather", together, graph.constant(indicated), axis=1)
         yield graph.add("Cast", graph.add("Not", _is_finite(graph, used)), to=TensorProto.DOUBLE)
+
+
+def _vectors(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
+    """Each vector without the mean, brought to its length as a feature; see `VectorColumns`."""
+    lengths = [column["length"] for column in features.columns if column["kind"] == "vector"]
+    names = unpack_strings(arrays["vector_text"], arrays["vector_ends"])
+    means = np.split(arrays["vector_mean"], np.cumsum(lengths)[:-1])
+    for name, length, mean, weight in zip(names, lengths, means, arrays["vector_weight"], strict=True):
+        given = graph.add("Cast", graph.take(name, TensorProto.FLOAT, length), to=TensorProto.DOUBLE)
+        centred = graph.add("Sub", given, graph.constant(mean))
+        norm, distance = _norm(graph, given), _norm(graph, centred)
+        least = graph.add("Add", norm, graph.constant(np.float64(np.sqrt(mean @ mean))))
+        says_something = graph.add(
+            "And",
+            graph.add("Greater", norm, graph.constant(np.float64(0))),
+            graph.add("Greater", distance, graph.add("Mul", least, graph.constant(np.float64(ROUNDING)))),
+        )
+        scale = graph.add("Div", graph.constant(np.float64(weight)), distance)
+        yield graph.add("Mul", centred, graph.add("Where", says_something, scale, graph.constant(np.float64(0))))
+
+
+def _norm(graph: _Graph, vectors: str) -> str:
+    """Lengths of vectors, of shape (rows, 1)."""
+    axis = graph.constant(np.array([1], dtype=np.int64))
+    return graph.add("Sqrt", graph.add("ReduceSum", graph.add("Mul", vectors, vectors), axis, keepdims=1))
 
 
 def _categories(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:

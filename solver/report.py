@@ -222,9 +222,11 @@ class ModelColumn(JsonObject):
     name: str
     kind: str = field(
         metadata=_about(
-            "`number`, `category`, `date` or `text`: what a value must be. All but numbers are sent as text."
+            "`number`, `category`, `date`, `text` or `vector`: what a value must be. A vector is sent as a list of "
+            "`length` numbers, all but numbers and vectors as text."
         )
     )
+    length: int | None = field(default=None, metadata=_about("Numbers of a vector; null of other columns."))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ _TWO: Final = float(np.log(2))
 
 
 def telling_columns(
-    data: Table | MatrixData, columns: Sequence[Mapping[str, str]], codes: NDArray[np.int8], seed: int
+    data: Table | MatrixData, columns: Sequence[Mapping[str, Any]], codes: NDArray[np.int8], seed: int
 ) -> list[str]:
     """Say which columns alone tell the label of nearly all labelled rows.
 
@@ -63,7 +63,11 @@ def telling_columns(
         found = _of_matrix(data, rows, truth)
     else:
         width = len(columns)
-        found = ((each["name"], *_of_column(data.columns[each["name"]], each["kind"], rows, truth)) for each in columns)
+        found = (
+            (each["name"], *_of_column(data.columns[each["name"]], each["kind"], rows, truth))
+            for each in columns
+            if each["kind"] != "vector"  # of hundreds of numbers, which no one rule tells by
+        )
     chances = [_log_chance(len(truth), int(truth.sum()), errors) + np.log(max(width, 1)) for errors in range(most + 1)]
     telling = [
         (errors, name) for name, errors, ways in found if errors <= most and chances[errors] + ways <= np.log(CHANCE)

@@ -925,7 +925,7 @@ def _test_warnings(task: _Task, measured: Measures | None) -> list[str]:
 
 def _learned_from(
     task: _Task, features: TableFeatures | MatrixFeatures
-) -> tuple[Table | MatrixData, list[dict[str, str]], NDArray[np.int8]]:
+) -> tuple[Table | MatrixData, list[dict[str, Any]], NDArray[np.int8]]:
     """What `telling_columns` looks at: the columns that are features, and the labels of all but the test rows."""
     codes = task.target.codes.copy()
     codes[task.test_rows] = _UNLABELLED

@@ -217,7 +217,10 @@ class AuditItem(Answer):
     label: str | None = Field(description="What the model calls it; null: undecided.")
     score: float
     probability: float | None
-    content: dict[str, Any] = Field(description="What the model sees of it: values, text, or the fields of a mail.")
+    content: dict[str, Any] = Field(
+        description="What the model sees of it: values, text, or the fields of a mail; of a vector the first numbers, "
+        "as text."
+    )
 
 
 class AuditItems(Answer):

@@ -28,6 +28,7 @@ from service.db.tables import AuditItemRow, AuditRow, DatasetRow, FeedbackRow, J
 from service.errors import FieldError, InvalidRequest
 from service.feedback.errors import FeedbackDoesNotFit
 from service.feedback.keeping import feedback_row, keep_feedback
+from service.feedback.stored_rows import shown
 from service.identifiers import new_id
 from service.ingest.labels import contradiction, number_label
 from service.jobs.queueing import put_in_queue
@@ -159,7 +160,7 @@ class AuditService:
                     label=_said_of(item.score, pool),
                     score=item.score,
                     probability=item.probability,
-                    content=orjson.loads(item.content),
+                    content=shown(orjson.loads(item.content)),
                 )
                 for item in _first_of(items)
             ],

@@ -42,8 +42,8 @@ class Column(Answer):
 
     name: str
     kind: str = Field(
-        description="`number`, `category`, `text` (free text), `date`, or `features` for all columns of a sparse "
-        "matrix. A guess, unless it was said."
+        description="`number`, `category`, `text` (free text), `date`, `vector` (lists of as many numbers in each "
+        "row), or `features` for all columns of a sparse matrix. A guess, unless it was said."
     )
     missing: int = Field(default=0, description="Rows without a value.")
     distinct: int | None = Field(default=None, description="Different values; 1001 for more than 1000.")
@@ -74,6 +74,11 @@ class Column(Answer):
         description="Why the column is taken for an index, a counter, an id or a key. A training leaves it out, unless "
         "its `features` name it in `include` or `kinds`.",
     )
+    length: int | None = Field(default=None, description="Numbers of each vector.")
+    norm_min: float | None = Field(default=None, description="Least length (Euclidean norm) of the vectors.")
+    norm_mean: float | None = Field(default=None, description="Their mean length.")
+    norm_max: float | None = Field(default=None, description="Their greatest length.")
+    zero_rows: int | None = Field(default=None, description="Vectors of zeros only, which tell nothing.")
     identifiers: dict[str, str] | None = Field(
         default=None, description="Columns of a sparse matrix, by their numbers, that have an `identifier`."
     )

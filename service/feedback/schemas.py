@@ -10,7 +10,10 @@ from pydantic import ConfigDict, Field
 from service.ingest.limits import MAX_EXACT_INTEGER
 from service.schemas import AliasName, Answer, Body, Expected, Label
 
-Value = Annotated[str | int | float | bool | None, Expected("a text, a number, true, false or null")]
+Value = Annotated[
+    str | int | float | bool | list[float] | None,
+    Expected("a text, a number, true, false, null or a list of numbers"),
+]
 Key = Annotated[
     Annotated[str, Field(max_length=10_000)] | Annotated[int, Field(ge=-MAX_EXACT_INTEGER, le=MAX_EXACT_INTEGER)],
     Expected("a text of at most 10,000 characters, or a whole number from -2**53 to 2**53"),

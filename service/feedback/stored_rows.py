@@ -18,6 +18,8 @@ from solver.reading import Reading
 
 VALUE_BYTES = 24
 """Of a number with the signs around it and its name, where rows are kept."""
+MOST_SHOWN = 8
+"""Numbers of a vector that are shown to people."""
 
 
 def keyed_rows(
@@ -48,7 +50,7 @@ def keyed_rows(
         raise FeedbackDoesNotFit.of("body.keys", message)
     names = _needed(dataset, model, (model.key,))
     # Each row is kept with the names of its columns, so a list of keys can ask for much more than it has bytes.
-    most = max_bytes // sum(len(name) + VALUE_BYTES for name in names)
+    most = max_bytes // _row_bytes(model, names)
     too_many = _too_many("keys", len(keys), len(names), most)
     if len(keys) > most:
         raise too_many
@@ -88,7 +90,7 @@ def numbered_rows(
         if number >= dataset.rows:
             message = f"the data set has {dataset.rows} rows, with the numbers from 0"
             raise FeedbackDoesNotFit.of(f"body.numbers.{position}", message)
-    most = max_bytes // max(1, sum(len(name) + VALUE_BYTES for name in names))
+    most = max_bytes // max(1, _row_bytes(model, names))
     too_many = _too_many("numbers", len(numbers), len(names), most)
     if len(numbers) > most:
         raise too_many
@@ -127,6 +129,22 @@ def contents_at(
         return {number: (None, row) for number, row in zip(numbers, matrix_rows(rows), strict=True)}
     keys = key_texts(rows.columns[key[0]]).tolist() if key and key[0] in rows.columns else [None] * len(numbers)
     return dict(zip(numbers, zip(keys, _as_meant(model, rows), strict=True), strict=True))
+
+
+def shown(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row holds as people want to see it: of a vector the first numbers, as text."""
+    return {name: _first_numbers(value) if isinstance(value, list) else value for name, value in content.items()}
+
+
+def _first_numbers(vector: list[float]) -> str:
+    first = ", ".join(f"{number:.4g}" for number in vector[:MOST_SHOWN])
+    return f"[{first}]" if len(vector) <= MOST_SHOWN else f"[{first}, …] ({len(vector):,} numbers)"
+
+
+def _row_bytes(model: ModelShape, names: Sequence[str]) -> int:
+    """Return about how many bytes a row of these columns takes where it is kept."""
+    lengths = {column["name"]: column.get("length") or 1 for column in model.columns}
+    return sum(len(name) + VALUE_BYTES * lengths.get(name, 1) for name in names)
 
 
 def _needed(dataset: DatasetRow, model: ModelShape, more: Sequence[str] = ()) -> list[str]:

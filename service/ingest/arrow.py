@@ -44,15 +44,26 @@ def read_arrow(path: Path, options: TableOptions, limits: ReadingLimits, output:
             def batches() -> Iterator[list[pa.Array]]:
                 file.seek(start)
                 with pa.ipc.open_stream(file) as reader:
+                    rows = 0
                     for batch in reader:
                         batch.validate(full=True)
                         for first in range(0, len(batch), columns.batch_rows):
                             part = _with_dictionaries(batch.slice(first, columns.batch_rows), columns.text_names)
-                            yield from columns.bounded(iter([part]))
+                            yield from columns.bounded(iter([part]), rows + first)
+                        rows += len(batch)
+
+            def read(names: list[str]) -> Iterator[pa.RecordBatch]:
+                file.seek(start)
+                with pa.ipc.open_stream(file) as reader:
+                    for batch in reader:
+                        batch.validate(full=True)
+                        yield batch.select(names)
 
             file.seek(start)
             with pa.ipc.open_stream(file) as reader:
-                columns = TypedColumns(reader.schema, options, limits, warnings, path.stat().st_size)
+                schema = reader.schema
+            # The lists of a batch lie in the file, or were unpacked with the rest of it: no need to know how long.
+            columns = TypedColumns(schema, options, limits, warnings, path.stat().st_size, read, {})
             return columns.store(batches, output)
     except pa.ArrowMemoryError:
         raise

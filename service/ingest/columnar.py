@@ -25,6 +25,7 @@ from service.ingest.matrix_identifiers import MatrixIdentifiers
 from service.ingest.options import Kind
 from service.ingest.statistics import number_text
 from service.ingest.table import GUESSES_KEY, IDENTIFIERS_KEY, KINDS_KEY, READINGS_KEY, WRITTEN_KEY
+from service.ingest.vectors import VectorArray, is_stored_vector, vector_length, vectors_of
 from solver.features import Column, MatrixData, Table
 from solver.reading import Reading
 
@@ -51,7 +52,7 @@ def read_columnar(path: Path, layout: Layout) -> Table | MatrixData:
     -------
     Table or MatrixData
         A table holds every column, that of the labels too: number columns as float64 with NaN where missing, text
-        columns as categories. A matrix holds the features only, as CSR.
+        columns as categories, those of vectors as float32. A matrix holds the features only, as CSR.
     """
     return _read_table(path) if layout == "table" else _read_matrix(path)
 
@@ -59,7 +60,7 @@ def read_columnar(path: Path, layout: Layout) -> Table | MatrixData:
 def read_column(path: Path, name: str) -> Column:
     """Return one column of a table; raises `KeyError` if it has none of that name."""
     with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
-        return _column(name, _read_column(file, name), _readings(file).get(name))
+        return _whole_column(file, name, _readings(file).get(name))
 
 
 def count_rows(path: Path, layout: Layout) -> int:
@@ -324,12 +325,33 @@ def _read_table(path: Path) -> Table:
         # One column at a time, so that Arrow's copy of only one is there besides the result.
         readings = _readings(file)
         for name in file.schema_arrow.names:
-            columns[name] = _column(name, _read_column(file, name), readings.get(name))
+            columns[name] = _whole_column(file, name, readings.get(name))
     return Table(columns)
 
 
+def _whole_column(file: pq.ParquetFile, name: str, reading: Reading | None) -> Column:
+    type_ = file.schema_arrow.field(name).type
+    if not is_stored_vector(type_):
+        return _column(name, _read_column(file, name), reading)
+    # Group by group: vectors may be most of a file, which is not to be there twice.
+    vectors = np.empty((file.metadata.num_rows, vector_length(type_)), dtype=np.float32)
+    start = 0
+    for group in range(file.num_row_groups):
+        for chunk in file.read_row_group(group, [name]).column(name).chunks:
+            vectors[start : start + len(chunk)] = vectors_of(chunk)
+            start += len(chunk)
+    return Column(name, "vector", vectors)
+
+
 def _column(name: str, values: pa.ChunkedArray, reading: Reading | None) -> Column:
+    if is_stored_vector(values.type):
+        return Column(name, "vector", _joined_vectors(values))
     return Column(name, "number" if pa.types.is_floating(values.type) else "text", _to_numpy(values), reading)
+
+
+def _joined_vectors(values: pa.ChunkedArray) -> VectorArray:
+    parts = [vectors_of(chunk) for chunk in values.chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, vector_length(values.type)), "f4"), *parts])
 
 
 def _read_column(file: pq.ParquetFile, name: str) -> pa.ChunkedArray:

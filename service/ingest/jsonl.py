@@ -6,11 +6,14 @@ import dataclasses
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_EXACT_INTEGER, ReadingLimits
@@ -19,6 +22,7 @@ from service.ingest.options import TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
 from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
 from service.ingest.table import Storage, TableReader, check_columns, check_size
+from service.ingest.vectors import HOLDS_VECTORS, NOT_ALIKE, NUMBER_BYTES, VectorReader, stored
 from service.json_names import has_repeated_names
 from solver.labels import is_missing_word
 
@@ -32,11 +36,12 @@ Row = dict[str, Any]
 def read_jsonl(path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     """Write the ``table`` layout of a JSON Lines file, maybe gzipped.
 
-    Each line is an object whose values are texts, numbers, booleans or null. Columns that hold a list or an object
-    anywhere are left out, and said. A column is there if any line has it; lines without it, null and the empty text are
-    missing values. A column whose values are all numbers is a number column, and so is one whose texts are numbers in
-    one way of writing, see `service.ingest.writings`. In any other, numbers are written in their shortest form and
-    booleans as ``true`` and ``false``. Empty lines are skipped.
+    Each line is an object whose values are texts, numbers, booleans, null or vectors: lists of as many numbers in each
+    row. Columns that hold another list or an object anywhere are left out, and said; so are those of lists of whole
+    numbers only, if not all rows have one of the same length. A column is there if any line has it; lines without it,
+    null and the empty text are missing values. A column whose values are all numbers is a number column, and so is one
+    whose texts are numbers in one way of writing, see `service.ingest.writings`. In any other, numbers are written in
+    their shortest form and booleans as ``true`` and ``false``. Empty lines are skipped.
 
     Raises
     ------
@@ -45,21 +50,61 @@ def read_jsonl(path: Path, options: TableOptions, limits: ReadingLimits, output:
     return _Reader(path, options, limits, warnings).store(output)
 
 
+@dataclass
+class _Lists:
+    """What the lists of a column are, as far as they have been seen."""
+
+    length: int = 0
+    """Of the first one."""
+    alike: int = 0
+    """Rows with a list of so many numbers."""
+    others: bool = False
+    """Whether there is something that no vector can hold: texts, booleans, lists or objects."""
+    whole: bool = True
+    """Whether all numbers are whole."""
+
+    def add(self, value: list[Any]) -> None:
+        kinds = {*map(type, value)}
+        self.others = self.others or not kinds <= {int, float, type(None)}
+        self.length = self.length or len(value)
+        self.alike += 0 < len(value) == self.length and kinds <= {int, float}
+        if self.whole and float in kinds:
+            self.whole = all(number.is_integer() for number in value if isinstance(number, float))
+
+    def are_vectors(self, rows: int) -> bool | None:
+        """Whether they are vectors, in all of so many rows; None if they are meant to be, and some are not."""
+        if self.others or not self.alike:
+            return False
+        if self.alike == rows:
+            return True
+        return False if self.whole else None
+
+
 class _Reader(TableReader):
     def __init__(self, path: Path, options: TableOptions, limits: ReadingLimits, warnings: list[str]) -> None:
         super().__init__(path, options, limits, warnings)
         found, self._nested, mixed = self._survey()
         names = checked_names(list(found), warnings)
-        self._left_out = {name: NESTED for name, key in zip(names, found, strict=True) if key in self._nested}
+        self._left_out = {
+            name: self._nested[key] for name, key in zip(names, found, strict=True) if key in self._nested
+        }
+        self._vectors = {
+            key: VectorReader(name, self._lengths[key])
+            for name, key in zip(names, found, strict=True)
+            if key in self._lengths
+        }
         if len(self._left_out) == len(names):
             raise IngestError(
-                "unsupported", f"column {names[0]!r} cannot be used, nor can any other: {NESTED}", column=names[0]
+                "unsupported",
+                f"column {names[0]!r} cannot be used, nor can any other: {self._left_out[names[0]]}",
+                column=names[0],
             )
         warnings += left_out_warnings(self._left_out)
         self._keys = [key for key in found if key not in self._nested]
         self._mixed = mixed
         names = [name for name in names if name not in self._left_out]
-        self._know(names, [found[key] for key in self._keys], self._left_out)
+        of_vectors = {each.name: HOLDS_VECTORS for each in self._vectors.values()}
+        self._know(names, [found[key] for key in self._keys], self._left_out | of_vectors)
 
     def store(self, output: Path) -> Columnar:
         return dataclasses.replace(self._store(output, {}), left_out=self._left_out)
@@ -94,13 +139,13 @@ class _Reader(TableReader):
                 }
             yield number, row
 
-    def _survey(self) -> tuple[dict[str, Storage], set[str], set[str]]:
-        """Return how all columns have to be kept, in the order of their first lines; those that are nested, or mixed.
+    def _survey(self) -> tuple[dict[str, Storage], dict[str, str], set[str]]:
+        """Return how all columns have to be kept, in the order of their first lines; those that are left out, or mixed.
 
         In a mixed one numbers stand beside texts.
         """
         storage: dict[str, Storage] = {}
-        nested: set[str] = set()
+        lists: dict[str, _Lists] = {}
         with_words: set[str] = set()
         with_numbers: set[str] = set()
         for rows, (number, row) in enumerate(self._rows(), start=1):
@@ -110,7 +155,13 @@ class _Reader(TableReader):
                     check_columns(len(storage) + 1, self._limits, line=number)
                     storage[name] = kept = "number"
                 if isinstance(value, dict | list):
-                    nested.add(name)
+                    held = lists.get(name)
+                    if held is None:
+                        held = lists[name] = _Lists()
+                    if isinstance(value, list):
+                        held.add(value)
+                    else:
+                        held.others = True
                 if value is None:
                     continue
                 if _is_number(value):
@@ -125,7 +176,33 @@ class _Reader(TableReader):
         if not storage:
             raise IngestError("empty", "no rows; expected one object a line")
         storage |= dict.fromkeys(with_words - with_numbers, "text")
+        nested = {}
+        self._lengths: dict[str, int] = {}
+        for name, held in lists.items():
+            are_vectors = held.are_vectors(rows)
+            if are_vectors is None:
+                raise self._no_vector(name, held.length)
+            if are_vectors:
+                storage[name] = "vector"
+                self._lengths[name] = VectorReader(name).checked_length(held.length, 0)
+            else:
+                nested[name] = NESTED if held.others or not held.length else NOT_ALIKE
         return storage, nested, {name for name in with_numbers if storage[name] == "text"}
+
+    def _no_vector(self, key: str, length: int) -> IngestError:
+        """Return the error about the first line whose value is no vector like that of the others."""
+        reader = VectorReader(key, length)
+        for number, row in self._rows():
+            value = row.get(key)
+            if not isinstance(value, list):
+                return reader.error(
+                    number, "holds no vector" if value is None else "holds something else than a vector"
+                )
+            if len(value) != length:
+                return reader.error(number, f"holds a vector of {len(value)} numbers")
+            if None in value:
+                return reader.error(number, "holds a vector with a null")
+        raise AssertionError("one of the lines was found not to have a vector")
 
     def _batches(self) -> Iterator[list[pa.Array]]:
         """Yield columns of Python values as arrays of text or numbers."""
@@ -133,8 +210,11 @@ class _Reader(TableReader):
         most = max(1, min(BATCH_ROWS, BATCH_CELLS // len(self._keys)))
         size = 0
         for number, row in self._rows():
-            for key in self._nested & row.keys():  # however large they are, no batch holds them
+            for key in self._nested.keys() & row.keys():  # however large they are, no batch holds them
                 del row[key]
+            for key, reader in self._vectors.items():  # each as its numbers, a fourth of what a list takes
+                row[key] = _vector(reader, row[key], number)
+                size += NUMBER_BYTES * len(row[key])
             rows.append((number, row))
             size += sum(len(value) for value in row.values() if isinstance(value, str))
             if len(rows) == most or size > 16 << 20:
@@ -147,7 +227,9 @@ class _Reader(TableReader):
         columns = []
         for position, (key, kept) in enumerate(zip(self._keys, self._storage, strict=True)):
             values = [row.get(key) for _, row in rows]
-            if kept == "number":
+            if kept == "vector":
+                columns.append(stored(np.stack([row[key] for _, row in rows])))
+            elif kept == "number":
                 values = [
                     None if isinstance(value, str) and (not value or self._words.is_one(position, value)) else value
                     for value in values
@@ -175,6 +257,14 @@ class _Reader(TableReader):
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value)
+
+
+def _vector(reader: VectorReader, value: list[float], line: int) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # found below
+        numbers = np.array(value, dtype=np.float32)
+    if not np.isfinite(numbers).all():
+        raise reader.error(line, "holds a vector with a number beyond float32")
+    return numbers
 
 
 def _is_number(value: Any) -> bool:

@@ -64,8 +64,8 @@ class NamedMissing:
         )
 
     def out_of(self, array: pa.Array) -> pa.Array:
-        """Return an array of texts, numbers or both."""
-        if self._texts is None:
+        """Return an array of texts, numbers or both; one of vectors, in which nothing is missing, as it is."""
+        if self._texts is None or pa.types.is_fixed_size_binary(array.type):
             return array
         if is_mixed(array):
             texts, numbers = self.out_of_texts(array.field("text")), self.out_of_numbers(array.field("number"))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from service.ingest.batches import batch_rows
 from service.ingest.errors import IngestError
 from service.ingest.limits import ReadingLimits
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar
 from service.ingest.table import check_columns, check_size
 from service.ingest.typed import TypedColumns
+from service.ingest.vectors import may_hold_vectors
 
 
 def read_parquet(
@@ -34,7 +37,15 @@ def read_parquet(
             check_columns(metadata.num_columns, limits)
             check_size(metadata.num_rows, max(metadata.num_columns, 1), limits)
             schema = file.schema_arrow
-        columns = TypedColumns(schema, options, limits, warnings, path.stat().st_size)
+            widths = _widths(file)
+            check_size(metadata.num_rows, max(metadata.num_columns - len(widths) + sum(widths.values()), 1), limits)
+
+        def read(names: list[str]) -> Iterator[pa.RecordBatch]:
+            rows = batch_rows(sum(widths.get(name, 1) for name in names))
+            with pq.ParquetFile(path, pre_buffer=False) as file:
+                yield from file.iter_batches(batch_size=rows, columns=names, use_threads=False)
+
+        columns = TypedColumns(schema, options, limits, warnings, path.stat().st_size, read, widths)
 
         def batches() -> Iterator[list[pa.Array]]:
             with pq.ParquetFile(path, read_dictionary=columns.text_names, pre_buffer=False) as file:
@@ -45,3 +56,25 @@ def read_parquet(
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the disk, not the file
         raise IngestError("malformed", "not a whole Parquet file, or one with features that cannot be read") from None
+
+
+def _widths(file: pq.ParquetFile) -> dict[str, int]:
+    """Return how many numbers the lists of each column hold, the fullest group of rows on average, by the footer."""
+    metadata, schema = file.metadata, file.schema_arrow
+    lists = {field.name for field in schema if may_hold_vectors(field.type)}
+    widths = dict.fromkeys(lists, 1)
+    if not lists:
+        return widths
+    # A list of numbers is one column of the file, whose path is its name and what the writer calls the parts of a list.
+    places: dict[int, str] = {}
+    for j in range(metadata.num_columns):
+        name = metadata.schema.column(j).path
+        while name not in lists and "." in name:
+            name = name.rpartition(".")[0]
+        if name in lists:
+            places[j] = name
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for j, name in places.items():
+            widths[name] = max(widths[name], math.ceil(group.column(j).num_values / max(1, group.num_rows)))
+    return widths

@@ -26,8 +26,9 @@ class ColumnProfile:
     Attributes
     ----------
     name : str
-    kind : {"number", "category", "text", "date", "features"}
-        See `service.ingest.options.Kind`; ``features`` is the sparse matrix of a ``matrix`` layout, as one entry.
+    kind : {"number", "category", "text", "date", "vector", "features"}
+        See `service.ingest.options.Kind`; ``vector`` for lists of as many numbers in each row; ``features`` is the
+        sparse matrix of a ``matrix`` layout, as one entry.
     missing : int
         Rows without a value.
     distinct : int
@@ -56,6 +57,12 @@ class ColumnProfile:
         True for text of which each value is ``-1`` or ``+1``: labels that need no word on what is positive.
     count, nonzeros : int, optional
         Of a feature matrix: its width and its stored entries.
+    length : int, optional
+        Numbers of a vector.
+    norm_min, norm_mean, norm_max : float, optional
+        Of the lengths (Euclidean norms) of the vectors.
+    zero_rows : int, optional
+        Vectors that hold nothing but zeros.
     identifiers : dict of str to str, optional
         Columns of a feature matrix, by their numbers, that have an `identifier`.
     """
@@ -78,6 +85,11 @@ class ColumnProfile:
     plus_minus_one: bool | None = None
     count: int | None = None
     nonzeros: int | None = None
+    length: int | None = None
+    norm_min: float | None = None
+    norm_mean: float | None = None
+    norm_max: float | None = None
+    zero_rows: int | None = None
     identifiers: dict[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class _Strict(BaseModel):
 
 class _Column(_Strict):
     name: Name
-    kind: Literal["number", "category", "text", "date", "features"]
+    kind: Literal["number", "category", "text", "date", "vector", "features"]
     missing: Count
     distinct: Annotated[int, Field(ge=0, le=MAX_DISTINCT)] | None = None
     distinct_capped: bool | None = None
@@ -61,6 +61,11 @@ class _Column(_Strict):
     plus_minus_one: bool | None = None
     count: Count | None = None
     nonzeros: Count | None = None
+    length: Count | None = None
+    norm_min: Finite | None = None
+    norm_mean: Finite | None = None
+    norm_max: Finite | None = None
+    zero_rows: Count | None = None
     identifiers: Annotated[dict[Name, Listed], Field(max_length=100)] | None = None
 
 
@@ -81,7 +86,8 @@ class IngestResult(_Strict):
     Attributes
     ----------
     layout : {"table", "matrix"}
-        ``table``: Parquet, a column each, float64 or string. ``matrix``: safetensors with CSR arrays and labels.
+        ``table``: Parquet, a column each, float64, string, or bytes of as many float32 numbers a row. ``matrix``:
+        safetensors with CSR arrays and labels.
     warnings : list of str
         What the person who sent the file should know.
     seconds, cpu_seconds : float

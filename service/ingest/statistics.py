@@ -35,6 +35,8 @@ _NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.n
 _MINUS_ONE = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(np.array([-1], np.int32))])[0]
 
 
+_WORDS = np.random.default_rng().integers(0, 2**63, 1 << 12, np.uint64) * np.uint64(2) + np.uint64(1)
+"""By which the parts of vectors are mixed; drawn anew in each process, so that nobody can make two vectors meet."""
 _MISSING: np.uint64 = (np.array([np.nan]) + 0.0).view(np.uint64)[0]
 """What stands for a missing value where rows are compared."""
 
@@ -312,6 +314,8 @@ def _bits(array: pa.Array) -> NDArray[np.uint64] | np.uint64:
     """Return 64 bits for each value, or for all of them, that are equal for equal values."""
     if array.null_count == len(array):
         return _MISSING
+    if pa.types.is_fixed_size_binary(array.type):
+        return _bits_of_vectors(array)
     if not pa.types.is_string(array.type):
         values = array_values(pc.fill_null(array, _NAN), np.float64) + 0.0  # -0.0 becomes 0.0
         bits: NDArray[np.uint64] = values.view(np.uint64)
@@ -323,3 +327,15 @@ def _bits(array: pa.Array) -> NDArray[np.uint64] | np.uint64:
     codes = array_values(pc.fill_null(coded.indices, _MINUS_ONE), np.int32)  # the last one
     hashes_of_rows: NDArray[np.uint64] = hashes.view(np.uint64)[codes]
     return hashes_of_rows
+
+
+def _bits_of_vectors(array: pa.FixedSizeBinaryArray) -> NDArray[np.uint64]:
+    """Return 64 bits for each vector that are equal for equal ones: a sum of its numbers, each times one at random."""
+    width = array.type.byte_width
+    raw = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * width : (array.offset + len(array)) * width]
+    numbers = raw.view(np.uint32).reshape(len(array), width // 4)
+    bits = np.zeros(len(array), np.uint64)
+    for start in range(0, numbers.shape[1], len(_WORDS)):
+        part = numbers[:, start : start + len(_WORDS)]
+        bits = bits * _MIX + np.einsum("ij,j->i", part, _WORDS[: part.shape[1]], dtype=np.uint64, casting="unsafe")
+    return bits ^ (bits >> _HALF)

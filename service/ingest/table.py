@@ -1,4 +1,4 @@
-"""Writes the ``table`` layout: a Parquet file with a float64 or string column each, and its profile."""
+"""Writes the ``table`` layout: a Parquet file with a float64, string or vector column each, and its profile."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind, TableOptions, correction
 from service.ingest.profile import Columnar, ColumnProfile
 from service.ingest.statistics import ColumnStatistics, RowComparison
+from service.ingest.vectors import VectorStatistics, is_stored_vector, vector_length
 from service.ingest.writings import (
     GROUPED_BY_POINT,
     NumberWriting,
@@ -37,9 +38,10 @@ from solver.kinds import identifier_warning
 from solver.labels import is_missing_word
 from solver.reading import Reading
 
-Storage = Literal["number", "text"]
-"""How the values of a column are kept: all kinds but numbers are texts."""
+Storage = Literal["number", "text", "vector"]
+"""How the values of a column are kept: all kinds but numbers and vectors are texts."""
 ARROW_TYPES: dict[Storage, pa.DataType] = {"number": pa.float64(), "text": pa.string()}
+"""Of vectors it depends on their length, see `service.ingest.vectors.stored`."""
 KINDS_KEY = "prefsvm.kinds"
 """Metadata of the Parquet file: kinds that are known, not guessed, as a JSON object."""
 GUESSES_KEY = "prefsvm.guesses"
@@ -65,6 +67,11 @@ def check_columns(count: int, limits: ReadingLimits, *, line: int | None = None)
             f"{count} columns; at most {limits.max_columns} are allowed (PREFSVM_MAX_COLUMNS says how many)",
             line=line,
         )
+
+
+def cells_of(batch: Sequence[pa.Array]) -> int:
+    """Return how many values a row of a batch has, those of vectors counted one by one."""
+    return sum(vector_length(array.type) if is_stored_vector(array.type) else 1 for array in batch)
 
 
 def check_size(rows: int, columns: int, limits: ReadingLimits) -> None:
@@ -144,7 +151,7 @@ def store_table(
         Starts to read from the beginning each time.
     to_number, to_text : callable
         Get position, array and number of its first row; return float64 or string with null for missing.
-        `to_number` may return None: not a number column.
+        `to_number` may return None: not a number column. Neither is asked about vectors, which come as they are stored.
     limits : ReadingLimits
     warnings : list of str
         Gets what the person who sent the file should know.
@@ -168,10 +175,13 @@ def store_table(
     passes = _Passes(names, storage, to_number, to_text, warnings, kinds, reading, words or MissingWords())
     while True:
         passes.begin()
-        writer = _TableWriter(output, names, kinds, indexes or {}, reading, passes.written, uncompared, units or {})
+        columns_of_vectors = frozenset(position for position, kept in enumerate(storage) if kept == "vector")
+        writer = _TableWriter(
+            output, names, kinds, indexes or {}, reading, passes.written, uncompared, units or {}, columns_of_vectors
+        )
         rows = 0
         for batch in batches():
-            check_size(rows + len(batch[0]), len(names), limits)
+            check_size(rows + len(batch[0]), cells_of(batch), limits)
             columns = [passes.column(writer, position, array, rows) for position, array in enumerate(batch)]
             if passes.valid:
                 writer.write(storage, columns, {j: array for j, array in enumerate(batch) if is_mixed(array)})
@@ -212,6 +222,8 @@ class _Passes:
 
     def column(self, writer: _TableWriter, position: int, array: pa.Array, rows: int) -> pa.Array | None:
         """Return what is stored of a column of a batch, before which there were some rows; None once that is void."""
+        if self.storage[position] == "vector":
+            return array
         if position not in self.numbers_by_format and _holds_numbers(array):
             self.numbers_by_format.add(position)
         if position not in self.texts_by_format and (texts := texts_of(array)) is not None:
@@ -473,23 +485,28 @@ class _TableWriter:
         written: Mapping[int, Reading],
         uncompared: Collection[str],
         units: Mapping[int, str],
+        vectors: Collection[int],
     ) -> None:
         self._path = path
         self._names = names
+        self._vectors = vectors
         self._reading = reading
         self._written = written
         self._units = units
         self._writings = {
             j: NumberWriting(reading, expected=j in kinds, unit=units.get(j, ""))
             for j in range(len(names))
-            if kinds.get(j, "number") == "number" and j not in written
+            if kinds.get(j, "number") == "number" and j not in written and j not in vectors
         }
         self._points: dict[int, PointsOfNumbers] = {}
         self._labels: dict[int, WrittenLabels] = {}
         self._storage: list[Storage] = []
         self._kinds = kinds
         self._file: pq.ParquetWriter | None = None
-        self._columns = [ColumnStatistics(name, indexes.get(position)) for position, name in enumerate(names)]
+        self._columns = [
+            VectorStatistics(name) if position in vectors else ColumnStatistics(name, indexes.get(position))
+            for position, name in enumerate(names)
+        ]
         self._comparison = RowComparison()
         self._compared = [name not in uncompared for name in names]
 
@@ -506,13 +523,19 @@ class _TableWriter:
                 writing.add(columns[position])
         self._comparison.add(list(compress(columns, self._compared)))
         schema = pa.schema(
-            [(column.name, ARROW_TYPES[kept]) for column, kept in zip(self._columns, storage, strict=True)]
+            [
+                (column.name, array.type if kept == "vector" else ARROW_TYPES[kept])
+                for column, kept, array in zip(self._columns, storage, columns, strict=True)
+            ]
         )
         if self._file is None:
             self._file = pq.ParquetWriter(
                 self._path,
                 schema,
-                compression="lz4",
+                # Numbers of vectors are as good as random: packing them would save nothing.
+                compression={field.name: "none" if is_stored_vector(field.type) else "lz4" for field in schema}
+                if self._vectors
+                else "lz4",
                 # Numbers rarely repeat enough to pay for a dictionary, which costs twice their encoding.
                 use_dictionary=[field.name for field in schema if pa.types.is_string(field.type)],
                 write_statistics=False,
@@ -622,6 +645,7 @@ class _TableWriter:
                 typed=position in typed and not base.missing_numbers,
             ).to_json()
             for position, (column, kept, missing) in enumerate(zip(self._columns, self._storage, found, strict=True))
+            if kept != "vector"
         }
         profiles = [
             dataclasses.replace(column.profile(self._kinds.get(position)), missing_words=found[position] or None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,14 @@ from service.ingest.table import (
     stored_as,
     verbatim_kinds,
 )
+from service.ingest.vectors import (
+    HOLDS_VECTORS,
+    NOT_ALIKE,
+    VectorReader,
+    are_alike,
+    may_be_other_lists,
+    may_hold_vectors,
+)
 
 FREE_TEXT_BYTES = 128 << 20
 """Text that any file may unpack to, however small it is: a constant column takes next to no space."""
@@ -39,8 +47,8 @@ class TypedColumns:
 
     Integers, floats and decimals are numbers; NaN is missing. Strings, dictionaries of them, booleans, dates and times
     are text, and an empty text is missing. An integer column with values beyond 2**53 becomes text, digit by digit.
-    Dictionaries of numbers and booleans are what they hold. Columns of lists, objects, bytes and durations are left
-    out, and said.
+    Dictionaries of numbers and booleans are what they hold. Lists of numbers are vectors, unless they are whole numbers
+    and not as many in each row. Columns of other lists, of objects, bytes and durations are left out, and said.
 
     Parameters
     ----------
@@ -51,6 +59,10 @@ class TypedColumns:
         Gets what the person who sent the file should know.
     file_bytes : int
         Size of the file, which bounds what its texts may unpack to.
+    read : callable
+        Reads the file from the beginning: some columns of it, by their names.
+    widths : mapping of str to int
+        How many numbers the vectors of a column have, about, as far as the file says so beforehand.
 
     Attributes
     ----------
@@ -61,7 +73,14 @@ class TypedColumns:
     """
 
     def __init__(
-        self, schema: pa.Schema, options: TableOptions, limits: ReadingLimits, warnings: list[str], file_bytes: int
+        self,
+        schema: pa.Schema,
+        options: TableOptions,
+        limits: ReadingLimits,
+        warnings: list[str],
+        file_bytes: int,
+        read: Callable[[list[str]], Iterator[pa.RecordBatch]],
+        widths: Mapping[str, int],
     ) -> None:
         if not schema.names:
             raise IngestError("empty", "the file has no columns")
@@ -74,6 +93,10 @@ class TypedColumns:
         self._left_out = {
             name: _why_left_out(schema.field(j).type) for j, name in enumerate(names) if storage[j] is None
         }
+        for j in _other_lists(schema, read):
+            self._kept.remove(j)
+            storage[j] = None
+            self._left_out[names[j]] = NOT_ALIKE
         if not self._kept:
             raise IngestError(
                 "unsupported",
@@ -84,7 +107,10 @@ class TypedColumns:
         schema = pa.schema([schema.field(j) for j in self._kept], metadata=schema.metadata)
         self._names = [names[j] for j in self._kept]
         self._storage = [kept for kept in storage if kept is not None]
-        self._forced = forced_kinds(options.columns, self._names, self._left_out)
+        self._vectors = {j: VectorReader(name) for j, name in enumerate(self._names) if self._storage[j] == "vector"}
+        self._forced = forced_kinds(
+            options.columns, self._names, self._left_out | {each.name: HOLDS_VECTORS for each in self._vectors.values()}
+        )
         self._verbatim = options.verbatim
         self._reading = options.reading
         self._missing = NamedMissing(options.reading)
@@ -92,8 +118,9 @@ class TypedColumns:
         self._indexes = _pandas_indexes(schema)
         self._max_text_bytes = min(limits.max_bytes, max(FREE_TEXT_BYTES, MAX_EXPANSION * file_bytes))
         self.text_names = [field.name for field in schema if _is_text(field.type)]
-        self.batch_rows = batch_rows(len(self._names))
-        self._batch_bytes = batch_bytes(len(self._names))
+        cells = len(self._names) + sum(widths.get(schema.field(j).name, 0) for j in self._vectors)
+        self.batch_rows = batch_rows(cells)
+        self._batch_bytes = batch_bytes(cells)
 
     def store(self, batches: Batches, output: Path) -> Columnar:
         """Write the ``table`` layout of all batches."""
@@ -116,12 +143,12 @@ class TypedColumns:
         )
         return dataclasses.replace(columnar, left_out=self._left_out)
 
-    def bounded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
-        """Yield the columns of batches in slices of which none unpacks to too much text.
+    def bounded(self, batches: Iterator[pa.RecordBatch], first_row: int = 0) -> Iterator[list[pa.Array]]:
+        """Yield the columns of batches, before which there were some rows, in slices of which none unpacks to too much.
 
         Texts should be dictionaries until then: one long value times many rows is cheap to write down.
         """
-        text_bytes = 0
+        text_bytes, rows = 0, first_row
         for batch in batches:
             columns = [_decoded(batch.column(j)) for j in self._kept]
             text_bytes += self._unpacked_bytes(columns)
@@ -130,14 +157,19 @@ class TypedColumns:
                     "expands_too_much",
                     f"the texts unpack to more than {self._max_text_bytes} bytes, too much for a file of this size",
                 )
-            yield from self._slices(columns)
+            for part in self._slices(columns):
+                for j, reader in self._vectors.items():
+                    part[j] = reader.of_lists(part[j], rows)
+                rows += len(part[0])
+                yield part
 
     def _slices(self, columns: list[pa.Array]) -> Iterator[list[pa.Array]]:
         """Cut a batch so that no slice unpacks to too much text."""
         count = len(columns[0])
         if count == 0:
             return
-        if count == 1 or self._unpacked_bytes(columns) <= self._batch_bytes:
+        of_vectors = sum(columns[j].nbytes for j in self._vectors)
+        if count == 1 or self._unpacked_bytes(columns) + of_vectors <= self._batch_bytes:
             yield columns
             return
         half = count // 2
@@ -254,6 +286,20 @@ def _is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
+def _other_lists(schema: pa.Schema, read: Callable[[list[str]], Iterator[pa.RecordBatch]]) -> list[int]:
+    """Return the columns of lists that are no vectors, although their type lets them be: all rows have to tell."""
+    doubtful = [j for j, field in enumerate(schema) if may_hold_vectors(field.type) and may_be_other_lists(field.type)]
+    if not doubtful:
+        return []
+    found: set[int] = set()
+    lengths: dict[int, int | None] = dict.fromkeys(doubtful)
+    for batch in read([schema.field(j).name for j in doubtful]):
+        for j in doubtful:
+            alike, lengths[j] = are_alike(batch.column(schema.field(j).name), lengths[j])
+            found |= set() if alike else {j}
+    return sorted(found)
+
+
 def _is_date(type_: pa.DataType) -> bool:
     return bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))
 
@@ -278,6 +324,8 @@ def _storage(type_: pa.DataType) -> Storage | None:
         or pa.types.is_null(type_)
     ):
         return "number"
+    if may_hold_vectors(type_):
+        return "vector"
     if _is_text(type_) or _is_date(type_) or pa.types.is_boolean(type_) or pa.types.is_time(type_):
         return "text"
     return None

@@ -165,7 +165,7 @@ def _join_errors(
     if body.key is None:
         return [FieldError("body.key", "is required with `labels.dataset`: the column by which rows find their labels")]
     key = request["labels"]["key"] = body.labels.key or body.key
-    names = [column["name"] for column in labels.columns]
+    names = [column["name"] for column in labels.columns if column["kind"] != "vector"]
     if key not in names:
         return [FieldError("body.labels.key", f"{key!r}: {_no_such_column(key, labels)}{_listed(names)}")]
     if key == body.target:
@@ -195,7 +195,9 @@ def _target_errors(
 
     `dataset` is the one that has the labels, which several rows may share if `may_repeat`.
     """
-    targets = {column["name"]: _as_labels(column) for column in dataset.columns if column["kind"] != "features"}
+    targets = {
+        column["name"]: _as_labels(column) for column in dataset.columns if column["kind"] not in ("features", "vector")
+    }
     target = targets.get(body.target)
     if target is None:
         missing = _no_such_column(body.target, dataset)
@@ -441,6 +443,7 @@ def _may_occur(label: str, target: Mapping[str, Any]) -> bool:
 def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping[str, str]) -> list[FieldError]:
     errors = []
     names = {column["name"] for column in dataset.columns}
+    vectors = {column["name"] for column in dataset.columns if column["kind"] == "vector"}
     numbered = dataset.layout == "matrix"  # its columns have numbers, which are not listed
     for part, chosen in (("include", body.features.include or []), ("exclude", body.features.exclude)):
         for position, name in enumerate(chosen):
@@ -449,6 +452,8 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
     for name, kind in body.features.kinds.items():
         if not (name.isascii() and name.isdigit() if numbered else name in names):
             errors.append(FieldError(f"body.features.kinds.{name}", _no_such_column(name, dataset)))
+        elif name in vectors:
+            errors.append(FieldError(f"body.features.kinds.{name}", "the column holds vectors, and is nothing else"))
         elif numbered and kind != "number":
             errors.append(FieldError(f"body.features.kinds.{name}", "columns of sparse rows hold numbers: say number"))
     if dataset.format == "mail" and MAIL_FILE in {*(body.features.include or ()), *body.features.kinds}:
@@ -468,6 +473,8 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
 
 def _no_such_column(name: str, dataset: DatasetRow) -> str:
     """Say that a data set lacks a column, and why, if the file had it."""
+    if any(column["name"] == name for column in dataset.columns):
+        return "the column holds vectors, which are neither labels nor keys"
     if name in dataset.left_out:
         return f"the column was left out of the data set when the file was read: {dataset.left_out[name]}"
     return "the data set has no such column"
@@ -478,7 +485,7 @@ def _key_errors(body: TrainRequest, dataset: DatasetRow) -> list[FieldError]:
     key = body.key
     if key is None:
         return []
-    names = [column["name"] for column in dataset.columns if column["kind"] != "features"]
+    names = [column["name"] for column in dataset.columns if column["kind"] not in ("features", "vector")]
     if key not in names:
         return [FieldError("body.key", _no_such_column(key, dataset) + _listed(names))]
     if key == body.target:
@@ -597,9 +604,9 @@ def _feature_matrix(
             entries += math.ceil(share * column["nonzeros"] * rows / max(1, dataset.rows))
         elif column["name"] not in excluded and (chosen is None or column["name"] in chosen):
             kind = request["features"]["kinds"].get(column["name"], column["kind"])
-            wide = column.get("distinct") or 1
+            wide = column.get("distinct") or column.get("length") or 1
             width += {"number": 1, "date": DATE_FEATURES}.get(kind, wide)
-            entries_a_row += {"number": 1, "date": DATE_FEATURES, "category": 1}.get(kind, TEXT_ENTRIES)
+            entries_a_row += {"number": 1, "date": DATE_FEATURES, "category": 1, "vector": wide}.get(kind, TEXT_ENTRIES)
     entries += entries_a_row * rows
     sparse = dataset.layout == "matrix" or width >= DENSE_FEATURES
     return max(1, width), min(12 * entries, 8 * width * rows) if sparse else 8 * width * rows

@@ -25,7 +25,10 @@ class QueuedRow(Answer):
         description="Feedback of it is to say the same: only `random` rows may move thresholds and figures."
     )
     reason: str = Field(description="Why it is on the list, in words.")
-    content: dict[str, Any] = Field(description="What the model sees of it: values, text, or the fields of a mail.")
+    content: dict[str, Any] = Field(
+        description="What the model sees of it: values, text, or the fields of a mail; of a vector the first numbers, "
+        "as text."
+    )
 
 
 class LabellingQueue(Answer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from service.db.session import Database
 from service.db.tables import DatasetRow
 from service.errors import InvalidRequest
 from service.feedback.repository import FeedbackRepository
-from service.feedback.stored_rows import contents_at
+from service.feedback.stored_rows import contents_at, shown
 from service.labelling.errors import NoQueue
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
 from service.models.repository import ModelRepository, ModelShape
@@ -117,7 +118,7 @@ class QueueService:
                 key, content = found[row["row"]]
                 spelt = _spelt(content, asked.shape)
                 if spelt not in asked.answered:
-                    items.append(QueuedRow(**row, key=key, content=content))
+                    items.append(QueuedRow(**row, key=key, content=shown(content)))
                     left -= len(spelt)
         return items[:n]
 
@@ -194,8 +195,17 @@ def _spelt(row: Mapping[str, Any], shape: ModelShape) -> bytes:
     """Return what a model sees of a row in one spelling."""
     seen = row if shape.width is not None else {column["name"]: row.get(column["name"]) for column in shape.columns}
     plain = {
-        name: float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        name: _spelt_vector(value)
+        if isinstance(value, list)
+        else float(value)
+        if isinstance(value, int) and not isinstance(value, bool)
+        else value
         for name, value in seen.items()
         if shape.width is None or value
     }
     return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
+
+
+def _spelt_vector(numbers: list[float]) -> list[float]:
+    """Return a vector as a model sees it, in float32: it may have been sent with more digits than are kept."""
+    return array("f", numbers).tolist()

@@ -111,8 +111,8 @@ class ModelShape:
     """What rows a model takes, and what it may say of them."""
 
     id: str
-    columns: list[dict[str, str]]
-    """Name and kind; empty for a model of a matrix."""
+    columns: list[dict[str, Any]]
+    """Name and kind, and length of vectors; empty for a model of a matrix."""
     labels: tuple[str, str]
     width: int | None
     """Columns of the matrix; None for a model of a table."""

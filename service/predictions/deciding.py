@@ -54,13 +54,14 @@ class ReadyModel:
         vectors = model.decision.support_vectors
         n_vectors, n_features = vectors.shape
         first = np.zeros((1, n_features)) if isinstance(vectors, np.ndarray) else sparse.csr_array((1, n_features))
-        seconds = CELL_SECONDS * (len(model.columns) or n_features)
+        cells = sum(column.get("length", 1) for column in model.columns) or n_features
+        seconds = CELL_SECONDS * cells
         if model.decision.kind != "linear":
             seconds += VECTOR_SECONDS * n_vectors + PRODUCT_SECONDS * _numbers(vectors)
         has_text = any(column["kind"] == "text" for column in model.columns)
         self.quick_rows = 0 if has_text else int((QUICK_SECONDS - CALL_SECONDS) / seconds)
         """Rows that are decided within `QUICK_SECONDS`; a text may be of any length."""
-        self._n_texts = sum(column["kind"] != "number" for column in model.columns)
+        self._n_texts = sum(column["kind"] not in ("number", "vector") for column in model.columns)
         # The decision function prepares itself with its first row; that shall not be a caller's.
         model.decision.decision_function(first)
 

@@ -14,7 +14,7 @@ InputKind = Literal["texts", "messages"]
 
 
 def rows_of(
-    columns: Sequence[Mapping[str, str]],
+    columns: Sequence[Mapping[str, Any]],
     kind: InputKind,
     given: Sequence[str | bytes],
     warnings: list[str] | None = None,
@@ -39,7 +39,7 @@ def rows_of(
     return _of_texts(columns, given) if kind == "texts" else _of_messages(columns, given, warnings)
 
 
-def _of_texts(columns: Sequence[Mapping[str, str]], texts: Sequence[str | bytes]) -> list[dict[str, Any]]:
+def _of_texts(columns: Sequence[Mapping[str, Any]], texts: Sequence[str | bytes]) -> list[dict[str, Any]]:
     if len(columns) != 1 or columns[0]["kind"] != "text":
         raise RowsDoNotFit.of("body.texts", f"needs a model of one column of text; {_described(columns)}")
     name = columns[0]["name"]
@@ -47,7 +47,7 @@ def _of_texts(columns: Sequence[Mapping[str, str]], texts: Sequence[str | bytes]
 
 
 def _of_messages(
-    columns: Sequence[Mapping[str, str]], messages: Sequence[str | bytes], warnings: list[str] | None
+    columns: Sequence[Mapping[str, Any]], messages: Sequence[str | bytes], warnings: list[str] | None
 ) -> list[dict[str, Any]]:
     if not _of_mails(columns):
         raise RowsDoNotFit.of("body.messages", f"needs a model of mails; {_described(columns)}")
@@ -64,12 +64,12 @@ def _of_messages(
     return rows
 
 
-def _of_mails(columns: Sequence[Mapping[str, str]]) -> bool:
+def _of_mails(columns: Sequence[Mapping[str, Any]]) -> bool:
     names = {column["name"] for column in columns}
     return bool(names) and names <= set(FIELDS)
 
 
-def _described(columns: Sequence[Mapping[str, str]]) -> str:
+def _described(columns: Sequence[Mapping[str, Any]]) -> str:
     """Say what a model takes, and so what is to be sent."""
     if not columns:
         return "this one takes the columns of a matrix: send rows"

@@ -27,7 +27,8 @@ class PredictRequest(Body):
     rows: list[dict[str, Any]] | None = Field(
         default=None,
         min_length=1,
-        description="Objects with a value for each column: number, text, true, false or null.",
+        description="Objects with a value for each column: number, text, true, false or null; a list of numbers for a "
+        "vector.",
     )
     texts: list[str] | None = Field(
         default=None, min_length=1, description="For a model that was trained on one column of text."

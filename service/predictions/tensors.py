@@ -39,7 +39,7 @@ class InputTensor(Lenient):
     """Values of one column, or of all columns of a model that takes numbers only."""
 
     name: str = Field(max_length=1000)
-    shape: list[int] = Field(max_length=8)
+    shape: list[int] = Field(max_length=8, description="`[rows]`, or `[rows, numbers]` of a column of vectors.")
     datatype: str = Field(max_length=20)
     parameters: dict[str, Any] = Field(default={})
     data: list[Any] = Field(description="Row by row, nested or flat; null is a missing value.")
@@ -111,7 +111,9 @@ def describe(name: str, model_id: str, model: Model) -> ModelMetadata:
     if columns and any(column["kind"] != "number" for column in columns):
         inputs = [
             TensorDescription(
-                name=column["name"], datatype="FP64" if column["kind"] == "number" else "BYTES", shape=[-1]
+                name=column["name"],
+                datatype={"number": "FP64", "vector": "FP32"}.get(column["kind"], "BYTES"),
+                shape=[-1, *([column["length"]] if column["kind"] == "vector" else [])],
             )
             for column in columns
         ]
@@ -134,6 +136,8 @@ def describe(name: str, model_id: str, model: Model) -> ModelMetadata:
 def rows_of(model: Model, tensors: Sequence[InputTensor]) -> list[dict[str, Any]]:
     """Return the rows that tensors hold: one of all columns in order, or one a column by name.
 
+    A column of vectors takes a tensor of shape [rows, numbers], of any name where the model has no other column.
+
     Raises
     ------
     TensorsDoNotFit
@@ -141,6 +145,9 @@ def rows_of(model: Model, tensors: Sequence[InputTensor]) -> list[dict[str, Any]
     """
     values = [_values(tensor) for tensor in tensors]
     first = tensors[0]
+    lengths = {column["name"]: column["length"] for column in model.columns if column["kind"] == "vector"}
+    if lengths:
+        return _rows_with_vectors(model, tensors, values, lengths)
     if len(tensors) == 1 and len(first.shape) == 2:
         names = _numbered(model)
         width = first.shape[1]
@@ -150,15 +157,40 @@ def rows_of(model: Model, tensors: Sequence[InputTensor]) -> list[dict[str, Any]
                 "tensor, or one tensor a column"
             )
         return [dict(zip(names, values[0][start : start + width], strict=True)) for start in _starts(first, width)]
+    _check_columns(tensors, {})
+    names = [tensor.name for tensor in tensors]
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _rows_with_vectors(
+    model: Model, tensors: Sequence[InputTensor], values: Sequence[list[Any]], lengths: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    if len(tensors) == len(model.columns) == 1:
+        tensors = [tensors[0].model_copy(update={"name": model.columns[0]["name"]})]
+    _check_columns(tensors, lengths)
+    columns = [
+        [flat[start : start + tensor.shape[1]] for start in _starts(tensor, tensor.shape[1])]
+        if tensor.name in lengths
+        else flat
+        for tensor, flat in zip(tensors, values, strict=True)
+    ]
+    names = [tensor.name for tensor in tensors]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _check_columns(tensors: Sequence[InputTensor], lengths: Mapping[str, int]) -> None:
+    """Check the shapes of tensors of one column each; `lengths` has those of vectors."""
     names = [tensor.name for tensor in tensors]
     if len(set(names)) != len(names):
         raise TensorsDoNotFit("two inputs have the same name")
     for tensor in tensors:
-        if len(tensor.shape) > 2 or tensor.shape[1:] not in ([], [1]) or tensor.shape[0] != first.shape[0]:
+        length = lengths.get(tensor.name)
+        shapes = ([], [1]) if length is None else ([length],)
+        if tensor.shape[1:] not in shapes or tensor.shape[0] != tensors[0].shape[0]:
+            expected = "[rows] or [rows, 1]" if length is None else f"[rows, {length}]"
             raise TensorsDoNotFit(
-                f"input {tensor.name!r}: expected the shape [rows] or [rows, 1], with as many rows as the others have"
+                f"input {tensor.name[:100]!r}: expected the shape {expected}, with as many rows as the others have"
             )
-    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferAnswer:
@@ -197,7 +229,7 @@ def _data(made: Sequence[Mapping[str, Any]], output: str) -> list[Any]:
 
 def _numbered(model: Model) -> Sequence[str]:
     """The names of the columns of one tensor of all of them."""
-    columns: Sequence[Mapping[str, str]] = model.columns
+    columns: Sequence[Mapping[str, Any]] = model.columns
     return [column["name"] for column in columns] or (model.features.feature_names if model.features else [])
 
 

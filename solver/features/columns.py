@@ -1,4 +1,4 @@
-"""Raw tables: named columns of numbers or text, and what applying a fitted pipeline to one had to bridge."""
+"""Raw tables: named columns of numbers, texts or vectors, and what applying a fitted pipeline to one had to bridge."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from solver.reading import AS_IS, Reading
 from solver.typing import IndexArray
 
 # how the values of a raw column are held
-ColumnKind = Literal["number", "text"]
+ColumnKind = Literal["number", "text", "vector"]
 # what a column is to a model. Free text alone is `"text"` here.
-FeatureKind = Literal["number", "category", "date", "text"]
+FeatureKind = Literal["number", "category", "date", "text", "vector"]
 FEATURE_KINDS: Final[tuple[FeatureKind, ...]] = get_args(FeatureKind)
 
 # Scaled numbers are cut here, in standard deviations from the mean: a wild one would decide every distance by itself.
@@ -34,10 +34,11 @@ class Column:
     Attributes
     ----------
     name : str
-    kind : {"number", "text"}
+    kind : {"number", "text", "vector"}
     values : ndarray, shape (rows,)
         Numbers: float64, NaN where missing (an infinite value counts as missing too).
         Texts: objects, each a str or None where missing.
+        Vectors: float32 of shape (rows, length), all of them finite. None is ever missing.
     reading : Reading, optional
         How the values were written that became these; None for values that no upload has read.
     """
@@ -53,8 +54,8 @@ class Column:
 
     @property
     def known_reading(self) -> Reading:
-        """How its values are written."""
-        return self.reading or AS_IS[self.kind]
+        """How its values are written; a vector is never written as text."""
+        return self.reading or AS_IS["text" if self.kind == "text" else "number"]
 
 
 def chosen_names(names: Iterable[str], include: Iterable[str] | None, exclude: Iterable[str]) -> list[str]:
@@ -94,6 +95,7 @@ _SAID_OF: Final = {
     "unreadable": "hold no date that can be read; they count as missing",
     "wordless": "hold a text without any word that training knew",
     "far": "hold a number far outside those of the training, where the model only guesses (the furthest by",
+    "distant": "hold a vector far from those of the training, as of another encoder; there the model only guesses",
 }
 
 
@@ -115,8 +117,11 @@ class FeatureCounts:
         Rows with a number beyond those of the fitted rows by more than their whole range.
     furthest : dict of str to float
         How far beyond those of the fitted rows the furthest of these numbers is, in whole ranges.
+    distant : dict of str to int
+        Rows with a vector farther from the mean of the fitted ones, or nearer to it, than any of these by more than the
+        whole range of their distances.
     far_rows : list of int
-        Those rows, of the table that was transformed last.
+        The rows that `far` and `distant` count, of the table that was transformed last.
     unlike : int
         Rows that no support vector is near, so that their score is the intercept; the decision counts them.
     extra : int
@@ -129,6 +134,7 @@ class FeatureCounts:
     wordless: dict[str, int] = field(default_factory=dict)
     far: dict[str, int] = field(default_factory=dict)
     furthest: dict[str, float] = field(default_factory=dict)
+    distant: dict[str, int] = field(default_factory=dict)
     far_rows: list[int] = field(default_factory=list)
     unlike: int = 0
     extra: int = 0
@@ -151,9 +157,7 @@ class FeatureCounts:
 
     def warnings(self) -> list[str]:
         """The same as sentences for the user."""
-        if not (
-            self.missing or self.unseen or self.unreadable or self.wordless or self.far or self.unlike or self.extra
-        ):
+        if not (any(getattr(self, part) for part in _SAID_OF) or self.unlike or self.extra):
             return []
         said = []
         for part, what in _SAID_OF.items():

@@ -76,7 +76,7 @@ class MatrixFeatures:
     """
 
     kind: Literal["matrix"] = "matrix"
-    columns: Sequence[dict[str, str]] = ()
+    columns: Sequence[dict[str, Any]] = ()
     """No named columns are needed; an entry that is not given is zero."""
 
     def __init__(self, *, include: Sequence[str] | None = None, exclude: Sequence[str] = ()) -> None:

@@ -61,6 +61,8 @@ def missing_values(
 
 
 def _absent(column: Column) -> BoolArray:
+    if column.kind == "vector":
+        return np.zeros(len(column.values), dtype=bool)
     if column.kind == "number":
         return np.asarray(~np.isfinite(column.values))
     return np.fromiter((value is None for value in column.values.tolist()), bool, len(column.values))

@@ -9,23 +9,43 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from solver.features.columns import Column, Table
 from solver.features.errors import BadRow, BadValue, FeatureError, MissingColumns
+from solver.features.vectors import VectorArray
 from solver.labels import is_missing_word
 from solver.reading import AS_IS, Reading, number_text
 from solver.typing import FloatArray
 
 _NUMBER_TYPES: Final = frozenset({int, float, bool, type(None)})
 _TEXT_EXPECTED: Final = "text, a number, true, false or null"
+_OF_A_VECTOR: Final = frozenset({int, float})
+
+
+class RawValues(NamedTuple):
+    """Values of the columns that a model needs, before they become features.
+
+    Attributes
+    ----------
+    numbers : float64 array of shape (rows, number columns)
+        NaN where missing.
+    texts : list of lists
+        Of each other column that is no vector.
+    vectors : list of float32 arrays of shape (rows, length)
+        Of each column of vectors.
+    """
+
+    numbers: FloatArray
+    texts: list[list[str | None]]
+    vectors: list[VectorArray]
 
 
 def table_from_rows(
     rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[Mapping[str, str]],
+    columns: Sequence[Mapping[str, Any]],
     readings: Mapping[str, Reading] | None = None,
 ) -> tuple[Table, list[str]]:
     """Take the columns that a model needs out of JSON rows.
@@ -35,10 +55,11 @@ def table_from_rows(
     rows : sequence of mappings
         Column name to value; blanks around a name and the form of its Unicode do not matter. `None` and the empty
         text are missing values, as are the words that the column's reading names. A number column takes finite numbers,
-        booleans, and texts that its reading takes for numbers; the others take text, booleans (`"true"`,
-        `"false"`) and finite numbers (`number_text`).
+        booleans, and texts that its reading takes for numbers; one of vectors takes lists of as many finite numbers as
+        those of the training have; the others take text, booleans (`"true"`, `"false"`) and finite numbers
+        (`number_text`).
     columns : sequence of mappings
-        `{"name", "kind"}` each, as `TableFeatures.columns` or `Model.columns`.
+        `{"name", "kind"}` each, and `"length"` of vectors, as `TableFeatures.columns` or `Model.columns`.
     readings : mapping of str to Reading, optional
         How the values of a column are written. Default: of each column, `AS_IS`.
 
@@ -56,16 +77,18 @@ def table_from_rows(
         For the first value of a wrong type.
     """
     reader = RowReader(columns, readings)
-    numbers, texts, extra = reader.read(rows)
-    made = {name: Column(name, "number", numbers[:, j]) for j, name in enumerate(reader.numbers)}
-    for name, values in zip(reader.texts, texts, strict=True):
-        made[name] = Column(name, "text", np.array([*values, None], dtype=object)[:-1])
+    values, extra = reader.read(rows)
+    made = {name: Column(name, "number", values.numbers[:, j]) for j, name in enumerate(reader.numbers)}
+    for name, texts in zip(reader.texts, values.texts, strict=True):
+        made[name] = Column(name, "text", np.array([*texts, None], dtype=object)[:-1])
+    for each, vectors in zip(reader.vectors, values.vectors, strict=True):
+        made[each.name] = Column(each.name, "vector", vectors)
     return Table(made), extra
 
 
 def meant_rows(
     rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[Mapping[str, str]],
+    columns: Sequence[Mapping[str, Any]],
     readings: Mapping[str, Reading] | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return rows with what their values mean to a model in place of how they are written.
@@ -91,12 +114,11 @@ def meant_rows(
         See `table_from_rows`.
     """
     reader = RowReader(columns, readings)
-    needed = {*reader.numbers, *reader.texts}
-    rows = [row if needed <= row.keys() else reader.with_known_names(i, row) for i, row in enumerate(rows)]
-    numbers, _, _ = reader.read(rows)
+    rows = [row if reader.names <= row.keys() else reader.with_known_names(i, row) for i, row in enumerate(rows)]
+    values, _ = reader.read(rows)
     made = [dict(row) for row in rows]
     for j, name in enumerate(reader.numbers):
-        for row, number in zip(made, numbers[:, j].tolist(), strict=True):
+        for row, number in zip(made, values.numbers[:, j].tolist(), strict=True):
             row[name] = None if math.isnan(number) else number
     for each in reader.text_readers:
         for row in made:
@@ -105,7 +127,7 @@ def meant_rows(
 
 
 def meant_table(
-    table: Table, columns: Sequence[Mapping[str, str]], readings: Mapping[str, Reading] | None = None
+    table: Table, columns: Sequence[Mapping[str, Any]], readings: Mapping[str, Reading] | None = None
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the rows of a table as `meant_rows` does; of its columns, those that the model needs.
 
@@ -115,13 +137,17 @@ def meant_table(
         See `RowReader.read_table`.
     """
     reader = RowReader(columns, readings)
-    numbers, texts = reader.read_table(table)
+    values = reader.read_table(table)
     made: list[dict[str, Any]] = [
         {name: None if math.isnan(value) else value for name, value in zip(reader.numbers, row, strict=True)}
-        for row in numbers.tolist()
+        for row in values.numbers.tolist()
     ]
-    for each, values in zip(reader.text_readers, texts, strict=True):
-        for row, value in zip(made, values, strict=True):
+    for vector, numbers in zip(reader.vectors, values.vectors, strict=True):
+        for row, vector_of_row in zip(made, numbers.tolist(), strict=True):
+            # in nine digits, of which float32 makes the same numbers
+            row[vector.name] = [float(f"{number:.9g}") for number in vector_of_row]
+    for each, texts in zip(reader.text_readers, values.texts, strict=True):
+        for row, value in zip(made, texts, strict=True):
             is_number = value is not None and each.reading.kind == "number" and AS_IS["number"].is_number(value)
             row[each.name] = float(value) if value is not None and is_number else value
     return made, _meant(readings)
@@ -137,7 +163,7 @@ class RowReader:
     Parameters
     ----------
     columns : sequence of mappings
-        `{"name", "kind"}` each.
+        `{"name", "kind"}` each, and `"length"` of vectors.
     readings : mapping of str to Reading, optional
         See `table_from_rows`.
     unclear : mapping of str to collection of str, optional
@@ -147,12 +173,15 @@ class RowReader:
 
     def __init__(
         self,
-        columns: Sequence[Mapping[str, str]],
+        columns: Sequence[Mapping[str, Any]],
         readings: Mapping[str, Reading] | None = None,
         unclear: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         self.numbers = [column["name"] for column in columns if column["kind"] == "number"]
-        self.texts = [column["name"] for column in columns if column["kind"] != "number"]
+        self.texts = [column["name"] for column in columns if column["kind"] not in ("number", "vector")]
+        self.vectors = [
+            _VectorReader(column["name"], column["length"]) for column in columns if column["kind"] == "vector"
+        ]
         known = readings or {}
         self._number_readings = [known.get(name, AS_IS["number"]) for name in self.numbers]
         self._missing_numbers = [
@@ -168,14 +197,14 @@ class RowReader:
                 (unclear or {}).get(column["name"], frozenset()),
             )
             for column in columns
-            if column["kind"] != "number"
+            if column["kind"] not in ("number", "vector")
         ]
-        self._known = {*self.numbers, *self.texts}
-        self._byclean_name = {clean_name(name): name for name in self._known}
+        self.names = {column["name"] for column in columns}
+        self._byclean_name = {clean_name(name): name for name in self.names}
         self._pick: Callable[[Mapping[str, Any]], Sequence[Any]] = _picker(self.numbers)
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> tuple[FloatArray, list[list[str | None]], list[str]]:
-        """Return the number columns as one array, each other column as a list, and the names not needed.
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> tuple[RawValues, list[str]]:
+        """Return the values of the columns, and the names not needed.
 
         Raises
         ------
@@ -185,20 +214,28 @@ class RowReader:
         try:
             picked = list(map(self._pick, rows))
             unread = [[row[name] for row in rows] for name in self.texts] if self.texts else []
+            vectors = [[row[each.name] for row in rows] for each in self.vectors] if self.vectors else []
         except KeyError:
             rows = [self.with_known_names(i, row) for i, row in enumerate(rows)]
-            lacking = [name for name in (*self.numbers, *self.texts) if any(name not in row for row in rows)]
+            lacking = [name for name in self._ordered_names() if any(name not in row for row in rows)]
             if lacking:
                 raise MissingColumns(lacking) from None
             picked = list(map(self._pick, rows))
             unread = [[row[name] for row in rows] for name in self.texts]
-        numbers = self._number_block(picked)
-        texts = [reader.read(each) for reader, each in zip(self.text_readers, unread, strict=True)] if unread else []
+            vectors = [[row[each.name] for row in rows] for each in self.vectors]
+        values = RawValues(
+            self._number_block(picked),
+            [reader.read(each) for reader, each in zip(self.text_readers, unread, strict=True)] if unread else [],
+            [reader.read(each) for reader, each in zip(self.vectors, vectors, strict=True)] if vectors else [],
+        )
         extra: set[str] = set()
         for row in rows:
-            if len(row) > len(self._known):  # it has all of them, so only then can there be others
-                extra.update(row.keys() - self._known)
-        return numbers, texts, sorted(extra)
+            if len(row) > len(self.names):  # it has all of them, so only then can there be others
+                extra.update(row.keys() - self.names)
+        return values, sorted(extra)
+
+    def _ordered_names(self) -> tuple[str, ...]:
+        return (*self.numbers, *self.texts, *(each.name for each in self.vectors))
 
     def read_again(self, held: Mapping[str, Reading]) -> dict[str, Reading]:
         """Return the columns of a file whose texts are needed, because what they became is not what they are here.
@@ -222,8 +259,8 @@ class RowReader:
             if reading.loses(held[name], is_number=is_number) or _may_be_other_numbers(reading, held[name])
         }
 
-    def read_table(self, table: Table) -> tuple[FloatArray, list[list[str | None]]]:
-        """Return the number columns of a table, NaN where missing, and each other column as a list.
+    def read_table(self, table: Table) -> RawValues:
+        """Return the values of the columns of a table.
 
         A column that is written or held in another way than the model's is read as rows are: a text as a number where
         the model has numbers, a number in its shortest form where it has categories. What the options of the file's
@@ -236,11 +273,15 @@ class RowReader:
             For the first text that is no number.
         FeatureError
             If a column of free text holds numbers, or numbers are of another unit, or are other numbers as the model
-            reads them; or if a column has lost its texts (`read_again`).
+            reads them; or if a column has lost its texts (`read_again`); or if one holds vectors, or vectors of another
+            length, and the model's does not.
         """
-        lacking = [name for name in (*self.numbers, *self.texts) if name not in table.columns]
+        lacking = [name for name in self._ordered_names() if name not in table.columns]
         if lacking:
             raise MissingColumns(lacking)
+        for name in (*self.numbers, *self.texts):
+            if table.columns[name].kind == "vector":
+                raise FeatureError(f"column {name!r} holds vectors here, and none to the model")
         numbers = np.empty((table.n_rows, len(self.numbers)))
         for j, (name, reading) in enumerate(zip(self.numbers, self._number_readings, strict=True)):
             numbers[:, j] = _numbers_of(table.columns[name], reading)
@@ -248,13 +289,17 @@ class RowReader:
             held = table.columns[self.numbers[j]]
             if held.kind == "number" and held.known_reading.typed:
                 _take_for_missing(numbers, j, missing)
-        return numbers, [reader.read_column(table.columns[reader.name]) for reader in self.text_readers]
+        return RawValues(
+            numbers,
+            [reader.read_column(table.columns[reader.name]) for reader in self.text_readers],
+            [reader.read_column(table.columns[reader.name]) for reader in self.vectors],
+        )
 
     def with_known_names(self, number: int, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the row with its names as the columns have them: without blanks around, and in one form (NFC)."""
         made: dict[str, Any] = {}
         for name, value in row.items():
-            known = name if name in self._known else self._byclean_name.get(clean_name(name), name)
+            known = name if name in self.names else self._byclean_name.get(clean_name(name), name)
             if known in made:
                 raise BadRow(number, f"two of its names mean the column {known!r}")
             made[known] = value
@@ -297,6 +342,62 @@ class RowReader:
             for name, reading, value in zip(self.numbers, self._number_readings, row, strict=True)
         ]
         return np.array(read, dtype=np.float64).reshape(len(rows), len(self.numbers))
+
+
+class _VectorReader:
+    """Reads the values of one column of vectors."""
+
+    def __init__(self, name: str, length: int) -> None:
+        self.name, self.length = name, length
+
+    def read(self, values: list[Any]) -> VectorArray:
+        """Return lists of numbers as the rows of an array.
+
+        Raises
+        ------
+        BadValue
+            For the first that has another length, or holds something else than finite numbers.
+        """
+        made = np.empty((len(values), self.length), dtype=np.float32)
+        with np.errstate(over="ignore"):  # found below
+            for row, value in enumerate(values):
+                vector = value.tolist() if isinstance(value, np.ndarray) else value
+                if (
+                    type(vector) is not list
+                    or len(vector) != self.length
+                    or not _OF_A_VECTOR.issuperset(map(type, vector))
+                ):
+                    raise self._bad(row, vector)
+                try:
+                    made[row] = vector
+                except OverflowError:  # an integer of hundreds of digits
+                    raise self._bad(row, vector) from None
+        if not np.isfinite(made).all():
+            row = int(np.flatnonzero(~np.isfinite(made).all(axis=1))[0])
+            raise self._bad(row, values[row])
+        return made
+
+    def read_column(self, column: Column) -> VectorArray:
+        """Return the vectors of a column of a table."""
+        if column.kind != "vector":
+            raise FeatureError(f"column {column.name!r} holds no vectors; the model takes {self._expected}")
+        vectors: VectorArray = column.values
+        if vectors.shape[1] != self.length:
+            raise FeatureError(
+                f"column {column.name!r} holds vectors of {vectors.shape[1]} numbers; the model takes {self._expected}"
+            )
+        return vectors
+
+    @property
+    def _expected(self) -> str:
+        return f"vectors of {self.length} numbers"
+
+    def _bad(self, row: int, vector: Any) -> BadValue:
+        """Say what is wrong with a vector, without any of its values."""
+        expected = f"a list of {self.length} numbers that float32 can hold"
+        if type(vector) is list and len(vector) != self.length:
+            expected += f", got one of {len(vector)}"
+        return BadValue(row, self.name, expected)
 
 
 class _TextReader:

@@ -1,4 +1,4 @@
-"""Tables of numbers, categories, dates and texts → a feature matrix."""
+"""Tables of numbers, categories, dates, texts and vectors → a feature matrix."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.missing import MISSING_POLICIES, MissingPolicy
 from solver.features.numbers import NumberColumns
 from solver.features.progress import Passes
-from solver.features.rows import RowReader
+from solver.features.rows import RawValues, RowReader
 from solver.features.texts import TextColumns, TextOptions
+from solver.features.vectors import VectorArray, VectorColumns
 from solver.kinds import consists_of_words, is_free_text, looks_like_an_identifier
 from solver.reading import Reading, ReadingError, number_text
 from solver.typing import FloatArray
@@ -75,6 +76,15 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
         "term_ends": "int64",
         "idf": "float64",
     },
+    "vector": {
+        "vector_text": "uint8",
+        "vector_ends": "int64",
+        "vector_lengths": "int64",
+        "vector_mean": "float64",
+        "vector_weight": "float64",
+        "vector_low": "float64",
+        "vector_high": "float64",
+    },
 }
 _RANGES: Final = ("number_low", "number_high")
 _NORMALIZATION: Final = "text_normalization"
@@ -83,7 +93,7 @@ _LATER: Final = ("level_fill", *_RANGES, _NORMALIZATION)
 # what the JSON part of the state calls it that each vocabulary says how texts are normalised
 _NORMALIZED: Final = "normalized"
 
-_Part = NumberColumns | CategoryColumns | DateColumns | TextColumns
+_Part = NumberColumns | CategoryColumns | DateColumns | TextColumns | VectorColumns
 
 
 class TableFeatures:
@@ -95,7 +105,9 @@ class TableFeatures:
     only, and texts that look like identifiers (more than 1000 different ones, or more than 10 in more than half of the
     rows).
 
-    Features are ordered: numbers, dates, categories, texts.
+    Each vector is one block of features (`VectorColumns`).
+
+    Features are ordered: numbers, dates, vectors, categories, texts.
 
     Parameters
     ----------
@@ -103,7 +115,7 @@ class TableFeatures:
         The only columns that may become features. Default: all.
     exclude : sequence of str, default ()
         Columns that never become features, whatever `include` says.
-    kinds : mapping of str to {"number", "category", "date", "text"}, optional
+    kinds : mapping of str to {"number", "category", "date", "text", "vector"}, optional
         What columns are, where the guess is not wanted.
     guessed : mapping of str to {"category", "date", "text"}, optional
         What an upload took columns of text for, having seen all rows. It stands where `kinds` says nothing; where the
@@ -115,7 +127,7 @@ class TableFeatures:
     Attributes
     ----------
     columns : list of dict
-        `{"name", "kind"}` of the raw columns that `transform` needs.
+        `{"name", "kind"}` of the raw columns that `transform` needs, and `"length"` of vectors.
     n_features : int
         Width of the matrix.
     readings : dict of str to Reading
@@ -173,15 +185,21 @@ class TableFeatures:
         categories: dict[str, Sequence[str | None]] = {}
         dates: dict[str, tuple[Sequence[str | None], str]] = {}
         texts: dict[str, Sequence[str | None]] = {}
+        vectors: dict[str, VectorArray] = {}
         chosen = frozenset(chosen_names(table.columns, self.include, self.exclude))
         for place, (name, column) in enumerate(table.columns.items()):
             progress(_SEEN * place / len(table.columns))
             if name not in chosen:
                 continue
             given = self.kinds.get(name)
+            if column.kind == "vector" and given in (None, "vector"):
+                vectors[name] = column.values
+                continue
             if column.kind == "number" and given in (None, "number"):
                 numbers[name] = column.values
                 continue
+            if column.kind == "vector" or given == "vector":
+                raise FeatureError(f"column {name!r} holds {column.kind}s and cannot be of the kind {given!r}")
             values = _as_texts(column)
             levels = sorted({value for value in values if value is not None})
             kind, date_format = self._kind(name, column, levels, given, len(values))
@@ -203,19 +221,17 @@ class TableFeatures:
         for name, unreadable in date_columns.unreadable.items():
             reading = table.columns[name].known_reading
             readings[name] = dataclasses.replace(reading, missing=(*reading.missing, *unreadable))
-        self._set(
-            NumberColumns.fit(numbers, indicate, self.warnings),
-            date_columns,
-            CategoryColumns.fit(categories, indicate, self.missing == "impute", self.warnings),
-            text_columns,
-            readings,
-        )
+        number_columns = NumberColumns.fit(numbers, indicate, self.warnings)
+        category_columns = CategoryColumns.fit(categories, indicate, self.missing == "impute", self.warnings)
+        beside = number_columns.width + date_columns.width + len(category_columns.names) + len(text_columns.names)
+        vector_columns = VectorColumns.fit(vectors, beside, self.warnings)
+        self._set(number_columns, date_columns, vector_columns, category_columns, text_columns, readings)
         progress(1.0)
         if self.n_features == 0:
             raise FeatureError(
                 "no column is left as a feature" + (": " + "; ".join(self.warnings) if self.warnings else "")
             )
-        nonzeros = len(self._numbers.names) + self._dates.width + len(self._categories.names) + entries
+        nonzeros = self._n_dense + len(self._categories.names) + entries
         self.sparse = self.n_features >= 512 and (self.has_text or nonzeros < 0.05 * self.n_features)
         return self
 
@@ -258,17 +274,24 @@ class TableFeatures:
         self,
         numbers: NumberColumns,
         dates: DateColumns,
+        vectors: VectorColumns,
         categories: CategoryColumns,
         texts: TextColumns,
         readings: Mapping[str, Reading],
     ) -> None:
         """Keep the fitted parts; of the readings, those of columns that are used."""
         self._numbers, self._dates, self._categories, self._texts = numbers, dates, categories, texts
-        self.n_features = numbers.width + dates.width + categories.width + texts.width
-        self.columns: list[dict[str, str]] = [
+        self._vectors = vectors
+        self._n_dense = numbers.width + dates.width + vectors.width
+        self.n_features = self._n_dense + categories.width + texts.width
+        self.columns: list[dict[str, Any]] = [
             {"name": name, "kind": kind}
             for kind, part in (("number", numbers), ("date", dates), ("category", categories), ("text", texts))
             for name in part.names
+        ]
+        self.columns += [
+            {"name": name, "kind": "vector", "length": length}
+            for name, length in zip(vectors.names, vectors.lengths, strict=True)
         ]
         used = [column["name"] for column in self.columns]
         self.readings = {name: readings[name] for name in used if name in readings}
@@ -296,8 +319,8 @@ class TableFeatures:
 
     @property
     def feature_names(self) -> list[str]:
-        """Readable names in order, such as `age is missing`, `ordered day`, `job=clerk`, `note: see`."""
-        parts = (self._numbers, self._dates, self._categories, self._texts)
+        """Readable names in order, such as `age is missing`, `ordered day`, `photo[0]`, `job=clerk`, `note: see`."""
+        parts = (self._numbers, self._dates, self._vectors, self._categories, self._texts)
         return [name for part in parts for name in part.feature_names]
 
     # -- applying -----------------------------------------------------------------------------------------------------
@@ -331,9 +354,9 @@ class TableFeatures:
         FeatureError
             If a column is of another kind, a value cannot be read, or one is missing and `missing` is `error`.
         """
-        numbers, texts = self._reader.read_table(table)
+        values = self._reader.read_table(table)
         passes = Passes(table.n_rows * len(self._dates.names), progress)
-        return self._assemble(numbers, texts, refuse_unreadable, passes)
+        return self._assemble(values, refuse_unreadable, passes)
 
     def read_again(self, held: Mapping[str, Reading]) -> dict[str, Reading]:
         """Return the columns of a file that was read in another way than the rows of the training.
@@ -364,42 +387,36 @@ class TableFeatures:
         MissingColumns, BadValue
             See `table_from_rows`.
         """
-        numbers, texts, extra = self._reader.read(rows)
-        return *self._assemble(numbers, texts), extra
+        values, extra = self._reader.read(rows)
+        return *self._assemble(values), extra
 
     def _assemble(
-        self,
-        numbers: FloatArray,
-        texts: Sequence[Sequence[str | None]],
-        refuse_unreadable: bool = True,
-        passes: Passes | None = None,
+        self, values: RawValues, refuse_unreadable: bool = True, passes: Passes | None = None
     ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts]:
         """Features of the number columns, which may be written over, and of the other columns, in order."""
         if self.missing == "error":
-            self._refuse_missing(numbers, texts)
+            self._refuse_missing(values.numbers, values.texts)
         counts = FeatureCounts()
-        X = self._blocks(numbers, texts, counts, refuse_unreadable, passes)
+        X = self._blocks(values, counts, refuse_unreadable, passes)
         if self.missing == "impute":
             counts.missing.clear()  # as asked for
         return X, counts
 
     def _blocks(
-        self,
-        numbers: FloatArray,
-        texts: Sequence[Sequence[str | None]],
-        counts: FeatureCounts,
-        refuse_unreadable: bool,
-        passes: Passes | None,
+        self, values: RawValues, counts: FeatureCounts, refuse_unreadable: bool, passes: Passes | None
     ) -> FloatArray | sparse.csr_array:
+        numbers, texts, vectors = values
         scaled = self._numbers.transform(numbers, counts)
         if self._numbers.width == self.n_features:
             return scaled
-        n, n_dense = len(numbers), self._numbers.width + self._dates.width
+        n, n_dense = len(numbers), self._n_dense
         first, second = len(self._dates.names), len(self._dates.names) + len(self._categories.names)
         dense = np.zeros((n, n_dense if self.sparse else self.n_features))
         dense[:, : self._numbers.width] = scaled
-        of_dates = dense[:, self._numbers.width : n_dense]
+        of_vectors = dense[:, n_dense - self._vectors.width : n_dense]
+        of_dates = dense[:, self._numbers.width : n_dense - self._vectors.width]
         self._dates.transform(texts[:first], counts, of_dates, refuse_unreadable, passes)
+        self._vectors.transform(vectors, counts, of_vectors)
         codes = self._categories.codes(texts[first:second], counts)
         words = self._texts.transform(texts[second:], counts) if self.has_text else None
         if not self.sparse:
@@ -436,6 +453,7 @@ class TableFeatures:
             "category": self._categories,
             "date": self._dates,
             "text": self._texts,
+            "vector": self._vectors,
         }
         kinds = [kind for kind, part in parts.items() if part.names]
         arrays = {name: array for kind in kinds for name, array in parts[kind].state().items()}
@@ -515,6 +533,7 @@ class TableFeatures:
         self._set(
             NumberColumns.from_state(stored, cls._stored_cut(meta)),
             DateColumns.from_state(stored),
+            VectorColumns.from_state(stored),
             CategoryColumns.from_state(stored),
             TextColumns.from_state(stored),
             cls._stored_readings(meta),

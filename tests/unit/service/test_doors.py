@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,10 @@ def test_a_value_is_the_same_at_each_door_or_refused(format: str, data: st.DataO
                 InputTensor(name=key, shape=[1], datatype=datatype, data=[sent]),
                 InputTensor(name="z", shape=[1], datatype="FP64", data=[z]),
             ]
-            assert features_of(features.transform_rows(rows_of(None, tensors))[0]) == made  # type: ignore[arg-type]
+            assert (
+                features_of(features.transform_rows(rows_of(SimpleNamespace(columns=features.columns), tensors))[0])
+                == made
+            )  # type: ignore[arg-type]
             # feedback finds the row of the upload
             rules = Rules(target=None, include=None, exclude=(), positive="a", unlabeled=(), missing="indicate")
             meant, kinds_of = meant_rows(rows, features.columns, features.readings)

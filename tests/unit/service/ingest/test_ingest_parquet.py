@@ -75,7 +75,7 @@ def test_kinds_can_be_set() -> None:
 @pytest.mark.parametrize(
     "column",
     [
-        pa.array([[1, 2]]),
+        pa.array([["a", "b"]]),
         pa.array([{"a": 1}]),
         pa.array([b"x"]),
         pa.array([datetime.timedelta(1)]),
