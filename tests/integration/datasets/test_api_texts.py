@@ -27,7 +27,7 @@ def models(database, tmp_path):
 
 def test_texts_and_mails_are_decided_as_the_rows_they_are(client, models):
     of_texts, of_mails = models
-    assert client.get(f"/models/{of_texts}").json()["columns"] == [{"name": "body", "kind": "text"}]
+    assert client.get(f"/models/{of_texts}").json()["columns"] == [{"name": "body", "kind": "text", "length": None}]
     rows = client.post("/predict", json={"model": of_texts, "rows": [{"body": SPAM}, {"body": HAM}, {"body": None}]})
     texts = client.post("/predict", json={"model": of_texts, "texts": [SPAM, HAM, ""]})
     assert texts.status_code == 200, texts.text

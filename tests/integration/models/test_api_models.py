@@ -24,7 +24,10 @@ def test_show_list_delete(client, database, tmp_path):
     assert shown["aliases"] == ["a", "b"]
     assert (shown["algorithm"], shown["status"], shown["threshold"]) == ("svm", "met", 0.25)
     assert "curve" not in shown["report"]
-    assert shown["columns"] == [{"name": "age", "kind": "number"}, {"name": "job", "kind": "category"}]
+    assert shown["columns"] == [
+        {"name": "age", "kind": "number", "length": None},
+        {"name": "job", "kind": "category", "length": None},
+    ]
     stored = Report.from_dict(report()).to_dict()
     del stored["curve"], stored["columns"], stored["queue"], stored["rows"]["feedback"]
     assert shown["report"] == stored
