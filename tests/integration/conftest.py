@@ -50,6 +50,7 @@ def standin_children() -> Iterator[ChildPool]:
     """Children that do what `standin_jobs` says."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(STANDIN))
+        patch.setenv("PREFSVM_JOB_RUNNER_LOADS", "worker.audit worker.predict")  # once, and not each child for itself
         pool = ChildPool("standin_jobs", 1)
         wait_for(lambda: pool.is_warm, 120)
     yield pool

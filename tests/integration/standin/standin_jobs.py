@@ -6,6 +6,7 @@ Children find this module because a test names it (``PREFSVM_JOB_RUNNER``) and p
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import signal
 import subprocess
@@ -27,6 +28,8 @@ def warm_up(tell: Callable[[float], None]) -> None:
             time.sleep(0.02)
     if "PREFSVM_JOB_RUNNER_NEVER_READY" in os.environ:
         raise SystemExit(7)
+    for module in os.environ.get("PREFSVM_JOB_RUNNER_LOADS", "").split():
+        importlib.import_module(module)
 
 
 def start_threads() -> None:
