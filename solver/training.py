@@ -1010,7 +1010,7 @@ def _fit_features(
                 guessed=request.guessed,
                 missing=request.missing,
                 text=TextOptions(**request.text),
-            ).fit(data, lambda share: progress(_FITTED * share))
+            ).fit(data, lambda share: progress(_FITTED * share), np.flatnonzero(task.train_codes != _UNLABELLED))
             X, _ = table_features.transform(
                 data, refuse_unreadable=False, progress=lambda share: progress(_FITTED + (1 - _FITTED) * share)
             )

@@ -43,7 +43,9 @@ class TextFeatures(Body):
         default=50_000, description="Most terms kept of a column, the most frequent ones."
     )
     min_rows: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=2, description="Terms in fewer rows are left out, where there are at least ten times as many rows."
+        default=2,
+        description="Terms in fewer rows are left out, where there are at least ten times as many rows; not those of "
+        "labelled rows.",
     )
 
 

@@ -31,7 +31,7 @@ from solver.features.texts import TextColumns, TextOptions
 from solver.features.vectors import VectorArray, VectorColumns
 from solver.kinds import consists_of_words, is_free_text, looks_like_an_identifier
 from solver.reading import Reading, ReadingError, number_text
-from solver.typing import FloatArray
+from solver.typing import FloatArray, IndexArray
 
 # share of the fitting that is done when all columns have been looked at
 _SEEN: Final = 0.1
@@ -162,7 +162,12 @@ class TableFeatures:
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    def fit(self, table: Table, progress: Callable[[float], object] = lambda _: None) -> Self:
+    def fit(
+        self,
+        table: Table,
+        progress: Callable[[float], object] = lambda _: None,
+        labelled: IndexArray | None = None,
+    ) -> Self:
         """Learn from these rows how each column becomes features.
 
         Parameters
@@ -170,6 +175,8 @@ class TableFeatures:
         table : Table
         progress : callable, optional
             Called now and then with the share that is done, 0 to 1.
+        labelled : int64 array, optional
+            The rows that have a label, whichever: their words are kept however rare they are.
 
         Raises
         ------
@@ -215,7 +222,7 @@ class TableFeatures:
             table.n_rows * (len(texts) * self.text.passes + len(dates)),
             lambda share: progress(_SEEN + (1 - _SEEN) * share),
         )
-        text_columns, entries = TextColumns.fit(texts, self.text, self.warnings, passes)
+        text_columns, entries = TextColumns.fit(texts, self.text, self.warnings, passes, labelled)
         date_columns = DateColumns.fit(dates, indicate, self.warnings, passes)
         readings = {name: column.reading for name, column in table.columns.items() if column.reading is not None}
         for name, unreadable in date_columns.unreadable.items():

@@ -23,6 +23,7 @@ from solver.features.errors import FeatureError, StateError
 from solver.features.progress import Passes
 from solver.features.strings import pack_strings, unpack_strings
 from solver.kinds import IDEOGRAPHS, normalized
+from solver.typing import IndexArray
 
 # longer texts are cut here
 MAX_TEXT_CHARACTERS: Final = 1 << 18
@@ -61,7 +62,8 @@ class TextOptions:
     max_terms : int, default 50000
         Most terms kept of a column, the most frequent ones; runs of characters are counted on their own.
     min_rows : int, default 2
-        Terms in fewer rows are left out, where there are at least ten times as many rows.
+        Terms in fewer rows are left out, where there are at least ten times as many rows. Not those of labelled rows: a
+        word in one of a hundred labelled rows says something even if no other row has it yet.
     """
 
     words: int = 1
@@ -113,10 +115,12 @@ class TextColumns:
         options: TextOptions,
         warnings: list[str],
         passes: Passes | None = None,
+        labelled: IndexArray | None = None,
     ) -> tuple[Self, float]:
         """Learn the terms of columns; one without any is left out with a warning.
 
-        `passes` counts, for each column, as many as the options have kinds of terms.
+        `passes` counts, for each column, as many as the options have kinds of terms. The terms of the `labelled` rows
+        are kept however rare they are.
 
         Returns
         -------
@@ -129,7 +133,7 @@ class TextColumns:
         passes = passes or Passes()
         for name, values in columns.items():
             found = [
-                _fit_vocabulary(name, values, kind, longest, options, passes)
+                _fit_vocabulary(name, values, kind, longest, options, passes, labelled)
                 for kind, longest in ((_KINDS[0], options.words), (_KINDS[1], options.characters))
                 if longest > 0
             ]
@@ -277,23 +281,39 @@ def _fit_vocabulary(
     longest: int,
     options: TextOptions,
     passes: Passes,
+    labelled: IndexArray | None,
 ) -> tuple[_Vocabulary, float] | None:
     """The vocabulary of a column and its terms a row, None if no term is frequent enough."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
     fewest = options.min_rows if len(values) >= 10 * options.min_rows else 1
-    vectorizer = CountVectorizer(
-        analyzer=_splitter(kind, longest, NORMALIZATION), min_df=fewest, max_features=options.max_terms, dtype=np.int32
-    )
+    vectorizer = CountVectorizer(analyzer=_splitter(kind, longest, NORMALIZATION), dtype=np.int32)
     try:
         counts = sparse.csr_array(vectorizer.fit_transform(value or "" for value in passes.over(values)))
-    except ValueError:  # no term, or none frequent enough
+    except ValueError:  # no term
         return None
+    kept = _kept_terms(counts, fewest, options.max_terms, labelled)
+    if not len(kept):  # none is frequent enough
+        return None
+    terms = vectorizer.get_feature_names_out()[kept].tolist()
+    counts = sparse.csr_array(counts[:, kept])
     counts.sort_indices()
-    terms = vectorizer.get_feature_names_out().tolist()
     vocabulary = _Vocabulary(column, kind, longest, terms, TfidfTransformer().fit(counts).idf_, NORMALIZATION)
     vocabulary.remember(values, counts)
     return vocabulary, counts.nnz / len(values)
+
+
+def _kept_terms(counts: sparse.csr_array, fewest: int, most: int, labelled: IndexArray | None) -> NDArray[np.intp]:
+    """Terms of so many rows at least, or of a labelled one; of these the most frequent ones, in order."""
+    width = counts.shape[1]
+    wanted = np.bincount(counts.indices, minlength=width) >= fewest
+    if labelled is not None:
+        wanted[counts[labelled].indices] = True
+    kept = np.flatnonzero(wanted)
+    if len(kept) > most:
+        times = np.bincount(counts.indices, weights=counts.data, minlength=width)[kept].astype(np.int64)
+        kept = np.sort(kept[np.argsort(-times)[:most]])  # among equals the ones that scikit-learn keeps
+    return kept
 
 
 def _splitter(kind: TermKind, longest: int, normalization: int) -> Callable[[str], Sequence[str]]:

@@ -289,3 +289,17 @@ def test_a_table_of_an_older_model_is_read_as_it_was() -> None:
     assert not X.any()
     X, _, _ = TableFeatures.from_state(*old.state()).transform_rows([{"t": "pr\u200bize"}])
     assert not X.any()
+
+
+def test_words_of_labelled_rows_are_kept_however_rare_they_are() -> None:
+    texts = [f"common words here {word}" for word in ("alpha", "beta", "gamma", *["delta"] * 27)]
+    data = table(column("note", texts))
+    kinds = {"note": "text"}
+    assert "note: alpha" not in TableFeatures(kinds=kinds).fit(data).feature_names
+    features = stored_and_read(TableFeatures(kinds=kinds).fit(data, labelled=np.array([0, 5])))
+    assert features.feature_names == [f"note: {word}" for word in ("alpha", "common", "delta", "here", "words")]
+    weights = TfidfVectorizer(sublinear_tf=True).fit(texts)
+    X, _ = features.transform(data)
+    np.testing.assert_allclose(dense(X)[0], weights.transform(texts).toarray()[0, [0, 2, 3, 5, 6]], rtol=1e-12)
+    few = TableFeatures(kinds=kinds, text=TextOptions(max_terms=4)).fit(data, labelled=np.array([0, 5]))
+    assert few.feature_names == [f"note: {word}" for word in ("common", "delta", "here", "words")]
