@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ from service.local.servers import (
     postgres_account,
 )
 from service.settings import Settings
+
+# jsonschema would build 38 grammars for addresses in other scripts, of which no schema of ours speaks: 1.5 s a process.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 # How long one example takes depends on what else the machine does; tests of speed measure it themselves.
 hypothesis.settings.register_profile("any machine", deadline=None, max_examples=examples(100))
