@@ -18,7 +18,7 @@ import hypothesis
 import psycopg
 import pytest
 import redis
-from examples import examples
+from examples import ALL, examples
 from server_support import wait_ready
 
 from service.db import migrate, roles
@@ -34,8 +34,9 @@ from service.settings import Settings
 # jsonschema would build 38 grammars for addresses in other scripts, of which no schema of ours speaks: 1.5 s a process.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
-# How long one example takes depends on what else the machine does; tests of speed measure it themselves.
-hypothesis.settings.register_profile("any machine", deadline=None, max_examples=examples(100))
+# How long one example takes depends on what else the machine does; tests of speed measure it themselves. The quick
+# tests try the same examples each time, as a run that is red shall say something of what was changed.
+hypothesis.settings.register_profile("any machine", deadline=None, max_examples=examples(100), derandomize=not ALL)
 hypothesis.settings.load_profile("any machine")
 
 TEMPLATE = "template_prefsvm"

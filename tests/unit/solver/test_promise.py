@@ -102,7 +102,7 @@ def test_chance_bound_and_level_agree(hits: int, misses: int, target: float) -> 
     if made.needs is not None and made.needs.checked_rows is not None:
         # whoever may look after each row needs more than a test of a number that is fixed beforehand
         rows = made.needs.checked_rows
-        wrong = int(rows * misses / (hits + misses) + 0.5 + 1e-9)
+        wrong = int((1 - hits / (hits + misses)) * rows + 0.5)  # a half is rounded as the product does
         assert clopper_pearson_lower(rows - wrong, rows, 0.95) >= target
 
 
