@@ -6,7 +6,7 @@ BIN := .venv/bin
 ARGS ?=
 SOURCES := prefsvm service worker solver migrations
 
-.PHONY: help demo test test-slow chaos soak fuzz serve lint types imports audit check benchmarks gpu-check lock clean
+.PHONY: help demo test test-slow test-ui chaos soak fuzz serve lint types imports audit check benchmarks gpu-check lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ test: .venv/dev  ## all quick tests, with a real Postgres and a real Redis proto
 # Of what Hypothesis makes up, the quick tests try a quarter (tests/examples.py); so those tests are run here, too.
 test-slow: .venv/dev  ## the tests that take minutes
 	@PREFSVM_TESTS=slow $(BIN)/pytest -m 'slow or (hypothesis and not fuzz and not chaos)' --timeout 1800 $(ARGS)
+
+test-ui: .venv/dev  ## the pages in a real Chromium (Debian: apt install chromium)
+	@$(BIN)/pytest -m ui --timeout 900 $(ARGS) tests/ui
 
 fuzz: .venv/dev  ## thousands of mutated requests against a running API
 	@$(BIN)/pytest -m fuzz --timeout 1800 $(ARGS)

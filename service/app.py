@@ -6,7 +6,7 @@ import gc
 import importlib.metadata
 import resource
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from types import FrameType
@@ -15,20 +15,20 @@ from typing import Any
 import uvicorn
 from anyio import create_task_group, sleep, to_thread
 from fastapi import FastAPI
-from starlette.types import ASGIApp
 
 from service.access.authenticator import Authenticator
 from service.access.bootstrap import check_reachable, read_bootstrap_key
 from service.access.errors import ConfigurationError
 from service.access.service import KeyService, ProjectService
+from service.access.sessions import Sessions
 from service.api.access import OPEN_PATHS, check_routes
 from service.api.audits import audits_router
 from service.api.batches import batches_router
 from service.api.context import RequestContext
 from service.api.datasets import datasets_router
-from service.api.docs import docs_router
+from service.api.docs import docs_router, start_router
 from service.api.feedback import feedback_router
-from service.api.gate import Gate
+from service.api.gate import Gate, plain_refusal
 from service.api.health import health_router
 from service.api.http_protocol import HttpProtocol
 from service.api.inference import inference_router
@@ -45,6 +45,7 @@ from service.api.webhooks import webhooks_router
 from service.audits.service import AuditService
 from service.batches.service import BatchService
 from service.blobs.store import BlobStore
+from service.datasets.looking import LookingService
 from service.datasets.resumable import ResumableUploads
 from service.datasets.service import DatasetService
 from service.db.session import Database
@@ -58,6 +59,9 @@ from service.metrics import Metrics
 from service.models.exports import ExportService
 from service.models.service import AliasService, ModelService
 from service.orphans import OrphanSweeper
+from service.pages.room import Room
+from service.pages.router import open_pages, pages_room, pages_router
+from service.pages.services import Services
 from service.predictions.budget import RequestBudget
 from service.predictions.service import PredictionService
 from service.readiness import Readiness, until_migrated
@@ -103,7 +107,7 @@ def create_app(settings: Settings) -> FastAPI:
     blobs = BlobStore(settings.blob_location)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-api")
     feed = EventFeed(system)
-    datasets = DatasetService(database, blobs, settings)
+    datasets, looking = DatasetService(database, blobs, settings), LookingService(database, blobs)
     resumable = ResumableUploads(database, system, blobs, settings, datasets)
     predictions = PredictionService(database, settings)
     app = Application(
@@ -122,29 +126,46 @@ def create_app(settings: Settings) -> FastAPI:
     readiness = Readiness(database, system, settings.broker_url)
     metrics = Metrics(system, predictions.cache)
     predict = predictions_router(predictions, settings.max_body_bytes)
+    authenticator = _authenticator(settings, system)
+    sessions = None
+    if settings.ui and settings.keys_are_required:
+        sessions = Sessions(system, authenticator, settings.ui_session_seconds)
+    jobs, audits = JobService(database, settings, feed), AuditService(database, settings)
+    models, aliases = ModelService(database, predictions.forget), AliasService(database, predictions.forget)
+    pages = _pages_room(settings) if settings.ui else None
+    services = Services(datasets, looking, jobs, models, aliases, audits, predictions, sessions)
     for router in (
         predict,
-        datasets_router(datasets),
+        datasets_router(datasets, looking),
         resumable_uploads_router(resumable),
         keys_router(KeyService(database, system)),
         projects_router(ProjectService(database, system)),
-        jobs_router(JobService(database, settings, feed)),
+        jobs_router(jobs),
         feedback_router(FeedbackService(database, blobs, settings)),
         webhooks_router(WebhookService(database, settings)),
         batches_router(BatchService(database, blobs, settings)),
-        audits_router(AuditService(database, settings)),
-        models_router(
-            ModelService(database, predictions.forget), ExportService(database), QueueService(database, blobs)
-        ),
-        aliases_router(AliasService(database, predictions.forget)),
+        audits_router(audits),
+        models_router(models, ExportService(database), QueueService(database, blobs)),
+        aliases_router(aliases),
         inference_router(predictions, readiness),
         health_router(readiness, metrics),
+        *([start_router(has_pages=settings.ui, has_docs=settings.docs)] if settings.ui or settings.docs else []),
         *([docs_router()] if settings.docs else []),
+        *([] if pages is None else [pages_router(pages, services)]),
     ):
         app.router.routes.extend(router.routes)
     add_handlers(app)
-    check_routes(app)
-    gate = _gate(settings, system)
+    open_paths = () if pages is None else open_pages(keys_required=settings.keys_are_required)
+    check_routes(app, open_paths)
+    app.state.pages = pages
+    gate = partial(
+        Gate,
+        authenticator=authenticator,
+        open_paths=(*OPEN_PATHS, *open_paths),
+        allowed_hosts=settings.host_names,
+        sessions=sessions,
+        refusal=plain_refusal if pages is None else pages.refuse,
+    )
     context = partial(RequestContext, observe=metrics.observe_request, spans=spans)
     app.add_middleware(gate)
     app.add_middleware(context)
@@ -197,10 +218,13 @@ async def _lifespan(
     system.close()
 
 
-def _gate(settings: Settings, system: Database) -> Callable[[ASGIApp], Gate]:
+def _authenticator(settings: Settings, system: Database) -> Authenticator:
     bootstrap_key = read_bootstrap_key(settings)
-    authenticator = Authenticator(system, keys_required=settings.keys_are_required, bootstrap_key=bootstrap_key)
-    return partial(Gate, authenticator=authenticator, open_paths=OPEN_PATHS, allowed_hosts=settings.host_names)
+    return Authenticator(system, keys_required=settings.keys_are_required, bootstrap_key=bootstrap_key)
+
+
+def _pages_room(settings: Settings) -> Room:
+    return pages_room(keys_required=settings.keys_are_required, has_docs=settings.docs, secure=not settings.on_loopback)
 
 
 def most_connections() -> int:

@@ -56,6 +56,10 @@ class Settings(BaseSettings):
     """File that holds `bootstrap_key`."""
     docs: bool = True
     """Whether ``/docs`` and ``/openapi.json`` are there."""
+    ui: bool = True
+    """Whether the pages below ``/ui`` are there."""
+    ui_session_seconds: Seconds = 12 * 3600.0
+    """How long somebody who has signed in to the pages need not do so again."""
 
     max_body_bytes: Count = MIB * 32
     """Largest JSON body of a request other than an upload."""

@@ -166,6 +166,31 @@ class Authenticator:
             self._take_token(known.caller.project_id, known.requests_per_second, now)
         return known.caller
 
+    def admit(self, key_id: str, live: LiveKey | None) -> Caller | None:
+        """Return the caller whose key has begun a session; None if it is the key of nobody any more.
+
+        Raises
+        ------
+        TooManyRequests
+            If the project has no request left.
+        """
+        if self._bootstrap is not None and key_id == self._bootstrap_id:
+            return self._bootstrap.caller
+        if live is None:
+            return None
+        rate = live.limits.get("requests_per_second")
+        if rate is not None:
+            self._take_token(live.project_id, rate, self._clock())
+        return Caller(live.project_id, frozenset(live.scopes), live.id)
+
+    def refuse_guesses(self, address: str) -> None:
+        """Raise `TooManyRequests` if an address has sent too many wrong keys, or sessions."""
+        self._refuse_blocked(address, self._clock())
+
+    def note_guess(self, address: str) -> None:
+        """Count a session that nobody has, as a wrong key is."""
+        self._wrong.add(_network(address), self._clock())
+
     def _refuse_blocked(self, address: str, now: float) -> None:
         blocked = self._wrong.seconds_blocked(_network(address), now)
         if blocked:

@@ -20,6 +20,10 @@ class OriginNotAllowed(Problem, type="origin-not-allowed", title="Origin not all
     """A page of another site called a service that asks for no key."""
 
 
+class FormTokenNeeded(Problem, type="form-token-needed", title="The token of the page is needed", status=403):
+    """A write in a session of the pages does not show that a page of this service has sent it."""
+
+
 class HostNotAllowed(Problem, type="host-not-allowed", title="Host not allowed", status=400):
     """The Host header names none of the names that this service answers to."""
 

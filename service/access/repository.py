@@ -7,14 +7,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, and_, extract, func, or_, select, update
+from sqlalchemy import BigInteger, ColumnElement, and_, delete, extract, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
 from service.access.errors import KeyNotFound, QueueFull, StorageQuotaExceeded
 from service.access.keys import is_key_id
 from service.db.repository import Repository, ResourceRepository
-from service.db.tables import ApiKeyRow, AuditRow, DatasetRow, FeedbackRow, JobRow, ModelRow, ProjectRow, UploadRow
+from service.db.tables import (
+    ApiKeyRow,
+    AuditRow,
+    DatasetRow,
+    FeedbackRow,
+    JobRow,
+    ModelRow,
+    ProjectRow,
+    SessionRow,
+    UploadRow,
+)
 from service.paging import page_of
 
 
@@ -66,6 +76,33 @@ class KeyDirectory:
         """Tell whether anybody holds a live key with the scope admin."""
         statement = select(ApiKeyRow.id).where(_is_live(), ApiKeyRow.scopes.contains(["admin"]))
         return self._session.scalar(statement.limit(1)) is not None
+
+
+class SessionDirectory:
+    """Sessions of all projects, for telling who calls; in the transaction of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add(self, session_id: str, project_id: str, key_id: str, seconds: float) -> None:
+        """Insert a session that lasts so long, and delete those that have ended."""
+        self._session.execute(delete(SessionRow).where(SessionRow.expires_at <= func.now()))
+        end = func.now() + timedelta(seconds=seconds)
+        values = {"id": session_id, "project_id": project_id, "key_id": key_id, "expires_at": end}
+        self._session.execute(insert(SessionRow).values(values))
+
+    def key_of(self, session_id: str) -> str | None:
+        """Return the id of the key that a session began with; None if there is none, or it has ended."""
+        lasts = SessionRow.expires_at > func.now()
+        return self._session.scalar(select(SessionRow.key_id).where(SessionRow.id == session_id, lasts))
+
+    def delete(self, session_id: str) -> None:
+        """End a session."""
+        self._session.execute(delete(SessionRow).where(SessionRow.id == session_id))
+
+    def delete_of_key(self, key_id: str) -> None:
+        """End all sessions that began with a key."""
+        self._session.execute(delete(SessionRow).where(SessionRow.key_id == key_id))
 
 
 class KeyRepository(ResourceRepository[ApiKeyRow]):

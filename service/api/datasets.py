@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from starlette.requests import ClientDisconnect
 
 from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.api.uploads import open_upload
-from service.datasets.schemas import Correction, Dataset, DatasetSummary
+from service.datasets.looking import LookingService
+from service.datasets.schemas import Correction, Dataset, DatasetRows, DatasetSummary, Histograms
 from service.datasets.service import ClientGone, DatasetService
 from service.ingest.options import FORMATS
 from service.schemas import Page
 
+FirstRow = Annotated[int, Query(ge=0, lt=2**63, description="Number of the first row, from 0.")]
+MostCharacters = Annotated[int, Query(ge=1, le=100_000, description="Of a text; the rest is cut off.")]
+Columns = Annotated[
+    list[Annotated[str, Query(max_length=256)]],
+    Query(alias="column", max_length=1000, description="Columns of a table; may be given several times. Default: all."),
+]
 _OPTIONS = [
     '{"delimiter": ";", "decimal": ",", "missing": ["NA", "?"], "encoding": "cp1252"}',
     '{"columns": {"zip": "category", "note": "text", "ordered": "date"}}',
@@ -65,7 +72,7 @@ _UPLOAD: dict[str, Any] = {
 }
 
 
-def datasets_router(datasets: DatasetService) -> APIRouter:
+def datasets_router(datasets: DatasetService, looking: LookingService) -> APIRouter:
     """Return the routes of data sets."""
     router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=JsonRoute)
 
@@ -99,6 +106,27 @@ def datasets_router(datasets: DatasetService) -> APIRouter:
     def get(caller: Reader, dataset_id: str) -> Dataset:
         """Show a data set with what is known of its columns."""
         return datasets.get(caller.project_id, dataset_id)
+
+    @router.get("/{dataset_id}/rows", operation_id="getDatasetRows", responses=problems(404))
+    def rows(
+        caller: Reader,
+        dataset_id: str,
+        first: FirstRow = 0,
+        limit: Limit = 20,
+        characters: MostCharacters = 1000,
+        columns: Columns = [],  # noqa: B006 (FastAPI copies it)
+    ) -> DatasetRows:
+        """Show rows of a data set as they were read."""
+        return looking.rows(caller.project_id, dataset_id, first, limit, characters, columns)
+
+    @router.get("/{dataset_id}/histograms", operation_id="getDatasetHistograms", responses=problems(404))
+    def histograms(
+        caller: Reader,
+        dataset_id: str,
+        columns: Columns = [],  # noqa: B006 (FastAPI copies it)
+    ) -> Histograms:
+        """Show how the numbers of each column are spread, by the first 10,000 rows."""
+        return looking.histograms(caller.project_id, dataset_id, columns)
 
     @router.patch("/{dataset_id}", operation_id="correctDataset", responses=problems(404, 409))
     async def correct(caller: Writer, dataset_id: str, correction: Correction) -> Dataset:

@@ -7,7 +7,7 @@ from base64 import b64encode
 from importlib.resources import files
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 
 # Addresses are relative: a proxy may put the whole service below a path. A key that is typed in is not kept.
@@ -39,15 +39,23 @@ _FILES = {
 DOCS_PATHS = ("/", "/docs", *(f"/docs/{name}" for name in _FILES))
 
 
+def start_router(*, has_pages: bool, has_docs: bool) -> APIRouter:
+    """Return the route of the address that `prefsvm serve` prints, which is what people open in a browser."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    def start(request: Request) -> Response:
+        wants_page = has_pages and (not has_docs or "text/html" in request.headers.get("accept", ""))
+        # Relative, as below; and told apart by what is asked for.
+        return RedirectResponse("ui" if wants_page else "docs", headers={"Vary": "Accept"})
+
+    return router
+
+
 def docs_router() -> APIRouter:
     """Return the routes of the page and its files."""
     router = APIRouter(include_in_schema=False)
     folder = Path(str(files("fastapi_swagger.resources")))
-
-    @router.get("/")
-    def start() -> RedirectResponse:
-        # The address that `prefsvm serve` prints is what people open in a browser.
-        return RedirectResponse("/docs")
 
     @router.get("/docs")
     def docs() -> HTMLResponse:

@@ -28,6 +28,7 @@ from service.models.schemas import (
     OperatingPoint,
     PutAlias,
     Shadow,
+    Thresholds,
 )
 from service.models.service import AliasService, ModelService
 from service.schemas import AliasName, Page
@@ -115,6 +116,11 @@ def models_router(models: ModelService, exports: ExportService, queues: QueueSer
             media_type=form,
             headers={"Content-Security-Policy": PICTURE_POLICY, "Vary": "Accept"},
         )
+
+    @router.get("/{model_id}/thresholds", operation_id="getModelThresholds", responses=problems(404))
+    def thresholds(caller: Reader, model_id: ModelName) -> Thresholds:
+        """Show what each threshold would give, with intervals, and how the scores of both classes are spread."""
+        return models.thresholds(caller.project_id, model_id)
 
     @router.post("/{model_id}/operating-points", operation_id="chooseOperatingPoint", responses=problems(404))
     def choose(caller: Writer, model_id: ModelName, body: ChooseOperatingPoint) -> OperatingPoint:

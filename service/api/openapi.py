@@ -71,7 +71,7 @@ def _add_access(app: FastAPI, document: dict[str, Any]) -> None:
         }
     }
     for route in route_access(app):
-        if route.required is None:
+        if route.required is None or route.path not in document["paths"]:  # pages are no calls
             continue
         for method in route.methods:
             operation = document["paths"][route.path][method.lower()]

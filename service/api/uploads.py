@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from fastapi import Request
@@ -86,6 +86,8 @@ class MultipartUpload:
     """The part ``file`` is the file; further parts may say its name, format and options, before or after it."""
 
     counts_as_stored = False
+    fields: Sequence[str] = FIELDS
+    """Parts besides the file that it takes."""
 
     def __init__(self, request: Request, boundary: bytes) -> None:
         if not boundary:
@@ -189,10 +191,10 @@ class MultipartUpload:
             self._field = None
             self._filename = options.get(b"filename", b"").decode("utf-8", "replace")
             self._media_type = self._headers.get(b"content-type", b"").decode("latin-1").split(";")[0].strip().lower()
-        elif name in FIELDS and name not in self._fields:
+        elif name in self.fields and name not in self._fields:
             self._field = self._fields[name] = bytearray()
         else:
-            raise InvalidRequest.of("form", f"takes each of these parts once: file, {', '.join(FIELDS)}")
+            raise InvalidRequest.of("form", f"takes each of these parts once: file, {', '.join(self.fields)}")
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._field is None:

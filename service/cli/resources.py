@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import typer
 
@@ -41,6 +41,7 @@ class CurveKind(StrEnum):
     PR = "pr"
     ROC = "roc"
     COST = "cost"
+    THRESHOLDS = "thresholds"
 
 
 class ModelFormat(StrEnum):
@@ -73,6 +74,38 @@ def datasets_show(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
         found = client.get(path_of(client, "/datasets", dataset))
     RUNNING.dataset = found["id"]
     _print_dataset(found)
+
+
+@datasets_app.command("rows")
+def datasets_rows(
+    dataset: DatasetId,
+    first: Annotated[int, typer.Option(min=0, help="Number of the first row, from 0.")] = 0,
+    rows: Annotated[int, typer.Option(min=1, max=100, help="Rows, at most.")] = 10,
+    column: Annotated[list[str] | None, typer.Option(help="Column to show; may be repeated. Default: all.")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show rows of a data set as they were read, a value a line; texts are cut."""
+    asked = urlencode({"first": first, "limit": rows, "characters": 200, "column": column or []}, doseq=True)
+    with open_client(url) as client:
+        found = client.get(f"{path_of(client, '/datasets', dataset)}/rows?{asked}")
+    values = [
+        (first + place, name, _shown(value)) for place, row in enumerate(found["items"]) for name, value in row.items()
+    ]
+    print_table(f"of {found['total']} rows", ("row", "column", "value"), values, below=2)
+
+
+@datasets_app.command("spread")
+def datasets_spread(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
+    """Show how the numbers of each column are spread between their least and their greatest."""
+    with open_client(url) as client:
+        found = client.get(f"{path_of(client, '/datasets', dataset)}/histograms")
+    spread = [(each["column"], each["least"], _bars(each["counts"]), each["greatest"]) for each in found["columns"]]
+    print_table(f"the first {found['rows']} rows", ("column", "from", "", "to"), spread, below=1)
+
+
+def _bars(counts: Sequence[int]) -> str:
+    most = max((*counts, 1))
+    return "".join(" ▁▂▃▄▅▆▇█"[-(-8 * count // most)] for count in counts)
 
 
 @datasets_app.command("correct")
@@ -199,11 +232,17 @@ def curve(
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Print the curve of the calibration rows as JSON, or draw it, with the point in use."""
+    """Print the curve of the calibration rows as JSON, or draw it, with the point in use.
+
+    `thresholds` is JSON only: all that each threshold gives, with intervals.
+    """
     forms = {".svg": "image/svg+xml", ".png": "image/png", ".json": "application/json"}
     form = by_suffix(out, forms, "application/json")
+    if kind is CurveKind.THRESHOLDS and form != "application/json":
+        raise typer.BadParameter("thresholds come as JSON only")
     with open_client(url) as client:
-        download(client, f"{model_path(client, model)}/curves/{kind}", out, form)
+        which = "thresholds" if kind is CurveKind.THRESHOLDS else f"curves/{kind}"
+        download(client, f"{model_path(client, model)}/{which}", out, form)
 
 
 def drift(

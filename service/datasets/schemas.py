@@ -134,6 +134,63 @@ class Dataset(DatasetBase):
     warnings: list[str]
 
 
+class DatasetRows(Answer):
+    """Some rows of a data set, in order."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
+                    "total": 1000,
+                    "first": 0,
+                    "items": [{"length": 412, "label": "spam"}, {"length": 96, "label": None}],
+                }
+            ]
+        }
+    )
+
+    dataset: str
+    total: int = Field(description="Rows of the data set.")
+    first: int = Field(description="Number of the first of `items`, from 0.")
+    items: list[dict[str, float | str | list[float] | None]] = Field(
+        description="Values by column, null where one is missing; of a matrix those that are not 0, by the number of "
+        "their column. A text that was cut ends with `…`. Fewer than asked for where rows are large."
+    )
+
+
+class Histogram(Answer):
+    """How the numbers of a column are spread."""
+
+    column: str
+    least: float
+    greatest: float
+    counts: list[int] = Field(description="Rows in each of equal parts from `least` to `greatest`.")
+
+
+class Histograms(Answer):
+    """How the numbers of a table are spread, by its first rows."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "dataset": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
+                    "rows": 1000,
+                    "columns": [{"column": "length", "least": 3, "greatest": 9100, "counts": [600, 250, 100, 50]}],
+                }
+            ]
+        }
+    )
+
+    dataset: str
+    rows: int = Field(description="First rows that were counted.")
+    columns: list[Histogram] = Field(
+        description="Of columns of numbers that are not all the same; of other columns `values` of GET "
+        "/datasets/{dataset_id} tells as much."
+    )
+
+
 class Correction(Body):
     """What columns are, where the guess was wrong."""
 

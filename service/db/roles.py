@@ -39,6 +39,7 @@ RIGHTS: dict[str, dict[str, str]] = {
         WORKER: f"SELECT, {LOCK}",
     },
     "api_keys": {API: "SELECT, INSERT, UPDATE", SYSTEM: "SELECT, INSERT, UPDATE"},
+    "sessions": {API: "SELECT", SYSTEM: "SELECT, INSERT, DELETE"},
     "datasets": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT"},
     "uploads": {API: ALL, SYSTEM: "SELECT, UPDATE, DELETE"},
     "upload_parts": {API: ALL, SYSTEM: "SELECT, DELETE"},

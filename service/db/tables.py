@@ -103,6 +103,18 @@ class ApiKeyRow(_Resource, Base):
     )
 
 
+class SessionRow(_Resource, Base):
+    """Somebody who has signed in to the pages. The id is the SHA-256 of what his browser holds, in hex."""
+
+    __tablename__ = "sessions"
+
+    key_id: Mapped[str]
+    """The key that he signed in with: the session ends with it. The bootstrap key has no row that could be named."""
+    expires_at: Mapped[datetime]
+
+    __table_args__ = (Index(None, "key_id"), Index(None, "expires_at"))
+
+
 class DatasetRow(_Resource, Base):
     """An upload that was read without an error. Its bytes are in the blob store under the two keys."""
 

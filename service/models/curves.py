@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,8 +16,19 @@ from service.models.schemas import (
     PrecisionRecallPoint,
     RocCurve,
     RocPoint,
+    ScoreSpread,
+    ThresholdPoint,
+    Thresholds,
 )
+from solver.evaluation import CHOSEN_ROW_WORTH, measures
+from solver.evaluation.counts import ConfusionCounts
 from solver.report import CurvePoints, Report
+
+MOST_POINTS = 200
+"""Of `thresholds_of`."""
+BARS = 32
+LEVEL = 0.95
+"""Of the intervals of `thresholds_of`."""
 
 CurveName = Literal["pr", "roc", "cost"]
 AnyCurve = PrecisionRecallCurve | RocCurve | CostCurve
@@ -69,6 +82,65 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
     ]
     is_assumed = said_missed is None and said_alarmed is None
     return CostCurve(**about, false_negative=missed, false_positive=alarmed, assumed=is_assumed, points=cost)
+
+
+def thresholds_of(model_id: str, report: Report, counted: CurvePoints, point: OperatingPoint) -> Thresholds:
+    """Return what each threshold gives, with intervals; `point` is the one that decides now."""
+    costs = None
+    asked = report.objective | point.objective
+    if asked.get("false_negative") is not None and asked.get("false_positive") is not None:
+        costs = (asked["false_negative"], asked["false_positive"])
+    every = list(_points(counted))
+    shown = [every[place] for place in _thinned(len(every), _place_in_use(every, point.threshold))]
+    points = []
+    for at, hits, alarms in shown:
+        counts = ConfusionCounts(hits, alarms, counted.negatives - alarms, counted.positives - hits)
+        measured = measures(counts, LEVEL, costs=costs, worth=CHOSEN_ROW_WORTH)
+        points.append(
+            ThresholdPoint(
+                threshold=at,
+                true_positives=hits,
+                false_positives=alarms,
+                precision=measured.precision,
+                recall=measured.recall,
+                cost=measured.cost,
+            )
+        )
+    return Thresholds(
+        model_id=model_id,
+        positive=report.classes.positive,
+        positives=counted.positives,
+        negatives=counted.negatives,
+        confidence=LEVEL,
+        threshold=point.threshold,
+        points=points,
+        scores=_spread(every),
+    )
+
+
+def _place_in_use(points: Sequence[tuple[float, int, int]], threshold: float) -> int:
+    return min(range(len(points)), key=lambda place: abs(points[place][0] - threshold))
+
+
+def _thinned(count: int, kept: int) -> list[int]:
+    """Return places evenly among so many, at most `MOST_POINTS`, and the one that is in use."""
+    if count <= MOST_POINTS:
+        return list(range(count))
+    return sorted({kept, *(round(place * (count - 1) / (MOST_POINTS - 2)) for place in range(MOST_POINTS - 1))})
+
+
+def _spread(points: Sequence[tuple[float, int, int]]) -> ScoreSpread:
+    """Count rows by score: those between two neighbouring thresholds lie in the middle of these."""
+    finite = [at for at, _, _ in points if math.isfinite(at)]
+    least, greatest = min(finite, default=0.0), max(finite, default=0.0)
+    positive, negative = [0] * BARS, [0] * BARS
+    width = (greatest - least) / BARS or 1.0
+    for (above, hits, alarms), (below, more_hits, more_alarms) in itertools.pairwise(points):
+        middle = (min(above, greatest) + max(below, least)) / 2
+        bar = max(0, min(BARS - 1, int((middle - least) / width)))
+        positive[bar] += more_hits - hits
+        negative[bar] += more_alarms - alarms
+    return ScoreSpread(least=least, greatest=greatest, positive=positive, negative=negative)
 
 
 def _points(curve: CurvePoints) -> Iterator[tuple[float, int, int]]:

@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 
 from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body
-from solver.report import Abstention, Measures, ModelColumn, Promise, Report
+from solver.report import Abstention, Estimate, Measures, ModelColumn, Promise, Report
 
 
 class ModelSummary(Answer):
@@ -227,6 +227,42 @@ class CostCurve(BaseCurve):
 
 
 Curve = Annotated[PrecisionRecallCurve | RocCurve | CostCurve, Field(discriminator="kind")]
+
+
+class ThresholdPoint(CurvePoint):
+    """What one threshold gives on the calibration rows, with intervals."""
+
+    true_positives: int
+    false_positives: int
+    precision: Estimate | None = Field(description="Null where nothing is predicted positive.")
+    recall: Estimate | None
+    cost: Estimate | None = Field(description="Mean cost of a row; null where nobody has said what errors cost.")
+
+
+class ScoreSpread(Answer):
+    """Calibration rows by their scores, in equal parts from `least` to `greatest`, each class by itself."""
+
+    least: float
+    greatest: float
+    positive: list[int]
+    negative: list[int]
+
+
+class Thresholds(Answer):
+    """What each threshold would give: the same as the curves, with counts and intervals, for thresholds high to low.
+
+    Of very many, 200 are shown. The intervals are those of one threshold that was chosen on these rows, each row
+    counting for 0.7 of an untouched one; they do not hold for all thresholds at once.
+    """
+
+    model_id: str
+    positive: str = Field(description="Name of the positive class.")
+    positives: int = Field(description="Calibration rows of that class.")
+    negatives: int
+    confidence: float = Field(description="Level of the intervals.")
+    threshold: float = Field(description="The one in use.")
+    points: list[ThresholdPoint]
+    scores: ScoreSpread
 
 
 class UnseenColumn(Answer):

@@ -15,7 +15,7 @@ from service.db.session import Database
 from service.db.tables import AuditRow, OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
-from service.models.curves import AnyCurve, Costs, CurveName, curve_of
+from service.models.curves import AnyCurve, Costs, CurveName, curve_of, thresholds_of
 from service.models.drift import drift_of
 from service.models.errors import (
     AliasInUse,
@@ -43,6 +43,7 @@ from service.models.schemas import (
     Shadow,
     ShadowDisagreement,
     ShadowPair,
+    Thresholds,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
 from service.models.verdicts import decides_by, proving_audit, verdict_words
@@ -147,6 +148,14 @@ class ModelService:
         if report.curve is None:
             raise NoCurve("this model has no operating curve")
         return curve_of(report, report.curve, kind, applied or _trained(report), costs)
+
+    def thresholds(self, project_id: str, name: str) -> Thresholds:
+        """Return what each threshold would give, with intervals; raises `ModelNotFound`, `NoCurve`."""
+        with self._database.transaction() as session:
+            model_id, report, applied = report_of(session, project_id, name)
+        if report.curve is None or not report.curve.thresholds:
+            raise NoCurve("this model has no operating curve")
+        return thresholds_of(model_id, report, report.curve, applied or _trained(report))
 
     def drift(self, project_id: str, name: str, days: int) -> Drift:
         """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""

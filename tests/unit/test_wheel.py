@@ -82,7 +82,8 @@ def test_the_wheel_claims_one_name(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"prefsvm"}
     versions = {path.name for path in (ROOT / "migrations" / "versions").glob("*.py")}
     assert {name.rpartition("/")[2] for name in names if "/migrations/versions/" in name} == versions
-    for needed in ("py.typed", "service/cli/main.py", "worker/forkserver.py", "migrations/script.py.mako"):
+    pages = ("service/pages/templates/frame.html", "service/pages/static/uPlot.LICENSE.txt")
+    for needed in ("py.typed", *pages, "service/cli/main.py", "worker/forkserver.py", "migrations/script.py.mako"):
         assert f"prefsvm/{needed}" in names
     assert not [name for name in names if "__pycache__" in name or name.endswith((".nbi", ".nbc"))]
 

@@ -1,0 +1,145 @@
+"""Data sets: the list, with a form for a new one, and what is in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from markupsafe import Markup
+from pydantic import TypeAdapter, ValidationError
+
+from service.api.access import Reader, Writer
+from service.api.parameters import CursorText
+from service.datasets.schemas import Column, Dataset
+from service.errors import InvalidRequest, Problem
+from service.ingest.options import FORMATS, Kind
+from service.pages import pictures
+from service.pages.forms import BUTTON, Written, WrittenFile, gone_from
+from service.pages.room import Room
+from service.pages.services import Services
+
+ROWS = 25
+"""Of a data set on a page."""
+MOST_COLUMNS = 40
+"""Of a data set on a page; of more there are the first ones."""
+ON_A_LIST = 30
+MOST_VALUES = 4
+"""Of a column, named beside it."""
+KINDS: TypeAdapter[Kind] = TypeAdapter(Kind)
+FirstRow = Annotated[int, Query(alias="from", ge=0, lt=2**63)]
+FirstColumn = Annotated[int, Query(alias="columns", ge=0, lt=2**31)]
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """A column with a picture of what is in it."""
+
+    column: Column
+    picture: Markup | None
+    told: str
+    """What is in it, in words."""
+    warnings: Sequence[str]
+
+
+def add_datasets(router: APIRouter, room: Room, services: Services) -> None:
+    """Add the pages of data sets."""
+    _add_list(router, room, services)
+    _add_one(router, room, services)
+
+
+def _add_list(router: APIRouter, room: Room, services: Services) -> None:
+    def show(request: Request, project: str, cursor: str | None, wrong: Problem | None = None) -> Response:
+        page = services.datasets.list(project, cursor, ON_A_LIST)
+        status = 200 if wrong is None else wrong.status
+        shown = {"datasets": page.items, "cursor": cursor, "next_cursor": page.next_cursor, "wrong": wrong}
+        return room.page(request.scope, "datasets.html", status, title="Data", formats=list(FORMATS), **shown)
+
+    @router.get("/ui/datasets")
+    def list_(request: Request, caller: Reader, cursor: CursorText = None) -> Response:
+        return show(request, caller.project_id, cursor)
+
+    @router.post("/ui/datasets")
+    async def upload(request: Request, caller: Writer, file: WrittenFile) -> Response:
+        try:
+            dataset = await services.datasets.create(caller.project_id, file, None, gone_from(request))
+        except Problem as problem:
+            if problem.type == "form-token-needed":
+                raise
+            return show(request, caller.project_id, None, problem)
+        return room.redirect(request.scope, f"/ui/datasets/{dataset.id}")
+
+
+def _add_one(router: APIRouter, room: Room, services: Services) -> None:
+    @router.get("/ui/datasets/{dataset_id}")
+    def show(
+        request: Request, caller: Reader, dataset_id: str, first: FirstRow = 0, first_column: FirstColumn = 0
+    ) -> Response:
+        project = caller.project_id
+        dataset = services.datasets.get(project, dataset_id)
+        columns = dataset.columns[first_column : first_column + MOST_COLUMNS]
+        names = [column.name for column in columns] if dataset.layout == "table" else []
+        first = max(0, min(first, dataset.rows - 1))
+        rows = services.looking.rows(project, dataset_id, first, ROWS, 200, names)
+        spread = services.looking.histograms(project, dataset_id, names) if names else None
+        counts = {} if spread is None else {each.column: each.counts for each in spread.columns}
+        return room.page(
+            request.scope,
+            "dataset.html",
+            title=dataset.name,
+            dataset=dataset,
+            columns=list(_shown(dataset, columns, counts)),
+            first_column=first_column,
+            most_columns=MOST_COLUMNS,
+            rows=rows,
+            names=names,
+            kinds=("number", "category", "text", "date"),
+            sample=0 if spread is None else spread.rows,
+            other_warnings=_of_no_column(dataset),
+        )
+
+    @router.post("/ui/datasets/{dataset_id}/kinds")
+    async def correct(request: Request, caller: Writer, dataset_id: str, form: Written) -> Response:
+        try:
+            kinds: dict[str, Kind] = {form.exact("column"): KINDS.validate_python(form.text("kind"))}
+        except ValidationError:
+            raise InvalidRequest.of("form.kind", "should be number, category, text or date") from None
+        await services.datasets.correct(caller.project_id, dataset_id, kinds)
+        return room.redirect(request.scope, f"/ui/datasets/{dataset_id}")
+
+    @router.post("/ui/datasets/{dataset_id}/delete", dependencies=[BUTTON])
+    def delete(request: Request, caller: Writer, dataset_id: str) -> Response:
+        services.datasets.delete(caller.project_id, dataset_id)
+        return room.redirect(request.scope, "/ui/datasets")
+
+
+def _shown(dataset: Dataset, columns: Sequence[Column], counts: Mapping[str, Sequence[int]]) -> Iterator[ShownColumn]:
+    for column in columns:
+        picture = None
+        if column.name in counts:
+            picture = pictures.histogram(counts[column.name])
+        elif column.values:
+            picture = pictures.histogram(sorted(column.values.values(), reverse=True))
+        yield ShownColumn(column, picture, _told(column), [each for each in dataset.warnings if _is_of(column, each)])
+
+
+def _told(column: Column) -> str:
+    """Say what is in a column: its most frequent values, or its ends."""
+    if column.values and column.kind != "number":
+        most = sorted(column.values.items(), key=lambda item: -item[1])
+        told = ", ".join(f"{value[:30]} ({count:,})" for value, count in most[:MOST_VALUES])
+        return told + (", …" if len(most) > MOST_VALUES else "")
+    ends: tuple[Any, Any] = (column.earliest, column.latest)
+    if column.min is not None and column.max is not None:
+        ends = (f"{column.min:.6g}", f"{column.max:.6g}")
+    return "" if ends[0] is None else f"{ends[0]} … {ends[1]}"
+
+
+def _is_of(column: Column, warning: str) -> bool:
+    """Tell whether a warning is about a column: they name it as Python writes a text."""
+    return repr(column.name) in warning
+
+
+def _of_no_column(dataset: Dataset) -> list[str]:
+    return [each for each in dataset.warnings if not any(_is_of(column, each) for column in dataset.columns)]

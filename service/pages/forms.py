@@ -1,0 +1,120 @@
+"""What forms send, and that a page of ours has sent it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from fastapi import Depends, Request
+from python_multipart.multipart import parse_options_header
+
+from service.access.errors import FormTokenNeeded
+from service.access.sessions import VISIT_COOKIE, is_form_token
+from service.api.cookies import cookie
+from service.api.json_body import read_limited
+from service.api.problem import MalformedRequest, UnsupportedMediaType
+from service.api.uploads import FIELDS, MultipartUpload
+from service.datasets.service import Gone
+
+TOKEN = "form_token"  # noqa: S105 (the name of a field)
+MOST_FORM_BYTES = 1 << 20
+MOST_FIELDS = 1000
+FORM = "application/x-www-form-urlencoded"
+
+
+class Form:
+    """The fields of a form, by name."""
+
+    def __init__(self, fields: list[tuple[str, str]]) -> None:
+        self._fields = fields
+
+    def text(self, name: str) -> str:
+        """Return a field without blanks around it; empty if it was not sent."""
+        return self.exact(name).strip()
+
+    def exact(self, name: str) -> str:
+        """Return a field as it was sent."""
+        return next((value for each, value in self._fields if each == name), "")
+
+    def all(self, name: str) -> list[str]:
+        """Return what all fields of a name hold."""
+        return [value for each, value in self._fields if each == name]
+
+    def named(self, prefix: str) -> dict[str, str]:
+        """Return the fields whose names begin so, by the rest of the name."""
+        return {each.removeprefix(prefix): value for each, value in self._fields if each.startswith(prefix)}
+
+
+async def _written(request: Request) -> Form:
+    """Read a form; raises `FormTokenNeeded` unless a page of ours has sent it."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        raise UnsupportedMediaType("this page takes what its form sends")
+    form = parsed(await read_limited(request, MOST_FORM_BYTES))
+    check_token(request, form.exact(TOKEN))
+    return form
+
+
+BUTTON = Depends(_written)
+"""For the route of a button, whose form holds nothing else."""
+Written = Annotated[Form, Depends(_written)]
+"""What a page's own form has sent. Every write takes this, or an `UploadForm`; a test goes through the routes."""
+
+
+def parsed(raw: bytes) -> Form:
+    """Return the fields of a query, or of a body like one."""
+    try:
+        text = raw.decode()
+        fields = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise MalformedRequest("the form could not be read") from None
+    if any("\0" in part for field in fields for part in field):
+        raise MalformedRequest("a field holds the character NUL, which cannot be stored")
+    return Form(fields)
+
+
+def check_token(request: Request, said: str) -> None:
+    """Raise `FormTokenNeeded` unless a page of ours, in this browser, has sent what `said` is from."""
+    if not is_form_token(said, cookie(request.scope, VISIT_COOKIE)):
+        raise FormTokenNeeded("the form does not say that a page of this service has sent it: load the page again")
+
+
+def gone_from(request: Request) -> Gone:
+    """Return what ends when whoever has sent a request hangs up; to be asked once its body was read."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return gone
+
+
+class UploadForm(MultipartUpload):
+    """A form with a file. Its token comes before the file, and is looked at before the first byte is kept."""
+
+    fields = (*FIELDS, TOKEN)
+
+    def __init__(self, request: Request) -> None:
+        kind, parameters = parse_options_header(request.headers.get("content-type", ""))
+        if kind != b"multipart/form-data":
+            raise UnsupportedMediaType("this page takes what its form sends")
+        super().__init__(request, parameters.get(b"boundary", b""))
+        self._request = request
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the bytes of the file; raises `FormTokenNeeded`."""
+        async for data in super().chunks():
+            self._check()
+            yield data
+        self._check()
+
+    def _check(self) -> None:
+        said: Any = self._fields.get(TOKEN, b"")
+        check_token(self._request, said.decode("latin-1"))
+
+
+async def _upload(request: Request) -> UploadForm:
+    return UploadForm(request)
+
+
+WrittenFile = Annotated[UploadForm, Depends(_upload)]

@@ -1,0 +1,212 @@
+"""A model: what it promises, what another threshold would give, and where it may go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from markupsafe import Markup
+from pydantic import TypeAdapter, ValidationError
+
+from service.api.access import Reader, Writer
+from service.api.parameters import CursorText
+from service.errors import InvalidRequest, Problem
+from service.models.errors import AliasNotFound, NoCurve
+from service.models.objectives import ObjectiveBody
+from service.models.schemas import ChooseOperatingPoint, Model, OperatingPoint, PutAlias, Thresholds
+from service.pages import pictures
+from service.pages.forms import BUTTON, Form, Written, parsed
+from service.pages.room import Room
+from service.pages.services import Services
+from service.schemas import AliasName
+from solver.report import Estimate, Measures
+
+ON_A_LIST = 30
+OBJECTIVES: TypeAdapter[ObjectiveBody] = TypeAdapter(ObjectiveBody)
+NAMES: TypeAdapter[str] = TypeAdapter(AliasName)
+OF_THOUSAND = 1000
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measure of the model beside simpler methods, each with a bar."""
+
+    measure: str
+    rows: str
+    bars: list[tuple[str, Estimate, Markup]]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Another threshold that somebody thinks about."""
+
+    fields: Mapping[str, str]
+    point: OperatingPoint | None
+    problem: Problem | None
+    thousand: tuple[int, int, int] | None
+
+
+def add_models(router: APIRouter, room: Room, services: Services) -> None:
+    """Add the pages of models."""
+    _add_shown(router, room, services)
+    _add_changes(router, room, services)
+
+
+def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
+    @router.get("/ui/models")
+    def list_(request: Request, caller: Reader, cursor: CursorText = None) -> Response:
+        page = services.models.list(caller.project_id, cursor, ON_A_LIST)
+        return room.page(
+            request.scope,
+            "models.html",
+            title="Models",
+            models=page.items,
+            cursor=cursor,
+            next_cursor=page.next_cursor,
+        )
+
+    @router.get("/ui/models/{name}")
+    def show(request: Request, caller: Reader, name: str) -> Response:
+        project = caller.project_id
+        model = services.models.get(project, name)
+        thresholds = _thresholds(services, project, name)
+        given = parsed(request.scope["query_string"])
+        alias = _alias(services, project, name)
+        in_use = model.operating_point or model.report
+        return room.page(
+            request.scope,
+            "model.html",
+            title=alias.name if alias else f"Model {model.id[:12]}",
+            model=model,
+            report=model.report,
+            in_use=in_use,
+            thousand=None if in_use.calibration is None else _of_thousand(in_use.calibration),
+            alias=alias,
+            thresholds=thresholds,
+            scores=None if thresholds is None else _scores(thresholds),
+            preview=_preview(services, project, name, model, given),
+            compared=list(_compared(model)),
+        )
+
+
+def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
+    @router.post("/ui/models/{name}/use")
+    def use(request: Request, caller: Writer, name: str, form: Written) -> Response:
+        chosen = ChooseOperatingPoint(objective=_objective(form), apply=True)
+        services.models.choose(caller.project_id, name, chosen)
+        return room.redirect(request.scope, f"/ui/models/{name}")
+
+    @router.post("/ui/models/{name}/undo", dependencies=[BUTTON])
+    def undo(request: Request, caller: Writer, name: str) -> Response:
+        """Let the objective before the last one decide again; before the first one it was that of the training."""
+        points = services.models.applied_points(caller.project_id, name, None, 2).items
+        before = OBJECTIVES.validate_python(points[1].objective) if len(points) > 1 else None
+        services.models.choose(caller.project_id, name, ChooseOperatingPoint(objective=before, apply=True))
+        return room.redirect(request.scope, f"/ui/models/{name}")
+
+    @router.post("/ui/models/{name}/alias")
+    def put_alias(request: Request, caller: Writer, name: str, form: Written) -> Response:
+        try:
+            alias = NAMES.validate_python(form.text("alias"))
+        except ValidationError:
+            raise InvalidRequest.of("form.alias", "should be small letters, digits and . _ -, 63 at most") from None
+        model = services.models.get(caller.project_id, name)
+        services.aliases.put(caller.project_id, alias, PutAlias(model=model.id))
+        return room.redirect(request.scope, f"/ui/models/{alias}")
+
+    @router.post("/ui/models/{name}/rollback", dependencies=[BUTTON])
+    def roll_back(request: Request, caller: Writer, name: str) -> Response:
+        services.aliases.roll_back(caller.project_id, name)
+        return room.redirect(request.scope, f"/ui/models/{name}")
+
+
+def _thresholds(services: Services, project: str, name: str) -> Thresholds | None:
+    try:
+        return services.models.thresholds(project, name)
+    except NoCurve:
+        return None
+
+
+def _alias(services: Services, project: str, name: str) -> Any:
+    try:
+        return services.aliases.get(project, name, 10)
+    except AliasNotFound:
+        return None
+
+
+def _objective(form: Form) -> ObjectiveBody:
+    """Return what a form asks a threshold for; raises `InvalidRequest`."""
+    kind = form.text("kind")
+    wanted: dict[str, Any] = {"kind": kind}
+    try:
+        if kind == "cost":
+            wanted |= {"false_negative": float(form.text("missed")), "false_positive": float(form.text("alarm"))}
+        elif kind != "f1":
+            wanted["target"] = round(float(form.text("target").replace(",", ".")) / 100, 6)
+        return OBJECTIVES.validate_python(wanted)
+    except (ValueError, ValidationError):
+        raise InvalidRequest.of(
+            "form.target", "should be a share above 0 % and up to 100 %, or costs above 0"
+        ) from None
+
+
+def _preview(services: Services, project: str, name: str, model: Model, given: Form) -> Preview:
+    asked = (model.operating_point or model.report).objective
+    kind = given.text("kind")
+    usual = {
+        "kind": kind or (asked["kind"] if asked.get("kind") in ("precision", "recall", "cost", "f1") else "precision"),
+        "target": f"{100 * asked['target']:g}" if "target" in asked else "95",
+        "missed": f"{asked.get('false_negative', 5):g}",
+        "alarm": f"{asked.get('false_positive', 1):g}",
+    }
+    fields = {key: given.text(key) or value for key, value in usual.items()}
+    if not kind:
+        return Preview(fields, None, None, None)
+    try:
+        chosen = ChooseOperatingPoint(objective=_objective(given), apply=False)
+        point = services.models.choose(project, name, chosen)
+    except Problem as problem:
+        return Preview(fields, None, problem, None)
+    return Preview(fields, point, None, None if point.calibration is None else _of_thousand(point.calibration))
+
+
+def _of_thousand(measured: Measures) -> tuple[int, int, int]:
+    """Return how many of 1,000 rows like the calibration rows are flagged, wrongly so, and missed."""
+    scale = OF_THOUSAND / max(1, measured.n)
+    flagged = measured.true_positives + measured.false_positives
+    return round(flagged * scale), round(measured.false_positives * scale), round(measured.false_negatives * scale)
+
+
+def _scores(thresholds: Thresholds) -> Markup:
+    spread = thresholds.scores
+    room = spread.greatest - spread.least
+    mark = (thresholds.threshold - spread.least) / room if room > 0 else None
+    return pictures.scores(spread.positive, spread.negative, None if mark is None else max(0.0, min(1.0, mark)))
+
+
+def _compared(model: Model) -> Iterator[Compared]:
+    """Yield what the model as it was trained reached, beside its controls, on the test rows or the calibration rows."""
+    report = model.report
+    for place, told in (("test", "rows that were held out"), ("calibration", "calibration rows")):
+        ours: Measures | None = getattr(report, place)
+        controls = [(_control(name), getattr(control, place)) for name, control in report.controls.items()]
+        for measure in ("precision", "recall", "f1"):
+            known = [
+                (name, getattr(measured, measure))
+                for name, measured in (("This model", ours), *controls)
+                if measured is not None and getattr(measured, measure) is not None
+            ]
+            bars = [(name, value, pictures.interval(value, other=bool(at))) for at, (name, value) in enumerate(known)]
+            if len(bars) > 1 and ours is not None:
+                yield Compared({"f1": "F1"}.get(measure, measure), f"{ours.n:,} {told}", bars)
+        if report.test is not None:
+            return
+
+
+def _control(name: str) -> str:
+    return {
+        "no_unlabelled": "Without the unlabelled rows",
+        "plain_svm": "The same at threshold 0",
+    }.get(name, name)

@@ -1,0 +1,189 @@
+"""What every page has: its frame, its addresses, the headers that keep it safe, and a form for what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import Scope
+
+from service.access.caller import Caller
+from service.access.sessions import COOKIE, VISIT_COOKIE, form_token, new_token
+from service.api.cookies import cookie
+from service.api.gate import CALLER, PAGES, SAFE_METHODS, plain_refusal
+from service.api.problem import error_response
+from service.db.session import AWAY
+from service.errors import Problem
+from service.pages import showing, words
+from service.pages.static_files import StaticFile, static_path
+
+TEMPLATES = Path(__file__).parent / "templates"
+VISIT_SECONDS = 365 * 24 * 3600
+SECTIONS = (("/ui/datasets", "Data"), ("/ui/jobs", "Jobs"), ("/ui/models", "Models"))
+"""Of the navigation, beside the first page."""
+POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "object-src 'none'",
+    )
+)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    # Not no-referrer: browsers then say Origin: null with forms, which the gate takes for another site.
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Room:
+    """Makes pages of templates.
+
+    Parameters
+    ----------
+    files : mapping of str to StaticFile
+        By name.
+    keys_required : bool
+        Whether people sign in.
+    has_docs : bool
+        Whether there is a list of calls to link to.
+    secure : bool
+        Whether browsers may send our cookies over TLS only, also where the request came without.
+    """
+
+    def __init__(self, files: Mapping[str, StaticFile], *, keys_required: bool, has_docs: bool, secure: bool) -> None:
+        self.keys_required = keys_required
+        self._secure = secure
+        self._files = files
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=showing.finalize,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.globals |= {"has_docs": has_docs, "keys_required": keys_required, "sections": SECTIONS}
+        for function in (
+            *(showing.exact, showing.cell, showing.name, showing.number, showing.percent, showing.size),
+            *(showing.ago, showing.moment, words.objective_words, words.promise_level, words.job_words),
+            words.event_words,
+        ):
+            self._environment.filters[function.__name__] = function
+
+    def page(self, scope: Scope, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """Return a page for a request."""
+        caller: Caller | None = scope.get(CALLER)
+        visit = cookie(scope, VISIT_COOKIE)
+        held = visit or new_token()
+        up = upwards(scope["path"])
+        html = self._environment.get_template(template).render(
+            {
+                "to": lambda path, **query: address(up, path, query),
+                "static": lambda name: f"{up}{static_path(self._files[name])[1:]}?v={self._files[name].version}",
+                "here": scope["path"],
+                "form_token": form_token(held),
+                "signed_in": caller is not None and caller.key_id is not None,
+                "can_read": caller is not None and "read" in caller.scopes,
+                "can_write": caller is not None and "write" in caller.scopes,
+                **context,
+            }
+        )
+        response = HTMLResponse(html, status_code=status, headers=dict(HEADERS))
+        if visit is None:
+            self.set_cookie(scope, response, VISIT_COOKIE, held, VISIT_SECONDS)
+        return response
+
+    def set_cookie(self, scope: Scope, response: Response, name: str, token: str, seconds: float) -> None:
+        """Give the browser a cookie that no script and no other site can use."""
+        secure = self._secure or scope["scheme"] == "https"
+        response.set_cookie(name, token, max_age=int(seconds), httponly=True, samesite="strict", secure=secure)
+
+    def forget_session(self, response: Response) -> None:
+        """Let the browser forget its session."""
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=self._secure)
+
+    def redirect(self, scope: Scope, path: str, **query: str) -> Response:
+        """Send the browser to another page; after a form, so that going back does not send it again."""
+        return Response(
+            status_code=HTTPStatus.SEE_OTHER,
+            headers={"Location": address(upwards(scope["path"]), path, query), **HEADERS},
+        )
+
+    def trouble(self, scope: Scope, error: Exception) -> Response:
+        """Return the page of what went wrong."""
+        made = error_response(error)
+        assert made is not None  # noqa: S101 (it is of the kinds that are caught)
+        if made.media_type is None:
+            return made  # the client is gone
+        problem = orjson.loads(made.body)
+        page = self.page(scope, "problem.html", made.status_code, problem=problem, title=problem["title"])
+        for name in ("retry-after", "www-authenticate"):
+            if name in made.headers:
+                page.headers[name] = made.headers[name]
+        return page
+
+    def refuse(self, scope: Scope, error: Exception) -> Response:
+        """Answer for the gate: whoever looks at a page and is not signed in is asked to."""
+        path = scope["path"]
+        if not (path == PAGES or path.startswith(f"{PAGES}/")):
+            return plain_refusal(scope, error)
+        is_unknown = isinstance(error, Problem) and error.status == HTTPStatus.UNAUTHORIZED
+        if not is_unknown:
+            return self.trouble(scope, error)
+        if scope["method"] in SAFE_METHODS:
+            asked = f"{path}?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else path
+            response = self.redirect(scope, "/ui/sign-in", **({} if asked == PAGES else {"next": asked}))
+        else:
+            response = self.page(scope, "ended.html", HTTPStatus.UNAUTHORIZED, title="Your session has ended")
+        self.forget_session(response)
+        return response
+
+
+TROUBLE: tuple[type[Exception], ...] = (Problem, RequestValidationError, HTTPException, ClientDisconnect, *AWAY)
+"""What `Room.trouble` has a page for."""
+
+
+class PageRoute(APIRoute):
+    """A route that answers people: what goes wrong is a page, too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler, with pages for errors."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except TROUBLE as error:
+                room: Room = request.app.state.pages
+                return room.trouble(request.scope, error)
+
+        return answer
+
+
+def upwards(path: str) -> str:
+    """Return the way from a page to the root of the service, which a proxy may have put below a path of its own."""
+    return "../" * (path.count("/") - 1)
+
+
+def address(up: str, path: str, query: Mapping[str, Any]) -> str:
+    """Return a relative address; `path` begins with a slash."""
+    given = {name: value for name, value in query.items() if value not in (None, "")}
+    return up + quote(path[1:], safe="/") + (f"?{urlencode(given, doseq=True)}" if given else "") or "./"

@@ -1,0 +1,46 @@
+"""All pages, below ``/ui``."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from service.api.access import Reader
+from service.api.problem import NoSuchRoute
+from service.pages.datasets import add_datasets
+from service.pages.home import add_home
+from service.pages.models import add_models
+from service.pages.room import PageRoute, Room
+from service.pages.services import Services
+from service.pages.sign_in import SIGN_IN, add_sign_in
+from service.pages.static_files import add_static, static_files, static_path
+from service.pages.training import add_training
+
+
+def pages_room(*, keys_required: bool, has_docs: bool, secure: bool) -> Room:
+    """Return what makes the pages; the parameters are those of `Room`."""
+    files = {file.name: file for file in static_files()}
+    return Room(files, keys_required=keys_required, has_docs=has_docs, secure=secure)
+
+
+def open_pages(*, keys_required: bool) -> tuple[str, ...]:
+    """Return the paths that nobody has to sign in for: where one does, and how pages look."""
+    return (*([SIGN_IN] if keys_required else []), *(static_path(file) for file in static_files()))
+
+
+def pages_router(room: Room, services: Services) -> APIRouter:
+    """Return the routes of the pages."""
+    router = APIRouter(route_class=PageRoute, include_in_schema=False)
+    for file in static_files():
+        add_static(router, file)
+    if services.sessions is not None:
+        add_sign_in(router, room, services.sessions)
+    add_home(router, room, services)
+    add_datasets(router, room, services)
+    add_training(router, room, services)
+    add_models(router, room, services)
+
+    @router.get("/ui/{path:path}")
+    def nothing(_: Reader) -> Response:
+        raise NoSuchRoute("There is no page at this address.")
+
+    return router

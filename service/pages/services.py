@@ -1,0 +1,27 @@
+"""What the pages may ask: the same services that the calls of the API ask, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.access.sessions import Sessions
+from service.audits.service import AuditService
+from service.datasets.looking import LookingService
+from service.datasets.service import DatasetService
+from service.jobs.service import JobService
+from service.models.service import AliasService, ModelService
+from service.predictions.service import PredictionService
+
+
+@dataclass(frozen=True)
+class Services:
+    """One of each; `sessions` is None where no keys are required."""
+
+    datasets: DatasetService
+    looking: LookingService
+    jobs: JobService
+    models: ModelService
+    aliases: AliasService
+    audits: AuditService
+    predictions: PredictionService
+    sessions: Sessions | None

@@ -1,0 +1,96 @@
+"""How what comes from outside is shown: as text, cut, and with nothing in it that could change how the page reads.
+
+Jinja escapes HTML. What is left are characters without a form of their own: controls, and those that turn the
+direction of all that follows. They are shown by name.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup, escape
+
+MOST_CHARACTERS = 2000
+"""Of anything that a page shows."""
+MOST_OF_A_CELL = 120
+MOST_OF_A_NAME = 80
+_BLANKS = "\t\n\r"
+
+
+def visible(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return a text that reads as it stands, cut."""
+    shown = text[:most]
+    if not shown.isprintable():
+        shown = "".join(map(_visible, shown))
+    return shown if len(text) <= most else shown + "…"
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character in _BLANKS:
+        return character
+    if ord(character) < 0x20:
+        return chr(0x2400 + ord(character))
+    # Zs and Zl are blanks of other widths, which do no harm; the rest is control, format, surrogate or not assigned.
+    return character if unicodedata.category(character) == "Zs" else f"⟨U+{ord(character):04X}⟩"
+
+
+def finalize(value: Any) -> Any:
+    """Make what stands in a template's braces safe to read; Jinja calls it for each of them."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def exact(value: str) -> Markup:
+    """Return a text as it is, for the value of a field, which is sent back and not read."""
+    return escape(value)
+
+
+def cell(value: Any) -> str:
+    """Return a value of a data set, cut for a table."""
+    return visible(number(value) if isinstance(value, int | float) else str(value), MOST_OF_A_CELL)
+
+
+def name(value: str) -> str:
+    """Return a name, cut for a heading or a list."""
+    return visible(value, MOST_OF_A_NAME)
+
+
+def number(value: float) -> str:
+    """Return a number as people write it."""
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
+        return f"{int(value):,}"
+    return f"{value:.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent, with a digit behind the point where it is not whole."""
+    return "–" if share is None else f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes."""
+    value, unit = float(count), "bytes"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
+
+
+def ago(moment: datetime) -> str:
+    """Return how long ago something was, in words."""
+    seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
+    for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' * (count > 1)} ago"
+    return "just now"
+
+
+def moment(at: datetime) -> Markup:
+    """Return a time as the browser's own language can say it; without script it is told in UTC."""
+    utc = at.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        utc.isoformat(timespec="seconds"), utc.strftime("%Y-%m-%d %H:%M:%S"), ago(at)
+    )

@@ -1,0 +1,41 @@
+// Checks what is chosen for a training a moment after it was, and puts what comes of it in its place.
+const form = document.getElementById("choices");
+let waiting = 0;
+let asked = 0;
+
+function offerCopies() {
+  if (!navigator.clipboard) return;
+  for (const button of document.querySelectorAll("[data-copies]")) {
+    button.hidden = false;
+    button.onclick = async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copies).textContent);
+      button.textContent = "Copied";
+    };
+  }
+}
+
+async function check() {
+  const mine = ++asked;
+  const address = new URL(location.href);
+  address.search = new URLSearchParams(new FormData(form));
+  try {
+    const answer = await fetch(address, { redirect: "error", cache: "no-store" });
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (mine !== asked || !fresh.getElementById("check")) return;
+    for (const id of ["labels", "check"]) {
+      const old = document.getElementById(id);
+      if (!old.contains(document.activeElement)) old.replaceWith(fresh.getElementById(id));
+    }
+    history.replaceState(null, "", address);
+    offerCopies();
+  } catch {
+    // The button is still there.
+  }
+}
+
+form.addEventListener("input", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(check, 350);
+});
+document.getElementById("look").hidden = true;
+offerCopies();

@@ -1,0 +1,253 @@
+"""A training: what to look for and what must hold, checked while it is chosen; and the jobs that become of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+
+from service.api.access import Reader, Writer
+from service.api.parameters import CursorText
+from service.api.problem import invalid_request
+from service.datasets.schemas import Column, Dataset
+from service.errors import Problem
+from service.identifiers import new_id
+from service.jobs.names import ALGORITHM_NAMES
+from service.jobs.schemas import DryRun, Job, JobEvent, JobStatus, TrainRequest
+from service.pages.forms import BUTTON, Form, Written, parsed
+from service.pages.room import Room
+from service.pages.services import Services
+from service.pages.words import PHASES
+
+ON_A_LIST = 30
+EVENTS = 100
+"""On a page of a job's events, as the service gives them out."""
+MOST_EVENTS = 2000
+SHOWN_EVENTS = 40
+MOST_CHOICES = 200
+"""Columns that are offered as the target."""
+
+Objective = Literal["precision", "recall", "both", "cost", "f1"]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What is chosen so far, with what stands in the fields where nothing is."""
+
+    target: Column | None
+    labels: Sequence[str]
+    """Of the target, the rarest first; empty where there are too many to list."""
+    positive: str
+    unlabeled: Sequence[str]
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a training would need, or why it could not be."""
+
+    body: str
+    """As JSON."""
+    curl: str
+    dry_run: DryRun | None
+    problem: Problem | None
+    once: str
+    """An `Idempotency-Key`: pressing the button twice makes one job."""
+
+
+def add_training(router: APIRouter, room: Room, services: Services) -> None:
+    """Add the pages of trainings."""
+    _add_form(router, room, services)
+    _add_jobs(router, room, services)
+
+
+def _add_form(router: APIRouter, room: Room, services: Services) -> None:
+    @router.get("/ui/datasets/{dataset_id}/train")
+    def choose(request: Request, caller: Writer, dataset_id: str) -> Response:
+        dataset = services.datasets.get(caller.project_id, dataset_id)
+        given = parsed(request.scope["query_string"])
+        choices = _choices(dataset, given)
+        return room.page(
+            request.scope,
+            "train.html",
+            title=f"Train on {dataset.name}",
+            dataset=dataset,
+            columns=_targets(dataset),
+            choices=choices,
+            check=_check(services, caller.project_id, dataset, choices),
+            algorithms=ALGORITHM_NAMES,
+        )
+
+    @router.post("/ui/train")
+    def start(request: Request, caller: Writer, form: Written) -> Response:
+        try:
+            body = TrainRequest.model_validate_json(form.exact("request"))
+        except ValidationError as error:
+            raise _as_invalid(error) from None
+        job = services.jobs.train(caller.project_id, body, form.text("once") or None)
+        return room.redirect(request.scope, f"/ui/jobs/{job.id}")
+
+
+def _add_jobs(router: APIRouter, room: Room, services: Services) -> None:
+    @router.get("/ui/jobs")
+    def list_(request: Request, caller: Reader, cursor: CursorText = None) -> Response:
+        page = services.jobs.list(caller.project_id, None, cursor, ON_A_LIST)
+        return room.page(
+            request.scope,
+            "jobs.html",
+            title="Jobs",
+            jobs=page.items,
+            cursor=cursor,
+            next_cursor=page.next_cursor,
+            runs=any(job.finished_at is None for job in page.items),
+        )
+
+    @router.get("/ui/jobs/{job_id}")
+    def show(request: Request, caller: Reader, job_id: str) -> Response:
+        job = services.jobs.get(caller.project_id, job_id)
+        events = _events(services, caller.project_id, job_id)
+        return room.page(
+            request.scope,
+            "job.html",
+            title=f"Training: {job.status.value}",
+            job=job,
+            phases=_phases(job, events),
+            events=events[-SHOWN_EVENTS:],
+            left_out=max(0, len(events) - SHOWN_EVENTS),
+        )
+
+    @router.post("/ui/jobs/{job_id}/cancel")
+    def cancel(request: Request, caller: Writer, job_id: str, form: Written) -> Response:
+        services.jobs.cancel(caller.project_id, job_id, keep_best=form.text("keep_best") == "yes")
+        return room.redirect(request.scope, f"/ui/jobs/{job_id}")
+
+    @router.post("/ui/jobs/{job_id}/retry", dependencies=[BUTTON])
+    def retry(request: Request, caller: Writer, job_id: str) -> Response:
+        job = services.jobs.retry(caller.project_id, job_id, None)
+        return room.redirect(request.scope, f"/ui/jobs/{job.id}")
+
+
+def _targets(dataset: Dataset) -> list[Column]:
+    """Columns that may hold labels, those that look most like it first."""
+    return sorted(dataset.columns, key=_unlike_a_target)[:MOST_CHOICES]
+
+
+def _unlike_a_target(column: Column) -> tuple[bool, bool, bool]:
+    labels = len(column.values or ())
+    return column.kind in ("text", "date", "vector"), labels != 2, column.missing == 0
+
+
+def _choices(dataset: Dataset, given: Form) -> Choices:
+    targets = _targets(dataset)
+    by_name = {column.name: column for column in dataset.columns}
+    target = by_name.get(given.exact("target")) or (targets[0] if targets else None)
+    spelt = (target and target.written) or {}
+    counts = (target and target.values) or {}
+    labels = [spelt.get(value, value) for value in sorted(counts, key=lambda value: counts[value])]
+    positive = given.exact("positive")
+    usual = {"objective": "recall", "precision": "95", "recall": "95", "missed": "20", "alarm": "1"}
+    names = (*usual, "confidence", "alias", "algorithm", "max_seconds", "test")
+    fields = {name: given.text(name) or usual.get(name, "") for name in names}
+    is_known = positive in labels or (positive and not labels)
+    return Choices(
+        target=target,
+        labels=labels,
+        positive=positive if is_known else (labels[0] if labels else ""),
+        unlabeled=[label for label in given.all("unlabeled") if label in labels],
+        fields=fields,
+    )
+
+
+def _check(services: Services, project: str, dataset: Dataset, choices: Choices) -> Check | None:
+    if choices.target is None:
+        return None
+    dry_run, problem = None, None
+    body = _body(dataset, choices)
+    try:
+        dry_run = services.jobs.dry_run(project, TrainRequest.model_validate(body))
+    except ValidationError as error:
+        problem = _as_invalid(error)
+    except Problem as error:
+        problem = error
+    text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode()
+    curl = f"curl $PREFSVM_URL/train -H 'Content-Type: application/json' -d {shlex.quote(text)}"
+    return Check(text, curl, dry_run, problem, new_id("blob"))
+
+
+def _body(dataset: Dataset, choices: Choices) -> dict[str, Any]:
+    """Return the body of ``POST /train``: what is not chosen is not in it."""
+    fields = choices.fields
+    body: dict[str, Any] = {
+        "dataset": dataset.id,
+        "target": choices.target.name if choices.target else "",
+        "positive": choices.positive or None,
+        "objective": _objective(fields),
+    }
+    if choices.unlabeled:
+        body["unlabeled"] = list(choices.unlabeled)
+    for name in ("alias", "algorithm"):
+        if fields[name]:
+            body[name] = fields[name]
+    for name, key, scale in (("max_seconds", "max_seconds", 1.0), ("test", "test_fraction", 0.01)):
+        if fields[name]:
+            body[key] = _number(fields[name], scale)
+    return body
+
+
+def _objective(fields: dict[str, str]) -> dict[str, Any]:
+    sure = {"confidence": _number(fields["confidence"], 0.01)} if fields["confidence"] else {}
+    match fields["objective"]:
+        case "precision" | "recall" as kind:
+            return {"kind": kind, "target": _number(fields[kind], 0.01), **sure}
+        case "both":
+            both = {name: _number(fields[name], 0.01) for name in ("precision", "recall")}
+            return {"kind": "precision_recall", **both, **sure}
+        case "cost":
+            costs = {"false_negative": _number(fields["missed"]), "false_positive": _number(fields["alarm"])}
+            return {"kind": "cost", **costs}
+    return {"kind": "f1"}
+
+
+def _number(text: str, scale: float = 1.0) -> float | str:
+    """Return what a field says, as it is where it is no number: the check of the request says so then."""
+    try:
+        return round(float(text.replace(",", ".")) * scale, 6)
+    except ValueError:
+        return text
+
+
+def _as_invalid(error: ValidationError) -> Problem:
+    return invalid_request(RequestValidationError([{**each, "loc": ("form", *each["loc"])} for each in error.errors()]))
+
+
+def _events(services: Services, project: str, job_id: str) -> list[JobEvent]:
+    found: list[JobEvent] = []
+    after = 0
+    while len(found) < MOST_EVENTS:
+        page = services.jobs.events(project, job_id, after, EVENTS)
+        found += page.items
+        if len(page.items) < EVENTS:
+            break
+        after = page.next_after
+    return found
+
+
+def _phases(job: Job, events: Sequence[JobEvent]) -> list[tuple[str, str]]:
+    """Return each phase in words, with whether it is done, goes on, or is to come."""
+    seen = {str(event.data.get("phase")) for event in events if event.attempt == job.attempt}
+    names = list(PHASES)
+    at = names.index(job.phase) if job.phase in names and job.status is JobStatus.RUNNING else None
+    shown = []
+    for place, name in enumerate(names):
+        if at is not None:
+            state = "done" if place < at else "now" if place == at else "next"
+        else:
+            state = "done" if job.status is JobStatus.SUCCEEDED or name in seen else "next"
+        shown.append((PHASES[name], state))
+    return shown

@@ -1,0 +1,219 @@
+"""What the pages show and do, through real services; what people made of the data is shown as text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+from api_support import CSV, set_status, store_model, train_body, upload
+from pages_support import Visitor
+from sqlalchemy import text
+
+from service.db.session import Database
+from service.pages import showing
+
+HOSTILE = "<script>alert(1)</script>"
+TURNED = "abc\u202etxt.exe"
+
+
+def test_the_example_leads_on_to_a_training(client: httpx.Client) -> None:
+    visitor = Visitor(client)
+    page = visitor.send(visitor.open("/ui"), "/ui/example")
+    assert "398" in page.text
+    (train,) = {link for link in page.links if link.endswith("/train")}
+    page = visitor.open(train)
+    assert "It finds at least 95 % of the “malignant” rows." in page.text
+    body = orjson.loads(page.form("/ui/train")["fields"]["request"])
+    assert (body["target"], body["positive"]) == ("diagnosis", "malignant")
+    first = visitor.send(page, "/ui/train")
+    assert "Waits for a worker" in first.text
+    visitor.at = "/ui/datasets/x/train"
+    visitor.send(page, "/ui/train")
+    assert len(client.get("/jobs").json()["items"]) == 1  # pressing twice is pressing once
+    assert "Waits for a worker" in visitor.open("/ui").text
+    assert "malignant" in visitor.open("/ui/jobs").text
+
+
+def test_what_is_chosen_is_what_is_sent_and_what_curl_would_send(client: httpx.Client) -> None:
+    dataset = upload(client, CSV.replace(b",\n", b",unsure\n"))
+    visitor = Visitor(client)
+    query = "target=label&positive=spam&objective=both&precision=90&recall=80.5&confidence=95&alias=filter&test=0"
+    page = visitor.open(f"/ui/datasets/{dataset['id']}/train?{query}&algorithm=svm&unlabeled=unsure")
+    said = orjson.loads(page.form("/ui/train")["fields"]["request"])
+    assert said["objective"] == {"kind": "precision_recall", "precision": 0.9, "recall": 0.805, "confidence": 0.95}
+    assert (said["alias"], said["algorithm"], said["test_fraction"]) == ("filter", "svm", 0.0)
+    assert said["unlabeled"] == ["unsure"]
+    assert '"recall": 0.805' in page.text
+    # What cannot be is said, and there is no button.
+    for wrong in ("objective=recall&recall=950", "objective=recall&recall=x", "objective=recall&alias=No%20Name"):
+        page = visitor.open(f"/ui/datasets/{dataset['id']}/train?target=label&positive=spam&{wrong}")
+        assert not [form for form in page.forms if form["action"].endswith("/ui/train")]
+    visitor.open(f"/ui/datasets/{dataset['id']}/train?target=%00", 400)
+
+
+def test_an_upload_by_form_and_what_is_wrong_with_one(client: httpx.Client) -> None:
+    visitor = Visitor(client)
+    fields = visitor.open("/ui/datasets").form("/ui/datasets")["fields"]
+    sent = {name: fields[name] for name in ("form_token", "name")}
+    made = client.post("/ui/datasets", data=sent, files={"file": ("mails.csv", CSV)})
+    assert made.status_code == 303
+    page = visitor.open(f"/ui/{made.headers['location'].rpartition('ui/')[2]}")
+    assert {"age", "job", "label"} <= set(page.text.split())
+    assert "20 … 79" in page.text or "20 … 59" in page.text
+    wrong = client.post("/ui/datasets", data=sent, files={"file": ("mails.csv", b"a,b\n1,2,3\n")})
+    assert wrong.status_code == 422
+    assert 'role="alert"' in wrong.text
+    assert client.post("/ui/datasets", data=sent, files={"file": ("what", b"a")}).status_code == 422
+
+
+def test_rows_go_on_page_by_page(client: httpx.Client) -> None:
+    dataset = upload(client)
+    visitor = Visitor(client)
+    page = visitor.open(f"/ui/datasets/{dataset['id']}")
+    numbers = [int(each) for each in re.findall(r'<th scope="row" class="num">(\d+)</th>', visitor.answer.text)]
+    assert numbers == list(range(25))
+    (after,) = [link for link in page.links if "from=25" in link]
+    visitor.open(after.partition("#")[0])
+    visitor.open(f"/ui/datasets/{dataset['id']}?from=99999999999")
+    assert ">59</th>" in visitor.answer.text
+
+
+def test_rows_and_spread_by_call(client: httpx.Client) -> None:
+    dataset = upload(client)["id"]
+    found = client.get(f"/datasets/{dataset}/rows", params={"first": 58, "limit": 5, "column": ["label", "age"]}).json()
+    assert found["total"] == 60
+    assert found["items"] == [{"label": "ham", "age": 38.0}, {"label": None, "age": 39.0}]
+    assert client.get(f"/datasets/{dataset}/rows", params={"first": 60}).json()["items"] == []
+    assert client.get(f"/datasets/{dataset}/rows", params={"column": "no"}).status_code == 422
+    assert client.get(f"/datasets/{dataset}/rows", params={"characters": 2, "limit": 1}).json()["items"][0] == {
+        "age": 20.0,
+        "job": "cl…",
+        "label": "sp…",
+    }
+    (spread,) = client.get(f"/datasets/{dataset}/histograms").json()["columns"]
+    assert (spread["column"], spread["least"], spread["greatest"], sum(spread["counts"])) == ("age", 20, 59, 60)
+
+
+def test_rows_of_a_matrix(client: httpx.Client) -> None:
+    dataset = upload(client, b"1 1:0.5 3:2\n-1 2:1\n", "a.svm", format="svmlight")["id"]
+    assert client.get(f"/datasets/{dataset}/rows").json()["items"] == [{"1": 0.5, "3": 2.0}, {"2": 1.0}]
+    assert client.get(f"/datasets/{dataset}/histograms").json()["columns"] == []
+    assert "1: 0.5, 3: 2" in Visitor(client).open(f"/ui/datasets/{dataset}").text
+
+
+def test_what_is_in_data_is_text(client: httpx.Client) -> None:
+    rows = "".join(
+        f'{i},"{HOSTILE}","{TURNED}","\x1b[31mred","{"x" * 5000}",{("yes", "no", "")[i % 3]}\n' for i in range(40)
+    )
+    head = f'n,"<img src=x onerror=alert(2)>","{TURNED}",ansi,long,"label"\n'
+    dataset = upload(client, (head + rows).encode(), name="<b>bold</b>.csv")["id"]
+    visitor = Visitor(client)
+    for path in ("/ui", "/ui/datasets", f"/ui/datasets/{dataset}", f"/ui/datasets/{dataset}/train"):
+        page = visitor.open(path)
+        html = visitor.answer.text
+        assert page.inline == []
+        for tag in (HOSTILE, "<img", "<b>"):
+            assert tag not in html
+        # A name may stand as it is where it is sent back and not read: in the value of a field.
+        shown = re.sub(r'value="[^"]*"', "", html)
+        assert "\u202e" not in shown
+        assert "\x1b" not in html
+        assert "x" * 300 not in html
+    assert "⟨U+202E⟩" in Visitor(client).open(f"/ui/datasets/{dataset}").text
+    assert HOSTILE in Visitor(client).open(f"/ui/datasets/{dataset}").text
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("plain", "plain"),
+        ("a\u202eb\u2066c", "a⟨U+202E⟩b⟨U+2066⟩c"),
+        ("\x1b[0m\x00", "␛[0m␀"),
+        ("a\ud800", "a⟨U+D800⟩"),
+        ("x" * 3000, "x" * 2000 + "…"),
+    ],
+)
+def test_visible(given: str, shown: str) -> None:
+    assert showing.visible(given) == shown
+
+
+def test_a_kind_is_corrected(client: httpx.Client) -> None:
+    dataset = upload(client)["id"]
+    visitor = Visitor(client)
+    page = visitor.open(f"/ui/datasets/{dataset}")
+    visitor.send(page, "/kinds", column="age", kind="category")
+    assert client.get(f"/datasets/{dataset}").json()["columns"][0]["kind"] == "category"
+    visitor.send(page, "/kinds", 422, column="age", kind="colour")
+
+
+def test_a_job_from_the_queue_to_its_end(client: httpx.Client, database: Database) -> None:
+    job = client.post("/train", json=train_body(upload(client))).json()["id"]
+    visitor = Visitor(client)
+    page = visitor.open(f"/ui/jobs/{job}")
+    assert 'http-equiv="refresh"' in visitor.answer.text
+    assert "Cancelled" in visitor.send(page, "/cancel", keep_best="no").text
+    assert 'http-equiv="refresh"' not in visitor.answer.text
+    page = visitor.send(visitor.open(f"/ui/jobs/{job}"), "/retry")
+    assert f"jobs/{job}" in str(page.links)
+    other = visitor.at.rpartition("/")[2]
+    set_status(database, other, "running")
+    page = visitor.open(visitor.at)
+    assert "Stop, and keep the best so far" in page.text
+    assert "Is stopping" in visitor.send(page, "/cancel", keep_best="yes").text
+    with database.transaction() as session:
+        error = {"code": "too_few_labels", "message": HOSTILE}
+        session.execute(
+            text("UPDATE jobs SET status = 'failed', lease_until = NULL, finished_at = now(), error = :error"),
+            {"error": orjson.dumps(error).decode()},
+        )
+    assert HOSTILE in visitor.open("/ui").text  # wants attention
+    assert HOSTILE not in visitor.answer.text
+    visitor.open("/ui/jobs/job_unknown", 404)
+
+
+def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database: Database, tmp_path: Path) -> None:
+    model = store_model(database, tmp_path)
+    client.put("/aliases/filter", json={"model": model}).raise_for_status()
+    visitor = Visitor(client)
+    page = visitor.open("/ui/models/filter")
+    assert "Of 1,000 rows like the labelled ones: 500 flagged, 100 of them wrong, 0 missed." in page.text
+    page = visitor.open("/ui/models/filter?kind=recall&target=90")
+    assert "It finds at least 90 % of the “spam” rows" in page.text
+    assert client.get(f"/models/{model}/operating-points").json()["items"] == []  # looking changes nothing
+    page = visitor.send(page, "/use")
+    assert client.get(f"/models/{model}").json()["operating_point"]["objective"]["target"] == 0.9
+    assert "Undo" in page.text
+    visitor.send(page, "/undo")
+    assert client.get(f"/models/{model}").json()["operating_point"]["objective"] == {"kind": "f1"}
+    for wrong in ("kind=recall&target=900", "kind=recall&target=x", "kind=cost&missed=0&alarm=1", "kind=what"):
+        assert 'class="note bad"' in str(visitor.open(f"/ui/models/filter?{wrong}") and visitor.answer.text)
+    visitor.open("/ui/models/nobodys", 404)
+
+
+def test_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: Path) -> None:
+    found = client.get(f"/models/{store_model(database, tmp_path)}/thresholds").json()
+    assert [(point["true_positives"], point["false_positives"]) for point in found["points"]] == [
+        (0, 0),
+        (4, 1),
+        (4, 6),
+    ]
+    assert [point["precision"] and point["precision"]["value"] for point in found["points"]] == [None, 0.8, 0.4]
+    middle = found["points"][1]["recall"]
+    assert middle["low"] < middle["value"] == 1.0
+    assert (sum(found["scores"]["positive"]), sum(found["scores"]["negative"])) == (4, 6)
+    assert (found["positives"], found["negatives"], found["threshold"]) == (4, 6, 0.25)
+
+
+def test_a_name_moves_and_goes_back(client: httpx.Client, database: Database, tmp_path: Path) -> None:
+    first, second = (store_model(database, tmp_path) for _ in range(2))
+    visitor = Visitor(client)
+    for model in (first, second):
+        visitor.send(visitor.open(f"/ui/models/{model}"), "/alias", alias="filter")
+    assert visitor.at == "/ui/models/filter"
+    visitor.send(visitor.open("/ui/models/filter"), "/rollback")
+    assert client.get("/aliases/filter").json()["model_id"] == first
+    visitor.send(visitor.open(f"/ui/models/{first}"), "/alias", 422, alias="No Name")
+    assert "filter" in visitor.open("/ui").text

@@ -1,0 +1,105 @@
+"""The pages in a real Chromium, on a real stack: from nothing to a threshold that is used; and hostile data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from browser import Tab, chromium, program
+
+from service.local.stack import local_stack
+
+pytestmark = [
+    pytest.mark.ui,
+    pytest.mark.skipif(program() is None, reason="there is no Chromium here (Debian: apt install chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def stack(module_dir: Path) -> Iterator[str]:
+    with local_stack(module_dir / "data") as running:
+        yield running.url
+
+
+@pytest.fixture(scope="module")
+def browser(module_dir: Path) -> Iterator[Callable[[], Tab]]:
+    with chromium(module_dir) as tab:
+        yield tab
+
+
+def test_from_nothing_to_a_threshold_that_is_used(stack: str, browser: Callable[[], Tab]) -> None:
+    tab = browser()
+    tab.open(f"{stack}/")
+    assert tab.run("location.pathname") == "/ui"
+    tab.press("form[action$=example] button")
+    tab.press("a.button[href$=train]")
+    tab.fill("#alias", "tumours")
+    tab.until("document.getElementById('curl').textContent.includes('tumours')")
+    tab.press("#check form button")
+    # It brings itself up to date until there is a model to look at.
+    tab.press("a.button[href*=models]")
+    before = tab.until("document.getElementById('precision').textContent")
+    recall = tab.until("document.getElementById('recall').textContent")
+    tab.run("document.getElementById('handle').focus()")
+    for _ in range(4):
+        tab.send("Input.dispatchKeyEvent", type="keyDown", key="ArrowLeft", code="ArrowLeft", windowsVirtualKeyCode=37)
+        tab.send("Input.dispatchKeyEvent", type="keyUp", key="ArrowLeft", code="ArrowLeft", windowsVirtualKeyCode=37)
+    moved = (
+        tab.run("document.getElementById('precision').textContent"),
+        tab.run("document.getElementById('recall').textContent"),
+    )
+    assert moved != (before, recall)
+    tab.press("#preview form button")
+    assert tab.until("document.querySelector('form[action$=undo] button')?.textContent")
+    point = httpx.get(f"{stack}/models/tumours", trust_env=False).json()["operating_point"]
+    assert point is not None
+    tab.press("form[action$=undo] button")
+    again = httpx.get(f"{stack}/models/tumours", trust_env=False).json()["operating_point"]
+    assert again["threshold"] != point["threshold"]
+    assert tab.troubles() == []
+    assert [url for url in tab.requested() if not url.startswith((stack, "about:"))] == []
+
+
+def test_nothing_in_data_runs(stack: str, browser: Callable[[], Tab]) -> None:
+    script = "<img src=x onerror=window.ran=1><script>window.ran=1</script>"
+    rows = "".join(f'"{script}",{("yes", "no", "")[i % 3]}\n' for i in range(60))
+    made = httpx.post(
+        f"{stack}/datasets",
+        files={"file": (f"{script}.csv".replace("/", ""), f'"{script}",label\n{rows}'.encode())},
+        data={"format": "csv"},
+        trust_env=False,
+        timeout=60,
+    ).json()
+    tab = browser()
+    for path in ("/ui", "/ui/datasets", f"/ui/datasets/{made['id']}", f"/ui/datasets/{made['id']}/train"):
+        tab.open(stack + path)
+        assert "onerror" in tab.text()
+        assert tab.run("window.ran === undefined && document.querySelectorAll('img').length === 0")
+    assert tab.troubles() == []
+
+
+@pytest.mark.parametrize("width", [360, 1280, 2560])
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_page_fits(stack: str, browser: Callable[[], Tab], width: int, dark: bool) -> None:
+    tab = browser()
+    tab.resize(width, dark=dark)
+    dataset = httpx.get(f"{stack}/datasets", trust_env=False).json()["items"][-1]["id"]
+    for path in (
+        "",
+        "/datasets",
+        f"/datasets/{dataset}",
+        f"/datasets/{dataset}/train",
+        "/jobs",
+        "/models",
+        "/models/tumours",
+    ):
+        tab.open(f"{stack}/ui{path}")
+        assert tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), path
+        unnamed = (
+            "[...document.querySelectorAll('input:not([type=hidden]), select, button, a')]"
+            ".filter((each) => !each.labels?.length && !each.textContent.trim() && !each.ariaLabel).length"
+        )
+        assert tab.run(unnamed) == 0, path
+    assert tab.troubles() == []
