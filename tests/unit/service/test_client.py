@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import Result
 from pydantic import TypeAdapter, ValidationError
@@ -923,3 +924,24 @@ def test_wrong_addresses_and_keys(prefsvm, stand_in):
         assert url in failed.stderr
     stand_in.answers["GET /jobs"] = 401, {}
     assert "asks for an API key; set PREFSVM_API_KEY to one that is neither revoked" in prefsvm("jobs").stderr
+
+
+def test_vectors_are_lists_tuples_or_arrays_and_many_of_them_go_in_several_requests(stand_in, monkeypatch):
+    def answer(body):
+        decided = {"label": "yes", "score": 0.5, "probability": None}
+        return {"predictions": [decided] * len(body["rows"]), "warnings": []}
+
+    stand_in.answers["POST /predict"] = answer
+    monkeypatch.setattr("prefsvm.client.PREDICT_NUMBERS", 50)
+    with Client(f"http://127.0.0.1:{stand_in.server_port}") as service:
+        kinds = [[0.5, 2], (0.5, 2), np.array([0.5, 2], dtype=np.float32)]
+        assert len(service.predict("mdl_1", [{"vec": vector} for vector in kinds])) == 3
+        assert json.loads(stand_in.bodies[-1])["rows"] == [{"vec": [0.5, 2]}] * 3
+        asked = len(stand_in.bodies)
+        assert len(service.predict("mdl_1", ({"vec": np.zeros(10)} for _ in range(12)))) == 12
+        assert [len(json.loads(body)["rows"]) for body in stand_in.bodies[asked:]] == [5, 5, 2]
+        for bad in ([0.5, float("nan")], [0.5, None], [0.5, "x"], [[0.5], [2]], np.array([0.5, np.inf])):
+            with pytest.raises(ValueError, match=r"rows\[1\], column 'vec'"):
+                service.predict("mdl_1", [{"vec": [0.5, 2]}, {"vec": bad}])
+        with pytest.raises(TypeError, match="a vector"):
+            service.predict("mdl_1", [{"vec": np.zeros((2, 2))}])
