@@ -16,6 +16,7 @@ from service.datasets.schemas import DatasetRows, Histogram, Histograms
 from service.db.session import Database
 from service.db.tables import DatasetRow
 from service.errors import InvalidRequest
+from service.shown_vectors import first_numbers
 
 if TYPE_CHECKING:
     from solver.features import Table
@@ -37,7 +38,7 @@ class LookingService:
     def rows(
         self, project_id: str, dataset_id: str, first: int, limit: int, characters: int, columns: Sequence[str]
     ) -> DatasetRows:
-        """Return some rows, texts cut.
+        """Return some rows, texts and vectors cut.
 
         Parameters
         ----------
@@ -151,4 +152,6 @@ def _value(value: Any) -> Any:
 
 
 def _cut(value: Any, characters: int) -> Any:
+    if isinstance(value, list):  # a vector
+        return first_numbers(value)
     return value[:characters] + "…" if isinstance(value, str) and len(value) > characters else value

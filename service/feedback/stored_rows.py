@@ -13,13 +13,12 @@ from service.db.tables import DatasetRow
 from service.feedback.errors import FeedbackDoesNotFit
 from service.ingest.keys import InexactKeyError, key_texts
 from service.models.repository import ModelShape
+from service.shown_vectors import first_numbers
 from solver.features import FeatureError, MatrixData, Table, matrix_rows, meant_table
 from solver.reading import Reading
 
 VALUE_BYTES = 24
 """Of a number with the signs around it and its name, where rows are kept."""
-MOST_SHOWN = 8
-"""Numbers of a vector that are shown to people."""
 
 
 def keyed_rows(
@@ -133,12 +132,7 @@ def contents_at(
 
 def shown(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a row holds as people want to see it: of a vector the first numbers, as text."""
-    return {name: _first_numbers(value) if isinstance(value, list) else value for name, value in content.items()}
-
-
-def _first_numbers(vector: list[float]) -> str:
-    first = ", ".join(f"{number:.4g}" for number in vector[:MOST_SHOWN])
-    return f"[{first}]" if len(vector) <= MOST_SHOWN else f"[{first}, …] ({len(vector):,} numbers)"
+    return {name: first_numbers(value) if isinstance(value, list) else value for name, value in content.items()}
 
 
 def _row_bytes(model: ModelShape, names: Sequence[str]) -> int:

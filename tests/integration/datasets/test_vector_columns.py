@@ -48,6 +48,11 @@ def test_a_column_of_vectors_at_each_door(client: httpx.Client, trainer: Bench) 
     profile = next(column for column in dataset["columns"] if column["name"] == "vec")
     assert (profile["kind"], profile["length"], profile["zero_rows"]) == ("vector", LENGTH, 0)
     assert profile["norm_min"] < profile["norm_mean"] < profile["norm_max"]
+    shown = client.get(f"/datasets/{dataset['id']}/rows", params={"limit": 2}).json()["items"]
+    assert shown[1]["age"] == AGES[1]
+    assert shown[1]["vec"].startswith(f"[{VECTORS[1, 0]:.4g}, {VECTORS[1, 1]:.4g}, ")
+    assert shown[1]["vec"].endswith(f", …] ({LENGTH} numbers)")
+    assert [each["column"] for each in client.get(f"/datasets/{dataset['id']}/histograms").json()["columns"]] == ["age"]
     body = train_body(dataset, alias="mails", algorithm="svm", objective={"kind": "f1"})
     model = trained(client, trainer, body)
     assert model["columns"] == [
