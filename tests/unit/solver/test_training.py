@@ -707,7 +707,8 @@ def test_texts_take_a_linear_kernel_unless_another_is_asked_for() -> None:
     asked = {"algorithm": "svm", "positive": "spam", "test_fraction": 0.25, "kinds": {"note": "text"}}
     result = train(table, labels, TrainingRequest(**asked))
     assert result.report.params["kernel"] == result.model.decision.kind == "linear"
-    assert [vars(each) for each in result.report.columns] == result.model.columns == [{"name": "note", "kind": "text"}]
+    assert result.model.columns == [{"name": "note", "kind": "text"}]
+    assert [(each.name, each.kind) for each in result.report.columns] == [("note", "text")]
     assert result.report.test.f1.value > 0.9
     decided, _ = result.model.predict_rows([{"note": "click to WIN money"}, {"note": "lunch"}])
     assert decided.labels == ["spam", "ham"]
