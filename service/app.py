@@ -6,7 +6,7 @@ import gc
 import importlib.metadata
 import resource
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from types import FrameType
@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 from anyio import create_task_group, sleep, to_thread
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from service.access.authenticator import Authenticator
 from service.access.bootstrap import check_reachable, read_bootstrap_key
@@ -59,8 +60,7 @@ from service.metrics import Metrics
 from service.models.exports import ExportService
 from service.models.service import AliasService, ModelService
 from service.orphans import OrphanSweeper
-from service.pages.room import Room
-from service.pages.router import open_pages, pages_room, pages_router
+from service.pages.router import Pages, make_pages
 from service.pages.services import Services
 from service.predictions.budget import RequestBudget
 from service.predictions.service import PredictionService
@@ -127,13 +127,13 @@ def create_app(settings: Settings) -> FastAPI:
     metrics = Metrics(system, predictions.cache)
     predict = predictions_router(predictions, settings.max_body_bytes)
     authenticator = _authenticator(settings, system)
-    sessions = None
-    if settings.ui and settings.keys_are_required:
-        sessions = Sessions(system, authenticator, settings.ui_session_seconds)
+    sessions = _sessions(settings, system, authenticator)
     jobs, audits = JobService(database, settings, feed), AuditService(database, settings)
     models, aliases = ModelService(database, predictions.forget), AliasService(database, predictions.forget)
-    pages = _pages_room(settings) if settings.ui else None
     services = Services(datasets, looking, jobs, models, aliases, audits, predictions, sessions)
+    pages = None
+    if settings.ui:
+        pages = make_pages(services, has_docs=settings.docs, secure=not settings.on_loopback)
     for router in (
         predict,
         datasets_router(datasets, looking),
@@ -151,21 +151,13 @@ def create_app(settings: Settings) -> FastAPI:
         health_router(readiness, metrics),
         *([start_router(has_pages=settings.ui, has_docs=settings.docs)] if settings.ui or settings.docs else []),
         *([docs_router()] if settings.docs else []),
-        *([] if pages is None else [pages_router(pages, services)]),
+        *([] if pages is None else [pages.router]),
     ):
         app.router.routes.extend(router.routes)
     add_handlers(app)
-    open_paths = () if pages is None else open_pages(keys_required=settings.keys_are_required)
-    check_routes(app, open_paths)
-    app.state.pages = pages
-    gate = partial(
-        Gate,
-        authenticator=authenticator,
-        open_paths=(*OPEN_PATHS, *open_paths),
-        allowed_hosts=settings.host_names,
-        sessions=sessions,
-        refusal=plain_refusal if pages is None else pages.refuse,
-    )
+    check_routes(app, () if pages is None else pages.open_paths)
+    app.state.pages = None if pages is None else pages.room
+    gate = _gate(settings, authenticator, sessions, pages)
     context = partial(RequestContext, observe=metrics.observe_request, spans=spans)
     app.add_middleware(gate)
     app.add_middleware(context)
@@ -223,8 +215,24 @@ def _authenticator(settings: Settings, system: Database) -> Authenticator:
     return Authenticator(system, keys_required=settings.keys_are_required, bootstrap_key=bootstrap_key)
 
 
-def _pages_room(settings: Settings) -> Room:
-    return pages_room(keys_required=settings.keys_are_required, has_docs=settings.docs, secure=not settings.on_loopback)
+def _sessions(settings: Settings, system: Database, authenticator: Authenticator) -> Sessions | None:
+    """Return what keeps sessions of pages, where there are pages and somebody has to sign in."""
+    if not (settings.ui and settings.keys_are_required):
+        return None
+    return Sessions(system, authenticator, settings.ui_session_seconds)
+
+
+def _gate(
+    settings: Settings, authenticator: Authenticator, sessions: Sessions | None, pages: Pages | None
+) -> Callable[[ASGIApp], Gate]:
+    return partial(
+        Gate,
+        authenticator=authenticator,
+        open_paths=OPEN_PATHS if pages is None else (*OPEN_PATHS, *pages.open_paths),
+        allowed_hosts=settings.host_names,
+        sessions=sessions,
+        refusal=plain_refusal if pages is None else pages.room.refuse,
+    )
 
 
 def most_connections() -> int:

@@ -28,11 +28,6 @@ def histogram(counts: Sequence[int]) -> Markup:
     return _svg(WIDTH, HEIGHT, "".join(bars) + axis)
 
 
-def share(part: float) -> Markup:
-    """Return a bar that is as long as a share of all."""
-    return _svg(WIDTH, 10, f'<rect class="bar" y="1" width="{max(0.0, min(1.0, part)) * WIDTH:.1f}" height="8"/>')
-
-
 def scores(positive: Sequence[int], negative: Sequence[int], mark: float | None) -> Markup:
     """Return two histograms over each other, upwards and downwards, with a line at a share of the width."""
     width, half = 640, 90

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fastapi import APIRouter, Response
 
 from service.api.access import Reader
@@ -16,15 +18,23 @@ from service.pages.static_files import add_static, static_files, static_path
 from service.pages.training import add_training
 
 
-def pages_room(*, keys_required: bool, has_docs: bool, secure: bool) -> Room:
-    """Return what makes the pages; the parameters are those of `Room`."""
+@dataclass(frozen=True)
+class Pages:
+    """The pages, as an application takes them."""
+
+    room: Room
+    router: APIRouter
+    open_paths: tuple[str, ...]
+    """Those that nobody has to sign in for: where one does, and how pages look."""
+
+
+def make_pages(services: Services, *, has_docs: bool, secure: bool) -> Pages:
+    """Return the pages; the parameters are those of `Room`."""
     files = {file.name: file for file in static_files()}
-    return Room(files, keys_required=keys_required, has_docs=has_docs, secure=secure)
-
-
-def open_pages(*, keys_required: bool) -> tuple[str, ...]:
-    """Return the paths that nobody has to sign in for: where one does, and how pages look."""
-    return (*([SIGN_IN] if keys_required else []), *(static_path(file) for file in static_files()))
+    keys_required = services.sessions is not None
+    room = Room(files, keys_required=keys_required, has_docs=has_docs, secure=secure)
+    sign_in = [SIGN_IN] if keys_required else []
+    return Pages(room, pages_router(room, services), (*sign_in, *map(static_path, files.values())))
 
 
 def pages_router(room: Room, services: Services) -> APIRouter:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +138,6 @@ def chromium(folder: Path) -> Iterator[Callable[[], Tab]]:
         process = subprocess.Popen(
             [found, *FLAGS, f"--user-data-dir={profile}", "about:blank"], stdout=log, stderr=log, env=environment
         )
-    opened: list[ClientConnection] = []
     try:
         port = profile / "DevToolsActivePort"
         deadline = time.monotonic() + PATIENCE
@@ -147,20 +146,17 @@ def chromium(folder: Path) -> Iterator[Callable[[], Tab]]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         number, path = port.read_text().splitlines()[:2]
-        browser = connect(f"ws://127.0.0.1:{number}{path}", max_size=None, proxy=None)
-        opened.append(browser)
+        with ExitStack() as opened:
+            browser = opened.enter_context(connect(f"ws://127.0.0.1:{number}{path}", max_size=None, proxy=None))
 
-        def tab() -> Tab:
-            browser.send(json.dumps({"id": 1, "method": "Target.createTarget", "params": {"url": "about:blank"}}))
-            while (said := json.loads(browser.recv(PATIENCE))).get("id") != 1:
-                pass
-            address = f"ws://127.0.0.1:{number}/devtools/page/{said['result']['targetId']}"
-            opened.append(connect(address, max_size=None, proxy=None))
-            return Tab(opened[-1])
+            def tab() -> Tab:
+                browser.send(json.dumps({"id": 1, "method": "Target.createTarget", "params": {"url": "about:blank"}}))
+                while (said := json.loads(browser.recv(PATIENCE))).get("id") != 1:
+                    pass
+                address = f"ws://127.0.0.1:{number}/devtools/page/{said['result']['targetId']}"
+                return Tab(opened.enter_context(connect(address, max_size=None, proxy=None)))
 
-        yield tab
+            yield tab
     finally:
-        for connection in opened:
-            connection.close()
         process.kill()
         process.wait()

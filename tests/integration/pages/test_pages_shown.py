@@ -13,7 +13,7 @@ from pages_support import Visitor
 from sqlalchemy import text
 
 from service.db.session import Database
-from service.pages import showing
+from service.pages import showing, static_files
 
 HOSTILE = "<script>alert(1)</script>"
 TURNED = "abc\u202etxt.exe"
@@ -217,3 +217,41 @@ def test_a_name_moves_and_goes_back(client: httpx.Client, database: Database, tm
     assert client.get("/aliases/filter").json()["model_id"] == first
     visitor.send(visitor.open(f"/ui/models/{first}"), "/alias", 422, alias="No Name")
     assert "filter" in visitor.open("/ui").text
+
+
+READ = (
+    *(
+        ("ink", "paper"),
+        ("ink", "card"),
+        ("quiet", "paper"),
+        ("quiet", "card"),
+        ("accent", "card"),
+        ("accent", "paper"),
+    ),
+    *(
+        ("accent-ink", "accent"),
+        ("accent", "accent-soft"),
+        ("good", "good-soft"),
+        ("fair", "fair-soft"),
+        ("ink", "line"),
+    ),
+    *(("bad", "bad-soft"), ("bad", "card"), ("ink", "fair-soft"), ("ink", "bad-soft"), ("ink", "good-soft")),
+)
+SEEN = (("focus", "paper"), ("focus", "card"), ("bar", "card"), ("bar-other", "card"))
+"""WCAG 2.2 AA: 4.5 for what is read, 3 for what is seen."""
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["light", "dark"])
+def test_colours_have_contrast(place: int) -> None:
+    block = re.findall(r":root \{(.*?)\}", (static_files.FOLDER / "pages.css").read_text(), re.DOTALL)[place]
+    colours = dict(re.findall(r"--([\w-]+): #([0-9a-f]{6})", block))
+
+    def luminance(name: str) -> float:
+        parts = [int(colours[name][at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for pairs, least in ((READ, 4.5), (SEEN, 3.0)):
+        for pair in pairs:
+            dark, light = sorted(map(luminance, pair))
+            assert (light + 0.05) / (dark + 0.05) >= least, pair
