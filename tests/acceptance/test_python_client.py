@@ -102,7 +102,8 @@ def test_what_goes_wrong_is_a_tree(client: prefsvm.Client) -> None:
         (float("inf"), r"rows\[1\], column 'a': infinite"),
         (Decimal("0.12345678901234567890"), "more digits"),
         (b"x", r"rows\[1\], column 'a': bytes"),
-        ([1], r"rows\[1\], column 'a': list"),
+        ({1}, r"rows\[1\], column 'a': set"),
+        ([1, None], r"rows\[1\], column 'a': expected a vector of finite numbers"),
     ],
 )
 def test_a_value_that_json_has_not_is_refused_and_named(client: prefsvm.Client, value: object, error: str) -> None:

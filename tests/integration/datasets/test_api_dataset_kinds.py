@@ -58,7 +58,7 @@ def test_kinds_are_corrected_until_a_job_has_used_them(client, settings):
 
 
 def test_a_column_that_was_left_out_is_told_from_one_that_never_was(client):
-    rows = [{"age": i * 7 % 23, "tags": [i], "label": "spam" if i % 2 else "ham"} for i in range(40)]
+    rows = [{"age": i * 7 % 23, "tags": {"n": i}, "label": "spam" if i % 2 else "ham"} for i in range(40)]
     made = upload(client, "\n".join(map(json.dumps, rows)).encode(), "mails.jsonl")
     assert list(kinds(made)) == ["age", "label"]
     assert list(made["left_out"]) == ["tags"]
