@@ -355,7 +355,7 @@ def parse_objective(
                 raise ValueError
     except ValueError:
         known = "precision=0.9, recall=0.95, precision_recall=0.9:0.8, f1, f_beta=2, cost=5:1"
-        raise ValueError(f"{text!r} is none of {known}") from None
+        raise ValueError(f"{text!r} is none of {known}; more is said by --confidence and --abstain") from None
     if confidence is not None:
         objective["confidence"] = confidence
     if certificate is not None:

@@ -197,7 +197,9 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     # Nothing is known of the test rows at a threshold that was applied later.
     method = None if report.refit is None else report.refit.method
     tested = ", ".join(filter(None, ("test", method and f"of {method}", "as trained" if applied else "")))
-    print_measures(("calibration", point.calibration), (tested, report.test))
+    # The measures are those of the threshold itself, whether or not rows around it get a label.
+    called = "called positive" if point.abstain is None else "above the threshold"
+    print_measures(("calibration", point.calibration), (tested, report.test), called=called)
     _print_succession(report.succession)
     if report.refit is not None:
         measured, labelled = report.refit.measured, report.refit.labelled
@@ -232,7 +234,7 @@ def _print_succession(told: Succession | None) -> None:
         print(told.sentence)
 
 
-def print_measures(*measured: tuple[str, Measures | None], title: str = "") -> None:
+def print_measures(*measured: tuple[str, Measures | None], title: str = "", called: str = "called positive") -> None:
     """Print a table of what was measured, with a column for each set of rows, calibration rows first."""
 
     def interval(estimate: Estimate | None) -> str:
@@ -244,7 +246,7 @@ def print_measures(*measured: tuple[str, Measures | None], title: str = "") -> N
         shown["cost"] = "cost of a row"
     rows = [
         ("rows", *(measures.n for _, measures in known)),
-        ("called positive", *(measures.predicted_positives for _, measures in known)),
+        (called, *(measures.predicted_positives for _, measures in known)),
         *((word, *(interval(getattr(measures, each)) for _, measures in known)) for each, word in shown.items()),
     ]
     if known:
