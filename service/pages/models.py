@@ -21,7 +21,7 @@ from service.pages.forms import BUTTON, Form, Written, parsed
 from service.pages.room import Room
 from service.pages.services import Services
 from service.schemas import AliasName
-from solver.report import Estimate, Measures
+from solver.report import Abstention, Estimate, Measures
 
 ON_A_LIST = 30
 OBJECTIVES: TypeAdapter[ObjectiveBody] = TypeAdapter(ObjectiveBody)
@@ -39,13 +39,37 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Thousand:
+    """What becomes of 1,000 rows like the calibration rows."""
+
+    flagged: int
+    wrong: int
+    missed: int
+    said: SaidOfThousand | None
+    """None: each row gets a label."""
+
+
+@dataclass(frozen=True)
+class SaidOfThousand:
+    """Of 1,000 rows, those that get a label where some are left undecided."""
+
+    positive: int
+    positive_wrong: int
+    negative: int
+    negative_wrong: int
+    undecided: int
+
+
+@dataclass(frozen=True)
 class Preview:
     """Another threshold that somebody thinks about."""
 
     fields: Mapping[str, str]
-    point: OperatingPoint | None
-    problem: Problem | None
-    thousand: tuple[int, int, int] | None
+    abstain: str
+    """As the form sends it: the precision of the abstaining that the model has now; empty where it has none."""
+    point: OperatingPoint | None = None
+    problem: Problem | None = None
+    thousand: Thousand | None = None
 
 
 def add_models(router: APIRouter, room: Room, services: Services) -> None:
@@ -82,10 +106,10 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
             model=model,
             report=model.report,
             in_use=in_use,
-            thousand=None if in_use.calibration is None else _of_thousand(in_use.calibration),
+            thousand=_of_thousand(in_use.calibration, in_use.abstain),
             alias=alias,
             thresholds=thresholds,
-            scores=None if thresholds is None else _scores(thresholds),
+            scores=None if thresholds is None else _scores(thresholds, in_use.abstain),
             preview=_preview(services, project, name, model, given),
             compared=list(_compared(model)),
         )
@@ -94,7 +118,7 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
 def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
     @router.post("/ui/models/{name}/use")
     def use(request: Request, caller: Writer, name: str, form: Written) -> Response:
-        chosen = ChooseOperatingPoint(objective=_objective(form), apply=True)
+        chosen = ChooseOperatingPoint(objective=_objective(form, form.text("abstain")), apply=True)
         services.models.choose(caller.project_id, name, chosen)
         return room.redirect(request.scope, f"/ui/models/{name}")
 
@@ -136,8 +160,8 @@ def _alias(services: Services, project: str, name: str) -> Any:
         return None
 
 
-def _objective(form: Form) -> ObjectiveBody:
-    """Return what a form asks a threshold for; raises `InvalidRequest`."""
+def _objective(form: Form, abstain: str) -> ObjectiveBody:
+    """Return what a form asks a threshold for, with the precision of abstaining; raises `InvalidRequest`."""
     kind = form.text("kind")
     wanted: dict[str, Any] = {"kind": kind}
     try:
@@ -145,6 +169,8 @@ def _objective(form: Form) -> ObjectiveBody:
             wanted |= {"false_negative": float(form.text("missed")), "false_positive": float(form.text("alarm"))}
         elif kind != "f1":
             wanted["target"] = round(float(form.text("target").replace(",", ".")) / 100, 6)
+        if abstain:
+            wanted["abstain"] = {"precision": float(abstain)}
         return OBJECTIVES.validate_python(wanted)
     except (ValueError, ValidationError):
         raise InvalidRequest.of(
@@ -162,28 +188,54 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
         "alarm": f"{asked.get('false_positive', 1):g}",
     }
     fields = {key: given.text(key) or value for key, value in usual.items()}
+    # Not from the address: looking keeps what the model has now, and so does the form that is made of the look.
+    abstain = f"{asked['abstain']['precision']!r}" if asked.get("abstain") else ""
     if not kind:
-        return Preview(fields, None, None, None)
+        return Preview(fields, abstain)
     try:
-        chosen = ChooseOperatingPoint(objective=_objective(given), apply=False)
+        chosen = ChooseOperatingPoint(objective=_objective(given, abstain), apply=False)
         point = services.models.choose(project, name, chosen)
     except Problem as problem:
-        return Preview(fields, None, problem, None)
-    return Preview(fields, point, None, None if point.calibration is None else _of_thousand(point.calibration))
+        return Preview(fields, abstain, problem=problem)
+    return Preview(fields, abstain, point, thousand=_of_thousand(point.calibration, point.abstain))
 
 
-def _of_thousand(measured: Measures) -> tuple[int, int, int]:
-    """Return how many of 1,000 rows like the calibration rows are flagged, wrongly so, and missed."""
+def _of_thousand(measured: Measures | None, abstain: Abstention | None) -> Thousand | None:
+    if measured is None:
+        return None
     scale = OF_THOUSAND / max(1, measured.n)
     flagged = measured.true_positives + measured.false_positives
-    return round(flagged * scale), round(measured.false_positives * scale), round(measured.false_negatives * scale)
+    said = None
+    if abstain is not None:
+        each = OF_THOUSAND / max(1, abstain.rows)
+        positive, negative = abstain.positive, abstain.negative
+        said = SaidOfThousand(
+            positive=round(positive.rows * each),
+            positive_wrong=round((positive.rows - positive.right) * each),
+            negative=round(negative.rows * each),
+            negative_wrong=round((negative.rows - negative.right) * each),
+            undecided=round(abstain.undecided * each),
+        )
+    return Thousand(
+        flagged=round(flagged * scale),
+        wrong=round(measured.false_positives * scale),
+        missed=round(measured.false_negatives * scale),
+        said=said,
+    )
 
 
-def _scores(thresholds: Thresholds) -> Markup:
+def _scores(thresholds: Thresholds, abstain: Abstention | None) -> Markup:
     spread = thresholds.scores
     room = spread.greatest - spread.least
-    mark = (thresholds.threshold - spread.least) / room if room > 0 else None
-    return pictures.scores(spread.positive, spread.negative, None if mark is None else max(0.0, min(1.0, mark)))
+
+    def place(score: float) -> float:
+        return max(0.0, min(1.0, (score - spread.least) / room))
+
+    if room <= 0:
+        return pictures.scores(spread.positive, spread.negative, None)
+    ends = () if abstain is None else (abstain.lower, abstain.upper)
+    bounds = [place(end) for end in ends if end is not None]
+    return pictures.scores(spread.positive, spread.negative, place(thresholds.threshold), bounds)
 
 
 def _compared(model: Model) -> Iterator[Compared]:

@@ -28,8 +28,13 @@ def histogram(counts: Sequence[int]) -> Markup:
     return _svg(WIDTH, HEIGHT, "".join(bars) + axis)
 
 
-def scores(positive: Sequence[int], negative: Sequence[int], mark: float | None) -> Markup:
-    """Return two histograms over each other, upwards and downwards, with a line at a share of the width."""
+def scores(
+    positive: Sequence[int], negative: Sequence[int], mark: float | None, bounds: Sequence[float] = ()
+) -> Markup:
+    """Return two histograms over each other, upwards and downwards.
+
+    At `mark`, a share of the width, stands a line; at each of `bounds` a dashed one.
+    """
     width, half = 640, 90
     most = max((*positive, *negative), default=0) or 1
     step = width / max(1, len(positive))
@@ -45,6 +50,7 @@ def scores(positive: Sequence[int], negative: Sequence[int], mark: float | None)
                     f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}"/>'
                 )
     line = "" if mark is None else f'<path class="mark" d="M{mark * width:.1f} 0V{2 * half}"/>'
+    line += "".join(f'<path class="mark bound" d="M{at * width:.1f} 0V{2 * half}"/>' for at in bounds)
     axis = f'<path class="axis" d="M0 {half}H{width}"/>'
     return _svg(width, 2 * half, "".join(bars) + axis + line, fluid=True)
 

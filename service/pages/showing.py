@@ -6,6 +6,7 @@ direction of all that follows. They are shown by name.
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from datetime import UTC, datetime
 from typing import Any
@@ -58,6 +59,8 @@ def name(value: str) -> str:
 
 def number(value: float) -> str:
     """Return a number as people write it."""
+    if not math.isfinite(value):
+        return str(value)
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}"
     return f"{value:.4g}" if abs(value) < 1e6 else f"{value:,.0f}"

@@ -32,8 +32,11 @@ def objective_words(objective: Mapping[str, Any], positive: str | None = None) -
     rows = "rows that it looks for" if positive is None else f"“{positive}” rows"
     confidence = objective.get("confidence")
     sure = "" if confidence is None else f", with a confidence of {percent(confidence)}"
-    if objective.get("abstain") is not None:
-        sure += "; rows that it is not sure enough of get no label"
+    undecided = "" if objective.get("abstain") is None else "; rows that it is not sure enough of get no label"
+    return _of_kind(objective, rows, sure) + undecided
+
+
+def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
     match objective:
         case {"kind": "precision", "target": target}:
             return f"Of what it flags, at least {percent(target)} is right{sure}"

@@ -51,10 +51,16 @@ def test_from_nothing_to_a_threshold_that_is_used(stack: str, browser: Callable[
         tab.run("document.getElementById('recall').textContent"),
     )
     assert moved != (before, recall)
+    said = tab.until("document.getElementById('preview').dataset.threshold")
     tab.press("#preview form button")
     assert tab.until("document.querySelector('form[action$=undo] button')?.textContent")
     point = httpx.get(f"{stack}/models/tumours", trust_env=False).json()["operating_point"]
     assert point is not None
+    assert float(said) == point["threshold"]
+    # The handle stands where the threshold in use is.
+    form = "new Intl.NumberFormat(undefined, {style: 'percent', maximumFractionDigits: 1})"
+    share = tab.run(f"{form}.format({point['calibration']['precision']['value']})")
+    assert tab.until("document.getElementById('precision').textContent") == share
     tab.press("form[action$=undo] button")
     again = httpx.get(f"{stack}/models/tumours", trust_env=False).json()["operating_point"]
     assert again["threshold"] != point["threshold"]

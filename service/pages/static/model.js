@@ -32,6 +32,29 @@ function show(index) {
   if (plot) plot.redraw(false);
 }
 
+// The place on the curve of the threshold that "Use this" would apply, which the rule for what is asked chooses and not
+// the handle; null while nothing was looked at.
+function chosenPlace() {
+  const said = document.getElementById("preview").dataset.threshold;
+  const threshold = said === undefined ? NaN : Number(said);
+  return Number.isNaN(threshold) ? null : nearest(threshold);
+}
+
+function nearest(threshold) {
+  const distance = (point) => Math.abs(point.threshold - threshold);
+  return found.points.reduce((best, point, index) => (distance(point) < distance(found.points[best]) ? index : best), 0);
+}
+
+function sayElsewhere() {
+  const place = document.getElementById("elsewhere");
+  if (!place || !found) return;
+  const chosen = chosenPlace();
+  place.hidden = chosen === null || chosen === Number(handle.value);
+  const isTarget = ["precision", "recall"].includes(wish.elements.kind.value);
+  const why = isTarget ? " The handle says what to ask for; the threshold is chosen so that it is likely to hold for other rows, too." : "";
+  place.textContent = `That is not where the handle is: on the curve it is the square.${why}`;
+}
+
 function wishFor(index) {
   const point = found.points[index];
   const kind = wish.elements.kind.value === "recall" ? "recall" : "precision";
@@ -53,6 +76,8 @@ async function look() {
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("preview");
     if (mine !== asked || !fresh) return;
     document.getElementById("preview").replaceWith(fresh);
+    sayElsewhere();
+    if (plot) plot.redraw(false);
     history.replaceState(null, "", address);
   } catch {
     // The button is still there.
@@ -86,6 +111,13 @@ function draw() {
     u.ctx.beginPath();
     u.ctx.arc(at[0], at[1], 6 * devicePixelRatio, 0, 2 * Math.PI);
     u.ctx.fill();
+    const chosen = chosenPlace();
+    const other = chosen === null ? null : found.points[chosen];
+    if (other?.precision && other.recall) {
+      const half = 6 * devicePixelRatio;
+      u.ctx.strokeStyle = color("--ink");
+      u.ctx.strokeRect(u.valToPos(other.recall.value, "x", true) - half, u.valToPos(other.precision.value, "y", true) - half, 2 * half, 2 * half);
+    }
     u.ctx.restore();
   };
   if (plot) plot.destroy();
@@ -111,11 +143,11 @@ async function begin() {
   const answer = await fetch(place.dataset.thresholds);
   if (!answer.ok) return;
   found = await answer.json();
-  const distance = (point) => Math.abs(point.threshold - found.threshold);
-  handle.value = found.points.reduce((best, point, index) => (distance(point) < distance(found.points[best]) ? index : best), 0);
+  handle.value = nearest(found.threshold);
   document.getElementById("moving").hidden = false;
   draw();
   show(Number(handle.value));
+  sayElsewhere();
   handle.addEventListener("input", () => { show(Number(handle.value)); wishFor(Number(handle.value)); });
   wish.addEventListener("change", () => { clearTimeout(resting); resting = setTimeout(look, 250); });
   new ResizeObserver(() => { if (plot && plot.width !== place.clientWidth) draw(); }).observe(place);

@@ -193,6 +193,61 @@ def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database
     visitor.open("/ui/models/nobodys", 404)
 
 
+def test_use_says_which_threshold_it_will_be(client: httpx.Client, database: Database, tmp_path: Path) -> None:
+    model = store_model(database, tmp_path)
+    page = Visitor(client).open(f"/ui/models/{model}?kind=precision&target=71.4")
+    asked = {"objective": {"kind": "precision", "target": 0.714}}
+    point = client.post(f"/models/{model}/operating-points", json=asked).json()
+    flagged = (point["calibration"]["true_positives"] + point["calibration"]["false_positives"]) * 100
+    told = f"The threshold that is chosen for this is {point['threshold']:g} : {flagged} of 1,000 rows lie above it."
+    assert told in page.text
+
+
+ABSTAIN = {
+    **{"precision": 0.9, "lower": -0.5, "upper": 0.6, "rows": 10},
+    "positive": {"label": "spam", "rows": 3, "right": 2, "reason": None},
+    "negative": {"label": "ham", "rows": 5, "right": 5, "reason": None},
+}
+
+
+@pytest.fixture
+def abstaining(client: httpx.Client, database: Database, tmp_path: Path) -> str:
+    """Store a model that leaves rows undecided."""
+    model = store_model(database, tmp_path)
+    told = {"objective": {"kind": "f1", "abstain": {"precision": 0.9}}, "abstain": ABSTAIN}
+    with database.transaction() as session:
+        change = "UPDATE models SET report = report || CAST(:told AS jsonb) WHERE id = :id"
+        session.execute(text(change), {"told": orjson.dumps(told).decode(), "id": model})
+    return model
+
+
+def test_a_model_that_abstains_goes_on_to_do_so(client: httpx.Client, abstaining: str) -> None:
+    visitor = Visitor(client)
+    page = visitor.open(f"/ui/models/{abstaining}?kind=recall&target=90&abstain=0.51")
+    assert "go on without a label, as they do now" in page.text
+    visitor.send(page, "/use")
+    point = client.get(f"/models/{abstaining}").json()["operating_point"]
+    assert point["objective"] == {"kind": "recall", "target": 0.9, "abstain": {"precision": 0.9}}
+    assert point["abstain"]["precision"] == 0.9
+    for wrong in ("0.2", "x"):
+        page = visitor.open(f"/ui/models/{abstaining}?kind=recall&target=90")
+        visitor.send(page, "/use", 422, abstain=wrong)
+
+
+def test_the_page_of_a_model_that_abstains_counts_what_is_said(client: httpx.Client, abstaining: str) -> None:
+    visitor = Visitor(client)
+    page = visitor.open(f"/ui/models/{abstaining}")
+    assert "(F1); rows that it is not sure enough of get no label" in page.text
+    told = (
+        "Of 1,000 rows like the labelled ones: 300 are called “ spam ”, 100 of them wrongly; "
+        "500 are called “ ham ”, 0 of them wrongly; 200 are left undecided."
+    )
+    assert told in page.text
+    assert "500 flagged" not in page.text
+    assert "By the threshold alone, before rows are left undecided." in page.text
+    assert visitor.answer.text.count('class="mark bound"') == 2
+
+
 def test_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: Path) -> None:
     found = client.get(f"/models/{store_model(database, tmp_path)}/thresholds").json()
     assert [(point["true_positives"], point["false_positives"]) for point in found["points"]] == [
