@@ -8,6 +8,7 @@ gets no label. So abstaining only takes labels away: no row gets another one tha
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -200,6 +201,9 @@ def _too_few(side: _Side, wanted: Abstain) -> str:
 def fewest_rows(precision: float) -> int:
     """Calibration rows, all of them right, that make a precision likely."""
     most = math.ceil(10 / (CHOSEN_WORTH * (1 - precision)))
-    rows = np.arange(1, most + 1)
-    enough = Share(CHOSEN_WORTH * rows, np.zeros(most)).above(precision) >= LIKELY
-    return int(rows[int(np.argmax(enough))])
+
+    def is_enough(rows: int) -> bool:
+        return bool(Share(np.array([CHOSEN_WORTH * rows]), np.zeros(1)).above(precision)[0] >= LIKELY)
+
+    # by halves, as the rows of a precision near 1 are too many to be looked at each
+    return bisect_left(range(1, most), True, key=is_enough) + 1

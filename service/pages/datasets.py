@@ -78,6 +78,7 @@ def _add_one(router: APIRouter, room: Room, services: Services) -> None:
     ) -> Response:
         project = caller.project_id
         dataset = services.datasets.get(project, dataset_id)
+        first_column = max(0, min(first_column, len(dataset.columns) - 1))
         columns = dataset.columns[first_column : first_column + MOST_COLUMNS]
         names = [column.name for column in columns] if dataset.layout == "table" else []
         first = max(0, min(first, dataset.rows - 1))

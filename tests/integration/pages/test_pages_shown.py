@@ -79,6 +79,8 @@ def test_rows_go_on_page_by_page(client: httpx.Client) -> None:
     visitor.open(after.partition("#")[0])
     visitor.open(f"/ui/datasets/{dataset['id']}?from=99999999999")
     assert ">59</th>" in visitor.answer.text
+    visitor.open(f"/ui/datasets/{dataset['id']}?columns=99999")
+    assert visitor.answer.status_code == 200
 
 
 def test_rows_and_spread_by_call(client: httpx.Client) -> None:

@@ -108,6 +108,7 @@ def test_what_cannot_be_had_is_left_undecided_and_said_why() -> None:
     assert f"it takes {fewest_rows(0.98)} labelled rows" in str(made.positive.reason)
     assert likely(fewest_rows(0.98), 0, 0.98)
     assert not likely(fewest_rows(0.98) - 1, 0, 0.98)
+    assert fewest_rows(1 - 1e-12) > 10**12  # found without a look at each of them
     few = np.arange(60) < 57
     assert "only 3 of the labelled rows" in str(chosen(scores + 9 * few, few, 0.9, 4.0).positive.reason)
 
