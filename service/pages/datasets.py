@@ -131,6 +131,8 @@ def _told(column: Column) -> str:
         most = sorted(column.values.items(), key=lambda item: -item[1])
         told = ", ".join(f"{value[:30]} ({count:,})" for value, count in most[:MOST_VALUES])
         return told + (", …" if len(most) > MOST_VALUES else "")
+    if column.norm_min is not None and column.norm_max is not None:
+        return f"vectors from {column.norm_min:.4g} to {column.norm_max:.4g} long"
     ends: tuple[Any, Any] = (column.earliest, column.latest)
     if column.min is not None and column.max is not None:
         ends = (f"{column.min:.6g}", f"{column.max:.6g}")

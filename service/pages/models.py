@@ -20,6 +20,7 @@ from service.pages import pictures
 from service.pages.forms import BUTTON, Form, Written, parsed
 from service.pages.room import Room
 from service.pages.services import Services
+from service.pages.showing import MOST_OF_A_NAME
 from service.schemas import AliasName
 from solver.report import Abstention, Estimate, Measures
 
@@ -27,6 +28,8 @@ ON_A_LIST = 30
 OBJECTIVES: TypeAdapter[ObjectiveBody] = TypeAdapter(ObjectiveBody)
 NAMES: TypeAdapter[str] = TypeAdapter(AliasName)
 OF_THOUSAND = 1000
+MOST_REFUSED = 3
+"""Columns that are named where they keep a model from a form."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
             scores=None if thresholds is None else _scores(thresholds, in_use.abstain),
             preview=_preview(services, project, name, model, given),
             compared=list(_compared(model)),
+            no_onnx=_no_onnx(model),
         )
 
 
@@ -238,6 +242,15 @@ def _scores(thresholds: Thresholds, abstain: Abstention | None) -> Markup:
     return pictures.scores(spread.positive, spread.negative, place(thresholds.threshold), bounds)
 
 
+def _no_onnx(model: Model) -> str | None:
+    """Say which columns keep a model from the form of ONNX; None where none does."""
+    refused = [column.name for column in model.columns if column.kind in ("text", "date")]
+    if not refused:
+        return None
+    names = ", ".join(f"“{name[:MOST_OF_A_NAME]}”" for name in refused[:MOST_REFUSED])
+    return names + (", …" if len(refused) > MOST_REFUSED else "")
+
+
 def _compared(model: Model) -> Iterator[Compared]:
     """Yield what the model as it was trained reached, beside its controls, on the test rows or the calibration rows."""
     report = model.report
@@ -261,4 +274,6 @@ def _control(name: str) -> str:
     return {
         "no_unlabelled": "Without the unlabelled rows",
         "plain_svm": "The same at threshold 0",
+        "all_positive": "Every row flagged",
+        "all_negative": "No row flagged",
     }.get(name, name)

@@ -42,6 +42,15 @@ def finalize(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def hint(text: str) -> Markup:
+    """Return a sentence of the service in which commands stand between backticks, as HTML."""
+    parts = visible(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape("`".join(parts))
+    marked = (Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
+    return Markup("").join(marked)
+
+
 def exact(value: str) -> Markup:
     """Return a text as it is, for the value of a field, which is sent back and not read."""
     return escape(value)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from api_support import CSV, set_status, store_model, train_body, upload
-from pages_support import Visitor
+from api_support import CSV, measures, report, set_status, store_model, train_body, upload
+from pages_support import Reader, Visitor
 from sqlalchemy import text
 
 from service.db.session import Database
@@ -151,6 +156,26 @@ def test_a_kind_is_corrected(client: httpx.Client) -> None:
     visitor.send(page, "/kinds", 422, column="age", kind="colour")
 
 
+def test_a_vector_column_says_its_length_and_has_no_menu(client: httpx.Client) -> None:
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(1, 91, dtype=np.float32)), 3)
+    file = io.BytesIO()
+    pq.write_table(pa.table({"vec": lists, "label": ["ham", "spam"] * 15}), file)
+    dataset = upload(client, file.getvalue(), "mails.parquet")["id"]
+    page = Visitor(client).open(f"/ui/datasets/{dataset}")
+    assert "vector, 3 numbers" in page.text
+    corrected = [form["fields"]["column"] for form in page.forms if form["action"].endswith("/kinds")]
+    assert corrected == ["label"]
+    # All rows have a label: nothing is said of those without.
+    assert "count as unlabelled" not in Visitor(client).open(f"/ui/datasets/{dataset}/train?target=label").text
+    other = upload(client)["id"]
+    assert "20 of 60 rows have no label" in Visitor(client).open(f"/ui/datasets/{other}/train?target=label").text
+
+
+def test_commands_in_hints_are_marked_and_the_rest_is_text() -> None:
+    assert showing.hint("a <b> (`prefsvm <x>`)") == "a &lt;b&gt; (<code>prefsvm &lt;x&gt;</code>)"
+    assert showing.hint("a ` b\u202e") == "a ` b⟨U+202E⟩"
+
+
 def test_a_job_from_the_queue_to_its_end(client: httpx.Client, database: Database) -> None:
     job = client.post("/train", json=train_body(upload(client))).json()["id"]
     visitor = Visitor(client)
@@ -212,15 +237,20 @@ ABSTAIN = {
 }
 
 
-@pytest.fixture
-def abstaining(client: httpx.Client, database: Database, tmp_path: Path) -> str:
-    """Store a model that leaves rows undecided."""
-    model = store_model(database, tmp_path)
-    told = {"objective": {"kind": "f1", "abstain": {"precision": 0.9}}, "abstain": ABSTAIN}
+def told_model(database: Database, folder: Path, **told: Any) -> str:
+    """Store a model whose report says something else here and there."""
+    model = store_model(database, folder)
     with database.transaction() as session:
         change = "UPDATE models SET report = report || CAST(:told AS jsonb) WHERE id = :id"
         session.execute(text(change), {"told": orjson.dumps(told).decode(), "id": model})
     return model
+
+
+@pytest.fixture
+def abstaining(client: httpx.Client, database: Database, tmp_path: Path) -> str:
+    """Store a model that leaves rows undecided."""
+    objective = {"kind": "f1", "abstain": {"precision": 0.9}}
+    return told_model(database, tmp_path, objective=objective, abstain=ABSTAIN)
 
 
 def test_a_model_that_abstains_goes_on_to_do_so(client: httpx.Client, abstaining: str) -> None:
@@ -248,6 +278,35 @@ def test_the_page_of_a_model_that_abstains_counts_what_is_said(client: httpx.Cli
     assert "500 flagged" not in page.text
     assert "By the threshold alone, before rows are left undecided." in page.text
     assert visitor.answer.text.count('class="mark bound"') == 2
+
+
+def exports(page: Reader) -> set[str]:
+    return {link.rpartition("=")[2] for link in page.links if "/export?" in link}
+
+
+def test_what_a_model_cannot_be_exported_as_is_said(
+    client: httpx.Client, database: Database, tmp_path: Path, abstaining: str
+) -> None:
+    page = Visitor(client).open(f"/ui/models/{abstaining}")
+    assert exports(page) == {"safetensors", "onnx"}
+    assert "it leaves rows undecided" in page.text
+    of_texts = told_model(database, tmp_path, columns=[{"name": "mail", "kind": "text", "length": None}])
+    page = Visitor(client).open(f"/ui/models/{of_texts}")
+    assert exports(page) == {"safetensors", "libsvm"}
+    assert "ONNX cannot read texts and dates as it does ( “mail” )" in page.text
+
+
+def test_what_the_unlabelled_rows_bought_needs_some(client: httpx.Client, database: Database, tmp_path: Path) -> None:
+    control = {"threshold": -1.0, "calibration": measures(), "test": None}
+    controls = {"plain_svm": control, "all_positive": control, "all_negative": control}
+    counts = report()["rows"]
+    for unlabelled, title in ((0, "Beside simpler methods"), (30, "What the unlabelled rows bought")):
+        model = told_model(database, tmp_path, controls=controls, rows=counts | {"unlabelled": unlabelled})
+        page = Visitor(client).open(f"/ui/models/{model}")
+        assert title in page.text
+        assert "Every row flagged" in page.text
+        assert "all_positive" not in page.text
+        assert ("What the unlabelled rows bought" in page.text) == (unlabelled > 0)
 
 
 def test_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: Path) -> None:
