@@ -103,6 +103,8 @@ def test_every_page_fits(stack: str, browser: Callable[[], Tab], width: int, dar
     ):
         tab.open(f"{stack}/ui{path}")
         assert tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), path
+        broken = "[...document.querySelectorAll('.scroll button')].filter((each) => each.offsetHeight > 40).length"
+        assert tab.run(broken) == 0, path
         unnamed = (
             "[...document.querySelectorAll('input:not([type=hidden]), select, button, a')]"
             ".filter((each) => !each.labels?.length && !each.textContent.trim() && !each.ariaLabel).length"
