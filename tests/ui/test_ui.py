@@ -86,17 +86,19 @@ def test_nothing_in_data_runs(stack: str, browser: Callable[[], Tab]) -> None:
     assert tab.troubles() == []
 
 
-@pytest.mark.parametrize("width", [360, 1280, 2560])
+@pytest.mark.parametrize("width", [360, 700, 1280, 2560])
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_page_fits(stack: str, browser: Callable[[], Tab], width: int, dark: bool) -> None:
     tab = browser()
     tab.resize(width, dark=dark)
-    dataset = httpx.get(f"{stack}/datasets", trust_env=False).json()["items"][-1]["id"]
+    datasets = httpx.get(f"{stack}/datasets", trust_env=False).json()["items"]
+    example, hostile = datasets[-1]["id"], datasets[0]["id"]
     for path in (
         "",
         "/datasets",
-        f"/datasets/{dataset}",
-        f"/datasets/{dataset}/train",
+        f"/datasets/{example}",
+        f"/datasets/{example}/train",
+        f"/datasets/{hostile}",
         "/jobs",
         "/models",
         "/models/tumours",
