@@ -80,7 +80,7 @@ OF_THE_API = re.compile(
     r"|`(?:unlabeled|negative|include|exclude|kinds|features)`|features\.(?:include|exclude|kinds)"
     r"|\b(?:GET|POST|PUT|PATCH|DELETE) /(?!readyz)|\bcurl\b"
 )
-NOT_FOR_COMMANDS = ("schemas.py", "api", "metrics.py", "app.py", "tables.py")
+NOT_FOR_COMMANDS = ("pages", "schemas.py", "api", "metrics.py", "app.py", "tables.py")
 """What describes the API, and what only its callers can do wrong."""
 
 
