@@ -16,6 +16,7 @@ from service.api.headers import header
 from service.api.json_body import parse_body, read_limited
 from service.api.parameters import problems
 from service.errors import InvalidRequest
+from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.predictions.deciding import Decisions
 from service.predictions.schemas import MAX_NAME, PredictAnswer, PredictRequest, model_and_rows
 from service.predictions.service import PredictionService
@@ -58,8 +59,10 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
             caller = may_read.admit(scope)
             content_type = header(scope, b"content-type")
             with predictions.room() as room:
-                raw = await read_limited(request, max_body_bytes, room.grow)
-                if is_mail(content_type):
+                of_mail = is_mail(content_type)
+                limit = min(max_body_bytes, MAX_MESSAGE_BYTES) if of_mail else max_body_bytes
+                raw = await read_limited(request, limit, room.grow)
+                if of_mail:
                     made = await predictions.predict_mail(caller.project_id, _named_model(request), raw)
                     response = _answer(made)
                 else:

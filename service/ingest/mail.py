@@ -7,6 +7,7 @@ here, one after the other; only single, short headers are handed to it.
 from __future__ import annotations
 
 import binascii
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,19 +23,21 @@ FIELDS = ("subject", "from", "to", "date", "body")
 """What `parse_mail` returns, in order."""
 MAX_DEPTH = 20
 """Parts within parts; deeper ones are left out."""
-MAX_PARTS = 1000
+MAX_PARTS = 100
 """Further parts are left out."""
-MAX_HEADER_BYTES = 64 << 10
-"""Of the headers of one part; further ones are left out."""
+MAX_HEADERS = 1000
+"""Header fields of one part; further ones are left out."""
 MAX_FIELD_BYTES = 8 << 10
 """Of one header field."""
 MAX_TYPE_BYTES = 1 << 10
 """Of a Content-… field."""
-MAX_BODY_BYTES = 1 << 20
+MAX_BODY_BYTES = 256 << 10
 """Of the text that is kept, as UTF-8."""
+MAX_HTML_BYTES = 256 << 10
+"""Of HTML that is looked at where there is no plain text, before its tags are taken out."""
 
-MAX_MESSAGE_BYTES = 8 << 20
-"""Of a message that are looked at; what follows are attachments as a rule."""
+MAX_MESSAGE_BYTES = 10 << 20
+"""Of a message that are looked at; calls that take one message refuse a longer one."""
 
 _BREAK = rb"(?:\r{0,2}\n|\r)"
 _END_OF_HEADERS = re.compile(_BREAK + _BREAK)
@@ -44,6 +47,8 @@ _BLANK_LINE = re.compile(_BREAK)
 _ENCODED_WORD = re.compile(r"=\?([^?\s]{1,64})\?([bBqQ])\?([^?]*)\?=")
 _ENCODED_WORDS = re.compile(rf"{_ENCODED_WORD.pattern}(?:\s*{_ENCODED_WORD.pattern})*+")
 _LINE_BREAK = re.compile(r"\r{1,2}\n|\r")
+_BREAK_OF_LINE = re.compile(rb"\r{1,2}\n|\r")
+_QUOTED_FROM = re.compile(rb"(?m)^>+(From )")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, *range(0xD800, 0xE000)])
 _ONE_WORD_FIELDS = frozenset(
@@ -95,32 +100,66 @@ def read_mail(message: bytes | str) -> Mail:
         parts or, if there are none, the HTML parts without their tags. Attachments are left out. What a message does
         not have is an empty text.
     """
-    raw = message.encode("utf-8", "replace") if isinstance(message, str) else message
-    raw = raw.lstrip(b"\r\n")
-    if raw.startswith(b"From "):
-        raw = raw.partition(b"\n")[2]
+    raw = _without_envelope(message.encode("utf-8", "replace") if isinstance(message, str) else message)
     is_long = len(raw) > MAX_MESSAGE_BYTES
     parts = _MimeParts(raw[:MAX_MESSAGE_BYTES], is_text=isinstance(message, str))
     parts.is_cut = parts.is_cut or is_long
-    plain: list[str] = []
-    marked_up: list[str] = []
-    room = MAX_BODY_BYTES
+    plain, marked_up = _Texts(MAX_BODY_BYTES), _Texts(MAX_HTML_BYTES)
     for part in parts:
-        if room <= 0:
-            parts.is_cut = True
+        (marked_up if part.type == "text/html" else plain).add(parts, part)
+        if plain.is_cut:
             break
-        text = parts.text(part, room)
-        room -= len(text)
-        (marked_up if part.type == "text/html" else plain).append(text)
-    body = "\n".join(plain)
+    used = plain
+    body = "\n".join(plain.texts)
     if not body.strip():
-        body = "\n".join(map(visible_text, marked_up))
+        used = marked_up
+        body = "\n".join(map(visible_text, marked_up.texts))
+    parts.is_cut = parts.is_cut or used.is_cut
     encoded = _clean(body).encode("utf-8", "ignore")
     parts.is_cut = parts.is_cut or len(encoded) > MAX_BODY_BYTES
     fields = {name: parts.header_text(name) for name in ("subject", "from", "to")}
     fields["date"] = _date(parts.header_text("date"))
     fields["body"] = encoded[:MAX_BODY_BYTES].decode("utf-8", "ignore")
     return Mail(fields, parts.is_cut, tuple(sorted(parts.unknown_charsets)))
+
+
+def mail_identity(message: bytes) -> str:
+    """Return what tells a message from others, wherever a copy of it was taken: 64 hexadecimal digits.
+
+    A SHA-256 over To, Date and the body, with line breaks as on Unix and without what mbox files add. Other header
+    fields do not count: those that mail systems add on the way are not the same in all copies.
+    """
+    parts = _MimeParts(_without_envelope(message)[:MAX_MESSAGE_BYTES], is_text=False)
+    body = _QUOTED_FROM.sub(rb"\1", _BREAK_OF_LINE.sub(b"\n", parts.body)).rstrip(b"\n")
+    digest = hashlib.sha256()
+    for name in ("to", "date"):
+        digest.update(b" ".join(parts.top.get(name, b"").split()) + b"\0")
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def _without_envelope(raw: bytes) -> bytes:
+    """Return a message without empty lines and the mbox ``From `` line in front of it."""
+    raw = raw.lstrip(b"\r\n")
+    return raw.partition(b"\n")[2] if raw.startswith(b"From ") else raw
+
+
+class _Texts:
+    """What is kept of the parts of one kind, up to so many characters in all."""
+
+    def __init__(self, room: int) -> None:
+        self.texts: list[str] = []
+        self.is_cut = False
+        self._room = room
+
+    def add(self, parts: _MimeParts, part: _Part) -> None:
+        if self._room == 0:
+            self.is_cut = True
+            return
+        text = parts.text(part, self._room)
+        self.is_cut = self.is_cut or len(text) > self._room or len(part.content) > 4 * self._room
+        self.texts.append(text[: self._room])
+        self._room -= len(self.texts[-1])
 
 
 @dataclass(frozen=True)
@@ -140,10 +179,10 @@ class _MimeParts:
         self.is_cut = False
         self.unknown_charsets: set[str] = set()
         self._is_text = is_text
-        self._top, self._body = self._split(raw)
+        self.top, self.body = self._split(raw)
 
     def __iter__(self) -> Iterator[_Part]:
-        waiting = [(self._top, self._body, 0)]
+        waiting = [(self.top, self.body, 0)]
         seen = 0
         while waiting:
             fields, body, depth = waiting.pop()
@@ -182,7 +221,7 @@ class _MimeParts:
 
     def header_text(self, name: str) -> str:
         """Return a field of the message itself, its encoded words decoded."""
-        text, _ = decoded(self._top.get(name, b""), "")
+        text, _ = decoded(self.top.get(name, b""), "")
         return " ".join(_clean(_ENCODED_WORDS.sub(self._words, text)).split())
 
     def _words(self, found: re.Match[str]) -> str:
@@ -215,8 +254,8 @@ class _MimeParts:
         if raw[:1] in (b"\n", b"\r"):  # a part without headers
             return {}, raw.lstrip(b"\r\n")
         found: list[re.Match[bytes]] = []
-        position = 0
-        while position <= MAX_HEADER_BYTES:
+        position = lines = 0
+        while lines < MAX_HEADERS:
             field = _FIELD.match(raw, position)
             if field is not None and (not field[2] or field[1].lower() in _ONE_WORD_FIELDS):
                 found.append(field)
@@ -225,7 +264,8 @@ class _MimeParts:
             if field is None or field.end() == position:
                 break
             position = field.end()
-        if position > MAX_HEADER_BYTES:
+            lines += 1
+        if lines == MAX_HEADERS and _FIELD.match(raw, position):
             self.is_cut = True
             end = _END_OF_HEADERS.search(raw, position - 2)
             body = b"" if end is None else raw[end.end() :]
@@ -238,6 +278,7 @@ class _MimeParts:
         fields: dict[str, bytes] = {}
         for field in found:
             fields.setdefault(field[1].decode("ascii").lower(), field[3][:MAX_FIELD_BYTES])
+            self.is_cut = self.is_cut or field.end(3) - field.start(3) > MAX_FIELD_BYTES
         return fields, body
 
     def _inside(self, body: bytes, boundary: bytes | None, most: int) -> list[bytes] | None:

@@ -37,7 +37,8 @@ class Decisions:
     threshold_probability: float | None
     abstain: dict[str, float | None] | None
     predictions: list[dict[str, str | float | None]]
-    """With the ``key`` of the row, if it has one and the model knows of such a column."""
+    """With the ``key`` of the row, if it has one and the model knows of such a column, and ``truncated`` of a mail of
+    which not all was looked at."""
     warnings: list[str]
 
 

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from service.ingest.charsets import said_of_charsets
-from service.ingest.mail import FIELDS, read_mail
+from service.ingest.mail import FIELDS, MAX_MESSAGE_BYTES, read_mail
 from service.predictions.errors import RowsDoNotFit
 
 InputKind = Literal["texts", "messages"]
+
+
+@dataclass
+class Notes:
+    """What is to be said of texts and mails that were read."""
+
+    warnings: list[str] = field(default_factory=list)
+    truncated: list[int] = field(default_factory=list)
+    """Positions of the mails of which not all was looked at."""
 
 
 def rows_of(
     columns: Sequence[Mapping[str, Any]],
     kind: InputKind,
     given: Sequence[str | bytes],
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows that a model needs.
 
@@ -28,15 +38,15 @@ def rows_of(
     kind : {"texts", "messages"}
     given : sequence
         Texts, or mail messages as RFC 5322 has them.
-    warnings : list of str, optional
-        Gets what of the mails could not be read as it was meant.
+    notes : Notes, optional
+        Get what of the mails could not be read as it was meant, and what was left out.
 
     Raises
     ------
     RowsDoNotFit
-        If the model was not trained on one column of text, or on mails.
+        If the model was not trained on one column of text, or on mails; or if a mail is too long.
     """
-    return _of_texts(columns, given) if kind == "texts" else _of_messages(columns, given, warnings)
+    return _of_texts(columns, given) if kind == "texts" else _of_messages(columns, given, notes or Notes())
 
 
 def _of_texts(columns: Sequence[Mapping[str, Any]], texts: Sequence[str | bytes]) -> list[dict[str, Any]]:
@@ -47,20 +57,23 @@ def _of_texts(columns: Sequence[Mapping[str, Any]], texts: Sequence[str | bytes]
 
 
 def _of_messages(
-    columns: Sequence[Mapping[str, Any]], messages: Sequence[str | bytes], warnings: list[str] | None
+    columns: Sequence[Mapping[str, Any]], messages: Sequence[str | bytes], notes: Notes
 ) -> list[dict[str, Any]]:
     if not _of_mails(columns):
         raise RowsDoNotFit.of("body.messages", f"needs a model of mails; {_described(columns)}")
     names = [column["name"] for column in columns]
     rows = []
     unknown: Counter[str] = Counter()
-    for message in messages:
+    for position, message in enumerate(messages):
+        if len(message) > MAX_MESSAGE_BYTES:
+            raise RowsDoNotFit.of(f"body.messages.{position}", f"may have at most {MAX_MESSAGE_BYTES} bytes")
         mail = read_mail(message)
         unknown.update(mail.unknown_charsets)
+        if mail.is_cut:
+            notes.truncated.append(position)
         # An empty field is a missing value, as in an upload of mails.
         rows.append({name: mail.fields[name] or None for name in names})
-    if warnings is not None:
-        warnings += said_of_charsets(unknown)
+    notes.warnings += said_of_charsets(unknown)
     return rows
 
 

@@ -74,6 +74,11 @@ class Prediction(Answer):
     probability: float | None = Field(
         description="Estimated probability of the positive class, for looking at; null where the model has none."
     )
+    truncated: bool | None = Field(
+        default=None,
+        description="True, and there, if not all of a mail was looked at: it has more text, parts or header fields "
+        "than are read.",
+    )
 
 
 class AbstainBand(Answer):

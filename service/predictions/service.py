@@ -16,7 +16,7 @@ from service.models.shadows import ShadowKey
 from service.predictions.budget import RequestBudget, Room
 from service.predictions.cache import ByteCache
 from service.predictions.deciding import Decisions, ReadyModel, decide, with_keys
-from service.predictions.inputs import InputKind, rows_of
+from service.predictions.inputs import InputKind, Notes, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
 from service.predictions.shadow import Shadows, ShownKind
@@ -113,12 +113,14 @@ class PredictionService:
         """Decide on texts or mails in a thread: reading them takes as long as it takes."""
         file = await self._find(project_id, name)
         ready = await self._ready(file)
-        said: list[str] = []
+        notes = Notes()
         decided = await to_thread.run_sync(
-            lambda: decide(ready, rows_of(ready.model.columns, kind, items, said), f"body.{kind}"),
+            lambda: decide(ready, rows_of(ready.model.columns, kind, items, notes), f"body.{kind}"),
             limiter=self._threads,
         )
-        decided.warnings.extend(said)
+        decided.warnings.extend(notes.warnings)
+        for position in notes.truncated:
+            decided.predictions[position]["truncated"] = True
         self._offer(file, name, kind, items, decided)
         return decided
 

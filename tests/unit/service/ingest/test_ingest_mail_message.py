@@ -13,7 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from service.ingest.mail import FIELDS, MAX_BODY_BYTES, parse_mail, read_mail
+from service.ingest.html_text import visible_text
+from service.ingest.mail import (
+    FIELDS,
+    MAX_BODY_BYTES,
+    MAX_DEPTH,
+    MAX_FIELD_BYTES,
+    MAX_HEADERS,
+    MAX_HTML_BYTES,
+    MAX_PARTS,
+    parse_mail,
+    read_mail,
+)
 
 SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[5] / "shared" / "data"))
 
@@ -210,15 +221,14 @@ def test_a_text_is_read_as_its_bytes_are() -> None:
 
 def test_large_html_lets_others_run() -> None:
     """The API reads mails in a thread, and one call of a regular expression would hold all others."""
-    raw = b"Content-Type: text/html\n\n" + b"<" * (8 << 20)
-    ends: list[float] = []
-    reader = threading.Thread(target=lambda: ends.append(len(parse_mail(raw)["body"])))
+    ends: list[int] = []
+    reader = threading.Thread(target=lambda: ends.append(len(visible_text("<" * (8 << 20)))))
     reader.start()
     turns = 0
     while reader.is_alive():
         time.sleep(0.001)
         turns += 1
-    assert ends == [MAX_BODY_BYTES]
+    assert ends == [8 << 20]
     assert turns >= 10
 
 
@@ -241,9 +251,6 @@ HOSTILE = {
     "huge header": b"Subject: " + b"x" * 10_000_000 + b"\n\nbody",
     "many headers": b"X: y\n" * 500_000 + b"\nbody",
     "base64 bomb": b"Content-Transfer-Encoding: base64\n\n" + b"QUFB" * 5_000_000,
-    "long text": b"\n" + b"\xc3\xa9" * 5_000_000,
-}
-STRANGE = {
     "parentheses": b"To: " + b"(" * 30_000 + b"\nFrom: " + b"a@b, " * 6_000 + b"\n\n",
     "encoded words without end": b"Subject: " + b"=?a?q?" * 10_000 + b"\n\n",
     "semicolons in a quote": b'Content-Type: multipart/mixed; boundary="' + b";" * 60_000 + b"\n\n",
@@ -252,6 +259,9 @@ STRANGE = {
     "comments": b"Content-Type: text/html\n\n" + b"<!---->" * 140_000,
     "entities": b"Content-Type: text/html\n\n" + b"&#x110000;&#xd800;&amp" * 40_000,
     "folded for ever": b"Subject:" + b"\n " * 30_000,
+    "long text": b"\n" + b"\xc3\xa9" * 5_000_000,
+}
+STRANGE = {
     "rfc2231": b"Content-Type: multipart/mixed; boundary*0*=utf-8''a; boundary*" + b"9" * 900 + b"=b\n\n",
     "carriage returns": b"\r" * 1_000_000,
     "nothing": b"",
@@ -271,6 +281,38 @@ def test_hostile_messages_cost_little(name: str) -> None:
     for text in mail.fields.values():
         assert len(text.encode()) <= MAX_BODY_BYTES
         assert "\0" not in text
+
+
+MULTIPART = b"Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n"
+LIMITS = {
+    "parts": (MAX_PARTS - 1, lambda n: MULTIPART + b"--b\n\nx\n" * n),  # the message itself is one
+    "levels": (MAX_DEPTH, nested),
+    "headers": (MAX_HEADERS, lambda n: b"Subject: s\n" + b"X-A: y\n" * (n - 1) + b"\nx"),
+    "value": (MAX_FIELD_BYTES, lambda n: b"Subject:" + b"s" * n + b"\n\nx"),
+    "text": (MAX_BODY_BYTES, lambda n: b"Subject: s\n\n" + b"x" * n),
+    "html": (MAX_HTML_BYTES, lambda n: b"Subject: s\nContent-Type: text/html\n\n" + b"x" * n),
+    "html beside text": (
+        MAX_BODY_BYTES,
+        lambda n: MULTIPART + b"--b\n\n" + b"x" * n + b"\n--b\nContent-Type: text/html\n\n" + b"y" * 2 * n + b"\n--b--",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_up_to_a_limit_all_is_kept_and_beyond_it_is_said(name: str) -> None:
+    most, make = LIMITS[name]
+    most -= name == "html beside text"  # the line break before the boundary is of the part
+    assert not read_mail(make(most)).is_cut
+    mail = read_mail(make(most + 1))
+    assert mail.is_cut
+    assert set(mail.fields["subject"]) <= {"s"}
+    assert len(mail.fields["body"]) <= MAX_BODY_BYTES
+
+
+def test_headers_behind_a_long_one_count() -> None:
+    """Who writes to 20,000 people at once cannot hide the subject behind them."""
+    raw = b"To: " + b"someone@example.org, " * 20_000 + b"\nSubject: prize\n\nx"
+    assert read_mail(raw).fields["subject"] == "prize"
 
 
 def test_random_bytes() -> None:
