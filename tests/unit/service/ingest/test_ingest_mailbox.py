@@ -12,6 +12,8 @@ from email.generator import BytesGenerator
 import pytest
 from ingest_helpers import Read, refusal
 
+from service.ingest.mail import MAX_BODY_BYTES
+
 MAILS = {
     "corpus/spam/1.eml": b"Subject: win\nFrom: a@b\n\nWin a prize\n",
     "corpus/spam/2.eml": b"Subject: win more\n\nFrom here on\n",
@@ -142,7 +144,7 @@ def test_refusals() -> None:
 def test_large_messages_are_cut_with_a_warning() -> None:
     data = tarred({"a/1.eml": b"Subject: long\n\n" + b"x" * (9 << 20), "a/2.eml": MAILS["top.eml"]})
     read = Read(data, "mail")
-    assert [len(body) for body in read.table["body"]] == [1 << 20, 2]
+    assert [len(body) for body in read.table["body"]] == [MAX_BODY_BYTES, 2]
     assert any(warning.startswith("1 mails are larger") for warning in read.warnings)
 
 
