@@ -130,7 +130,8 @@ def create_app(settings: Settings) -> FastAPI:
     sessions = _sessions(settings, system, authenticator)
     jobs, audits = JobService(database, settings, feed), AuditService(database, settings)
     models, aliases = ModelService(database, predictions.forget), AliasService(database, predictions.forget)
-    services = Services(datasets, looking, jobs, models, aliases, audits, predictions, sessions)
+    queue, feedback = QueueService(database, blobs), FeedbackService(database, blobs, settings)
+    services = Services(datasets, looking, jobs, models, aliases, audits, predictions, queue, feedback, sessions)
     pages = None
     if settings.ui:
         pages = make_pages(services, has_docs=settings.docs, secure=not settings.on_loopback)
@@ -141,11 +142,11 @@ def create_app(settings: Settings) -> FastAPI:
         keys_router(KeyService(database, system)),
         projects_router(ProjectService(database, system)),
         jobs_router(jobs),
-        feedback_router(FeedbackService(database, blobs, settings)),
+        feedback_router(feedback),
         webhooks_router(WebhookService(database, settings)),
         batches_router(BatchService(database, blobs, settings)),
         audits_router(audits),
-        models_router(models, ExportService(database), QueueService(database, blobs)),
+        models_router(models, ExportService(database), queue),
         aliases_router(aliases),
         inference_router(predictions, readiness),
         health_router(readiness, metrics),

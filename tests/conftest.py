@@ -168,3 +168,10 @@ def broker_url(redis_server: RedisServer) -> str:
 def settings(database_url: str, broker_url: str, tmp_path: Path) -> Settings:
     """Settings on the real servers, with a data folder of the test's own."""
     return Settings(database_url=database_url, broker_url=broker_url, data_dir=tmp_path / "data")
+
+
+@pytest.fixture(scope="module")
+def module_settings(postgres_server: PostgresServer, redis_server: RedisServer, module_dir: Path) -> Iterator[Settings]:
+    """Settings as `settings`, on a database and a data folder that the tests of a module share."""
+    with _new_database(postgres_server, TEMPLATE) as url:
+        yield Settings(database_url=url, broker_url=redis_server.url, data_dir=module_dir / "data")

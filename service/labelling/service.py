@@ -12,21 +12,25 @@ from typing import Any
 import orjson
 
 from service.blobs.store import BlobStore
+from service.datasets.errors import DatasetNotFound
 from service.datasets.repository import DatasetRepository
 from service.db.session import Database
 from service.db.tables import DatasetRow
 from service.errors import InvalidRequest
 from service.feedback.repository import FeedbackRepository
-from service.feedback.stored_rows import contents_at, shown
+from service.feedback.stored_rows import contents_at, numbered_rows, shown
 from service.labelling.errors import NoQueue
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
-from service.models.repository import ModelRepository, ModelShape
+from service.models.errors import ModelNotFound
+from service.models.repository import ModelFileRepository, ModelRepository, ModelShape
 from service.models.service import report_of
 from solver.band import Band
 from solver.report import DoubtedLabels, Report, RowsToLabel
 
 MOST_BYTES = 4 << 20
 """Of the rows in one answer; there is always one row, if any is left."""
+MOST_ROW_BYTES = 64 << 20
+"""Of one row that somebody names."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,26 @@ class QueueService:
             items=self._with_contents(asked, list(made), n),
             warnings=[] if purpose == "improve" else _no_judge(queue.suspicious),
         )
+
+    def row(self, project_id: str, name: str, dataset_id: str, number: int) -> dict[str, Any]:
+        """Return what a model sees of any row of a data set that fits it, whole, as `POST /predict` takes it.
+
+        Raises
+        ------
+        ModelNotFound, DatasetNotFound, DamagedDataset
+        FeedbackDoesNotFit
+            If the data set lacks columns of the model, or has no such row.
+        """
+        with self._database.transaction() as session:
+            model = ModelFileRepository(session, project_id).find(name)
+            if model is None:
+                raise ModelNotFound
+            shape = ModelRepository(session, project_id).shape(model.model_id)
+            dataset = DatasetRepository(session, project_id).get(dataset_id)
+        if dataset is None:
+            raise DatasetNotFound
+        ((row,), _) = numbered_rows(self._blobs, dataset, shape, [number], MOST_ROW_BYTES)
+        return row
 
     def _asked(self, project_id: str, name: str, dataset_id: str | None) -> _Asked:
         with self._database.transaction() as session:

@@ -7,15 +7,18 @@ from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 from python_multipart.multipart import parse_options_header
 
 from service.access.errors import FormTokenNeeded
 from service.access.sessions import VISIT_COOKIE, is_form_token
 from service.api.cookies import cookie
 from service.api.json_body import read_limited
-from service.api.problem import MalformedRequest, UnsupportedMediaType
+from service.api.problem import MalformedRequest, UnsupportedMediaType, invalid_request
 from service.api.uploads import FIELDS, MultipartUpload
 from service.datasets.service import Gone
+from service.errors import InvalidRequest, Problem
 
 TOKEN = "form_token"  # noqa: S105 (the name of a field)
 MOST_FORM_BYTES = 1 << 20
@@ -71,6 +74,21 @@ def parsed(raw: bytes) -> Form:
     if any("\0" in part for field in fields for part in field):
         raise MalformedRequest("a field holds the character NUL, which cannot be stored")
     return Form(fields)
+
+
+def whole(form: Form, name: str, most: int, usual: int | None = None) -> int:
+    """Return a whole number from 0 to `most`, or what is usual where nothing was sent; raises `InvalidRequest`."""
+    said = form.text(name)
+    if not said and usual is not None:
+        return usual
+    if not (said.isascii() and said.isdecimal() and len(said) < 20) or int(said) > most:
+        raise InvalidRequest.of(f"form.{name}", f"should be a whole number from 0 to {most:,}")
+    return int(said)
+
+
+def as_invalid(error: ValidationError) -> Problem:
+    """Return what is wrong with what was made of a form."""
+    return invalid_request(RequestValidationError([{**each, "loc": ("form", *each["loc"])} for each in error.errors()]))
 
 
 def check_token(request: Request, said: str) -> None:

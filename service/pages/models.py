@@ -98,7 +98,7 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
     def show(request: Request, caller: Reader, name: str) -> Response:
         project = caller.project_id
         model = services.models.get(project, name)
-        thresholds = _thresholds(services, project, name)
+        thresholds = thresholds_of(services, project, name)
         given = parsed(request.scope["query_string"])
         alias = _alias(services, project, name)
         in_use = model.operating_point or model.report
@@ -112,7 +112,7 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
             thousand=_of_thousand(in_use.calibration, in_use.abstain),
             alias=alias,
             thresholds=thresholds,
-            scores=None if thresholds is None else _scores(thresholds, in_use.abstain),
+            scores=None if thresholds is None else scores_picture(thresholds, in_use.abstain),
             preview=_preview(services, project, name, model, given),
             compared=list(_compared(model)),
             no_onnx=_no_onnx(model),
@@ -150,7 +150,8 @@ def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
         return room.redirect(request.scope, f"/ui/models/{name}")
 
 
-def _thresholds(services: Services, project: str, name: str) -> Thresholds | None:
+def thresholds_of(services: Services, project: str, name: str) -> Thresholds | None:
+    """Return what each threshold of a model would give; None where that was not kept."""
     try:
         return services.models.thresholds(project, name)
     except NoCurve:
@@ -228,7 +229,8 @@ def _of_thousand(measured: Measures | None, abstain: Abstention | None) -> Thous
     )
 
 
-def _scores(thresholds: Thresholds, abstain: Abstention | None) -> Markup:
+def scores_picture(thresholds: Thresholds, abstain: Abstention | None, here: float | None = None) -> Markup:
+    """Return the scores of the labelled rows, with what decides, and with the score of one row if that is given."""
     spread = thresholds.scores
     room = spread.greatest - spread.least
 
@@ -239,7 +241,8 @@ def _scores(thresholds: Thresholds, abstain: Abstention | None) -> Markup:
         return pictures.scores(spread.positive, spread.negative, None)
     ends = () if abstain is None else (abstain.lower, abstain.upper)
     bounds = [place(end) for end in ends if end is not None]
-    return pictures.scores(spread.positive, spread.negative, place(thresholds.threshold), bounds)
+    at = None if here is None else place(here)
+    return pictures.scores(spread.positive, spread.negative, place(thresholds.threshold), bounds, at)
 
 
 def _no_onnx(model: Model) -> str | None:

@@ -29,11 +29,15 @@ def histogram(counts: Sequence[int]) -> Markup:
 
 
 def scores(
-    positive: Sequence[int], negative: Sequence[int], mark: float | None, bounds: Sequence[float] = ()
+    positive: Sequence[int],
+    negative: Sequence[int],
+    mark: float | None,
+    bounds: Sequence[float] = (),
+    here: float | None = None,
 ) -> Markup:
     """Return two histograms over each other, upwards and downwards.
 
-    At `mark`, a share of the width, stands a line; at each of `bounds` a dashed one.
+    At `mark`, a share of the width, stands a line; at each of `bounds` a dashed one; at `here` one with a head.
     """
     width, half = 640, 90
     most = max((*positive, *negative), default=0) or 1
@@ -51,6 +55,9 @@ def scores(
                 )
     line = "" if mark is None else f'<path class="mark" d="M{mark * width:.1f} 0V{2 * half}"/>'
     line += "".join(f'<path class="mark bound" d="M{at * width:.1f} 0V{2 * half}"/>' for at in bounds)
+    if here is not None:
+        at = max(6.0, min(width - 6.0, here * width))
+        line += f'<path class="here" d="M{at:.1f} 12V{2 * half}"/><path class="head" d="M{at - 6:.1f} 0h12l-6 13z"/>'
     axis = f'<path class="axis" d="M0 {half}H{width}"/>'
     return _svg(width, 2 * half, "".join(bars) + axis + line, fluid=True)
 

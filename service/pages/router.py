@@ -16,6 +16,7 @@ from service.pages.services import Services
 from service.pages.sign_in import SIGN_IN, add_sign_in
 from service.pages.static_files import add_static, static_files, static_path
 from service.pages.training import add_training
+from service.pages.trying import add_trying
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def pages_router(room: Room, services: Services) -> APIRouter:
     add_datasets(router, room, services)
     add_training(router, room, services)
     add_models(router, room, services)
+    add_trying(router, room, services)
 
     @router.get("/ui/{path:path}")
     def nothing(_: Reader) -> Response:

@@ -8,7 +8,9 @@ from service.access.sessions import Sessions
 from service.audits.service import AuditService
 from service.datasets.looking import LookingService
 from service.datasets.service import DatasetService
+from service.feedback.service import FeedbackService
 from service.jobs.service import JobService
+from service.labelling.service import QueueService
 from service.models.service import AliasService, ModelService
 from service.predictions.service import PredictionService
 
@@ -24,4 +26,6 @@ class Services:
     aliases: AliasService
     audits: AuditService
     predictions: PredictionService
+    queue: QueueService
+    feedback: FeedbackService
     sessions: Sessions | None

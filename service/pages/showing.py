@@ -61,6 +61,15 @@ def cell(value: Any) -> str:
     return visible(number(value) if isinstance(value, int | float) else str(value), MOST_OF_A_CELL)
 
 
+def long(value: Any) -> Markup:
+    """Return a value of a row that somebody looks at by itself, cut, with its length where it was."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        text = str(value)
+        cut = f" ({len(text):,} characters)" if len(text) > MOST_CHARACTERS else ""
+        return escape(visible(text) + cut)
+    return escape(f"{value:,}" if isinstance(value, int) else f"{value:,.10g}")
+
+
 def name(value: str) -> str:
     """Return a name, cut for a heading or a list."""
     return visible(value, MOST_OF_A_NAME)
@@ -78,6 +87,13 @@ def number(value: float) -> str:
 def percent(share: float | None) -> str:
     """Return a share in percent, with a digit behind the point where it is not whole."""
     return "–" if share is None else f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def chance(probability: float | None) -> str:
+    """Return a probability in percent: what is short of certain is not called so."""
+    if probability is None or 0.001 <= probability <= 0.999:
+        return percent(probability)
+    return "under 0.1 %" if probability < 0.5 else "over 99.9 %"
 
 
 def size(count: int) -> str:

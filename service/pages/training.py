@@ -9,18 +9,16 @@ from typing import Any, Literal
 
 import orjson
 from fastapi import APIRouter, Request, Response
-from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
-from service.api.problem import invalid_request
 from service.datasets.schemas import Column, Dataset
 from service.errors import Problem
 from service.identifiers import new_id
 from service.jobs.names import ALGORITHM_NAMES
 from service.jobs.schemas import DryRun, Job, JobEvent, JobStatus, TrainRequest
-from service.pages.forms import BUTTON, Form, Written, parsed
+from service.pages.forms import BUTTON, Form, Written, as_invalid, parsed
 from service.pages.room import Room
 from service.pages.services import Services
 from service.pages.words import PHASES
@@ -89,7 +87,7 @@ def _add_form(router: APIRouter, room: Room, services: Services) -> None:
         try:
             body = TrainRequest.model_validate_json(form.exact("request"))
         except ValidationError as error:
-            raise _as_invalid(error) from None
+            raise as_invalid(error) from None
         job = services.jobs.train(caller.project_id, body, form.text("once") or None)
         return room.redirect(request.scope, f"/ui/jobs/{job.id}")
 
@@ -172,7 +170,7 @@ def _check(services: Services, project: str, dataset: Dataset, choices: Choices)
     try:
         dry_run = services.jobs.dry_run(project, TrainRequest.model_validate(body))
     except ValidationError as error:
-        problem = _as_invalid(error)
+        problem = as_invalid(error)
     except Problem as error:
         problem = error
     text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode()
@@ -220,10 +218,6 @@ def _number(text: str, scale: float = 1.0) -> float | str:
         return round(float(text.replace(",", ".")) * scale, 6)
     except ValueError:
         return text
-
-
-def _as_invalid(error: ValidationError) -> Problem:
-    return invalid_request(RequestValidationError([{**each, "loc": ("form", *each["loc"])} for each in error.errors()]))
 
 
 def _events(services: Services, project: str, job_id: str) -> list[JobEvent]:

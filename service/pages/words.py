@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from service.errors import Problem
 from service.jobs.schemas import Job, JobEvent, JobStatus
 from service.pages.showing import number, percent
 
@@ -105,6 +107,11 @@ def event_words(event: JobEvent) -> str:
             moved = f"; {alias.get('sentence', '')}" if isinstance(alias, Mapping) else ""
             return f"Ended: {data.get('status', '')}{moved}"
     return event.kind
+
+
+def told(problem: Problem) -> str:
+    """Say what is wrong with what somebody gave, without the places of a body that nobody wrote."""
+    return re.sub(r"^(body|form|query)\.((rows|texts|messages|numbers|labels)(\.0)?: )?", "", problem.detail)
 
 
 def _said(reason: Any) -> str:

@@ -59,7 +59,7 @@ def _of_texts(columns: Sequence[Mapping[str, Any]], texts: Sequence[str | bytes]
 def _of_messages(
     columns: Sequence[Mapping[str, Any]], messages: Sequence[str | bytes], notes: Notes
 ) -> list[dict[str, Any]]:
-    if not _of_mails(columns):
+    if not of_mails(columns):
         raise RowsDoNotFit.of("body.messages", f"needs a model of mails; {_described(columns)}")
     names = [column["name"] for column in columns]
     rows = []
@@ -77,7 +77,8 @@ def _of_messages(
     return rows
 
 
-def _of_mails(columns: Sequence[Mapping[str, Any]]) -> bool:
+def of_mails(columns: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether columns are the parts of mails."""
     names = {column["name"] for column in columns}
     return bool(names) and names <= set(FIELDS)
 
@@ -87,5 +88,5 @@ def _described(columns: Sequence[Mapping[str, Any]]) -> str:
     if not columns:
         return "this one takes the columns of a matrix: send rows"
     shown = ", ".join(f"{column['name'][:100]!r} ({column['kind']})" for column in columns[:10])
-    sent = "mails" if _of_mails(columns) else "rows"
+    sent = "mails" if of_mails(columns) else "rows"
     return f"this one takes {shown}" + (" and more" if len(columns) > 10 else "") + f": send {sent}"

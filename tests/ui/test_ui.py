@@ -102,13 +102,14 @@ def test_every_page_fits(stack: str, browser: Callable[[], Tab], width: int, dar
         "/jobs",
         "/models",
         "/models/tumours",
+        f"/models/tumours/try?dataset={example}&row=7",
     ):
         tab.open(f"{stack}/ui{path}")
         assert tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), path
         broken = "[...document.querySelectorAll('.scroll button')].filter((each) => each.offsetHeight > 40).length"
         assert tab.run(broken) == 0, path
         unnamed = (
-            "[...document.querySelectorAll('input:not([type=hidden]), select, button, a')]"
+            "[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button, a')]"
             ".filter((each) => !each.labels?.length && !each.textContent.trim() && !each.ariaLabel).length"
         )
         assert tab.run(unnamed) == 0, path

@@ -21,6 +21,8 @@ class Reader(HTMLParser):
         """What a policy without inline code would have to stop."""
         self.words: list[str] = []
         self._in_script = False
+        self._area: str | None = None
+        self._select: str | None = None
         self.feed(html)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -31,6 +33,14 @@ class Reader(HTMLParser):
         elif tag in ("input", "button") and self.forms and given.get("name"):
             if given.get("type") not in ("radio", "checkbox") or "checked" in given:
                 self.forms[-1]["fields"].setdefault(given["name"], given.get("value") or "")
+        elif tag == "textarea" and self.forms and given.get("name"):
+            self._area = str(given["name"])
+            self.forms[-1]["fields"][self._area] = ""
+        elif tag == "select" and self.forms:
+            self._select = given.get("name")
+        elif tag == "option" and self._select is not None:
+            if "selected" in given or self._select not in self.forms[-1]["fields"]:
+                self.forms[-1]["fields"][self._select] = given.get("value") or ""
         elif tag == "script":
             self.scripts.append(given)
             self._in_script = True
@@ -40,8 +50,16 @@ class Reader(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "script":
             self._in_script = False
+        elif tag == "textarea":
+            self._area = None
+        elif tag == "select":
+            self._select = None
 
     def handle_data(self, data: str) -> None:
+        if self._area is not None:
+            fields = self.forms[-1]["fields"]
+            # The line break behind the tag is not part of what stands in the field.
+            fields[self._area] += data if fields[self._area] else data.removeprefix("\n")
         if self._in_script and data.strip():
             self.inline.append(data)
         self.words.append(data)
@@ -50,9 +68,13 @@ class Reader(HTMLParser):
     def text(self) -> str:
         return " ".join(" ".join(self.words).split())
 
-    def form(self, action: str) -> dict[str, Any]:
-        """Return the form whose action ends so."""
-        return next(form for form in self.forms if f"/{form['action']}".partition("?")[0].endswith(action))
+    def form(self, action: str, **holding: str) -> dict[str, Any]:
+        """Return the form whose action ends so, and whose fields hold this."""
+        return next(
+            form
+            for form in self.forms
+            if f"/{form['action']}".partition("?")[0].endswith(action) and holding.items() <= form["fields"].items()
+        )
 
 
 class Visitor:
@@ -70,9 +92,11 @@ class Visitor:
         self.at = self.answer.url.raw_path.decode()
         return Reader(self.answer.text)
 
-    def send(self, page: Reader, action: str, status: int = 200, **fields: Any) -> Reader:
+    def send(
+        self, page: Reader, action: str, status: int = 200, holding: dict[str, str] | None = None, **fields: Any
+    ) -> Reader:
         """Send a form of a page; a None leaves a field out."""
-        form = page.form(action)
+        form = page.form(action, **(holding or {}))
         values = {name: value for name, value in {**form["fields"], **fields}.items() if value is not None}
         url = urljoin(self.at, form["action"])
         self.answer = self.client.post(url, data=values, follow_redirects=True)
