@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 SOURCES := prefsvm service worker solver migrations
+# More than two cores keep busy: tests wait for servers and leases.
+TEST_PROCESSES := $(shell [ $$(nproc 2>/dev/null || echo 2) -gt 2 ] && echo 4 || echo 3)
 
 .PHONY: help demo test test-slow test-ui chaos soak fuzz serve lint types imports audit check benchmarks gpu-check lock clean
 
@@ -30,7 +32,7 @@ serve: .venv/local  ## the whole stack in the foreground until Ctrl-C (make serv
 test: .venv/dev  ## all quick tests, with a real Postgres and a real Redis protocol server
 	@$(BIN)/python -m compileall -q $(SOURCES)
 	@unset PYTHONDONTWRITEBYTECODE; OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -P -c 'from solver.warm_up import FIRST, LATER; from worker.compiling import load; load((*FIRST, *LATER), (), lambda _: None)'
-	@unset PYTHONDONTWRITEBYTECODE; $(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@unset PYTHONDONTWRITEBYTECODE; $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Of what Hypothesis makes up, the quick tests try a quarter (tests/examples.py); so those tests are run here, too.
 test-slow: .venv/dev  ## the tests that take minutes

@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 from anyio import create_task_group, sleep, to_thread
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from service.access.authenticator import Authenticator
@@ -107,9 +107,10 @@ def create_app(settings: Settings) -> FastAPI:
     blobs = BlobStore(settings.blob_location)
     spans = telemetry(settings.otlp_endpoint, "prefsvm-api")
     feed = EventFeed(system)
-    datasets, looking = DatasetService(database, blobs, settings), LookingService(database, blobs)
-    resumable = ResumableUploads(database, system, blobs, settings, datasets)
     predictions = PredictionService(database, settings)
+    authenticator = _authenticator(settings, system)
+    services = _services(settings, database, blobs, feed, predictions, _sessions(settings, system, authenticator))
+    resumable = ResumableUploads(database, system, blobs, settings, services.datasets)
     app = Application(
         title="prefsvm",
         version=importlib.metadata.version("prefsvm"),
@@ -126,28 +127,13 @@ def create_app(settings: Settings) -> FastAPI:
     readiness = Readiness(database, system, settings.broker_url)
     metrics = Metrics(system, predictions.cache)
     predict = predictions_router(predictions, settings.max_body_bytes)
-    authenticator = _authenticator(settings, system)
-    sessions = _sessions(settings, system, authenticator)
-    jobs, audits = JobService(database, settings, feed), AuditService(database, settings)
-    models, aliases = ModelService(database, predictions.forget), AliasService(database, predictions.forget)
-    queue, feedback = QueueService(database, blobs), FeedbackService(database, blobs, settings)
-    services = Services(datasets, looking, jobs, models, aliases, audits, predictions, queue, feedback, sessions)
     pages = None
     if settings.ui:
         pages = make_pages(services, has_docs=settings.docs, secure=not settings.on_loopback)
     for router in (
         predict,
-        datasets_router(datasets, looking),
         resumable_uploads_router(resumable),
-        keys_router(KeyService(database, system)),
-        projects_router(ProjectService(database, system)),
-        jobs_router(jobs),
-        feedback_router(feedback),
-        webhooks_router(WebhookService(database, settings)),
-        batches_router(BatchService(database, blobs, settings)),
-        audits_router(audits),
-        models_router(models, ExportService(database), queue),
-        aliases_router(aliases),
+        *_routers(settings, services, database, system, blobs),
         inference_router(predictions, readiness),
         health_router(readiness, metrics),
         *([start_router(has_pages=settings.ui, has_docs=settings.docs)] if settings.ui or settings.docs else []),
@@ -158,19 +144,56 @@ def create_app(settings: Settings) -> FastAPI:
     add_handlers(app)
     check_routes(app, () if pages is None else pages.open_paths)
     app.state.pages = None if pages is None else pages.room
-    gate = _gate(settings, authenticator, sessions, pages)
+    gate = _gate(settings, authenticator, services.sessions, pages)
     context = partial(RequestContext, observe=metrics.observe_request, spans=spans)
     app.add_middleware(gate)
     app.add_middleware(context)
     (predict_route,) = predict.routes
     app.shortcut = context(gate(ShortcutRoute(predict_route)))
 
-    @cache
-    def openapi() -> dict[str, Any]:
-        return describe(app)
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = cache(partial(describe, app))  # type: ignore[method-assign]
     return app
+
+
+def _services(
+    settings: Settings,
+    database: Database,
+    blobs: BlobStore,
+    feed: EventFeed,
+    predictions: PredictionService,
+    sessions: Sessions | None,
+) -> Services:
+    """Return what both the API's calls and the pages use."""
+    return Services(
+        datasets=DatasetService(database, blobs, settings),
+        looking=LookingService(database, blobs),
+        jobs=JobService(database, settings, feed),
+        models=ModelService(database, predictions.forget),
+        aliases=AliasService(database, predictions.forget),
+        audits=AuditService(database, settings),
+        predictions=predictions,
+        queue=QueueService(database, blobs),
+        feedback=FeedbackService(database, blobs, settings),
+        sessions=sessions,
+    )
+
+
+def _routers(
+    settings: Settings, services: Services, database: Database, system: Database, blobs: BlobStore
+) -> tuple[APIRouter, ...]:
+    """Return the calls on resources, with the services that only they use."""
+    return (
+        datasets_router(services.datasets, services.looking),
+        keys_router(KeyService(database, system)),
+        projects_router(ProjectService(database, system)),
+        jobs_router(services.jobs),
+        feedback_router(services.feedback),
+        webhooks_router(WebhookService(database, settings)),
+        batches_router(BatchService(database, blobs, settings)),
+        audits_router(services.audits),
+        models_router(services.models, ExportService(database), services.queue),
+        aliases_router(services.aliases),
+    )
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -139,33 +139,14 @@ def apply_corrections(
     frame = _TableFrame(data, rules) if isinstance(data, Table) else _MatrixFrame(data, rules)
     known = _known_labels(labels if known_labels is None else known_labels, rules)
     refused: Counter[str] = Counter()
-    superseded = 0
-    groups: dict[tuple[str, ...], _Group] = {}
-    meanings = corrections.meant or [{}] * len(corrections.rows)
-    drawn = corrections.random or [False] * len(corrections.rows)
-    for row, said, meant, is_random in zip(corrections.rows, corrections.labels, meanings, drawn, strict=True):
-        label = known.get(said)
-        if label is None:
-            refused["the data set has no such label"] += 1
-            continue
-        try:
-            names, key = frame.parse(row, meant)
-        except FeatureError as error:
-            refused[error.reason if isinstance(error, BadRow) else str(error)] += 1
-            continue
-        group = groups.setdefault(names, _Group(names))
-        superseded += key in group.labels
-        group.labels.pop(key, None)  # so that the order is that of the last words
-        group.labels[key] = label
-        if is_random:
-            group.random.add(key)
+    groups, superseded = _last_words(corrections, frame, known, refused)
     labels = labels.copy()
     changed, was_labelled = np.zeros(len(labels), dtype=bool), _are_labelled(labels, rules)
     random = np.zeros(len(labels), dtype=bool)
     relabelled = confirmed = first = 0
     added: list[tuple[tuple[str, ...], Key, str]] = []
     added_random: list[bool] = []
-    for group in groups.values():
+    for group in groups:
         places = frame.find(group.names, group.labels)
         for key, label in group.labels.items():
             rows = places.get(key)
@@ -207,6 +188,33 @@ def apply_corrections(
             refused=[RefusedFeedback(reason, n) for reason, n in sorted(refused.items())],
         ),
     )
+
+
+def _last_words(
+    corrections: Corrections, frame: _TableFrame | _MatrixFrame, known: Mapping[str, str], refused: Counter[str]
+) -> tuple[Iterable[_Group], int]:
+    """What is said of each row in the end, and how many words something later replaced; counts what is refused."""
+    groups: dict[tuple[str, ...], _Group] = {}
+    superseded = 0
+    meanings = corrections.meant or [{}] * len(corrections.rows)
+    drawn = corrections.random or [False] * len(corrections.rows)
+    for row, said, meant, is_random in zip(corrections.rows, corrections.labels, meanings, drawn, strict=True):
+        label = known.get(said)
+        if label is None:
+            refused["the data set has no such label"] += 1
+            continue
+        try:
+            names, key = frame.parse(row, meant)
+        except FeatureError as error:
+            refused[error.reason if isinstance(error, BadRow) else str(error)] += 1
+            continue
+        group = groups.setdefault(names, _Group(names))
+        superseded += key in group.labels
+        group.labels.pop(key, None)  # so that the order is that of the last words
+        group.labels[key] = label
+        if is_random:
+            group.random.add(key)
+    return groups.values(), superseded
 
 
 def _drawn_once(rows: IndexArray, was_labelled: BoolArray) -> IndexArray:

@@ -368,16 +368,8 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         decision: DecisionState = estimator.decision_state()
         told = replace(fitted, algorithm=task.spec.name, classes=Classes(*task.target.classes), rows=task.counted())
         chosen = abstention_of(told, task.objective, decision.threshold)
-        model = Model(
-            algorithm=task.spec.name,
-            params=task.params,
-            objective=task.objective.to_dict(),
-            classes=task.target.classes,
-            decision=replace(decision, band=None if chosen is None else chosen.band),
-            features=features,
-            key=request.key,
-            curve=None if fitted.curve is None else OperatingCurve.from_dict(vars(fitted.curve)),
-        )
+        decision = replace(decision, band=None if chosen is None else chosen.band)
+        model = _model_of(task, features, decision, fitted)
         some = _some_unlabelled(task, watch.stopped)
         scores = model.decision.decision_function(X[some])
         unlabelled = _decided_unlabelled(model, scores, task)
@@ -418,6 +410,19 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         ],
     )
     return TrainedModel(model, report)
+
+
+def _model_of(task: _Task, features: TableFeatures | MatrixFeatures, decision: DecisionState, fitted: Report) -> Model:
+    return Model(
+        algorithm=task.spec.name,
+        params=task.params,
+        objective=task.objective.to_dict(),
+        classes=task.target.classes,
+        decision=decision,
+        features=features,
+        key=task.request.key,
+        curve=None if fitted.curve is None else OperatingCurve.from_dict(vars(fitted.curve)),
+    )
 
 
 def _promised(

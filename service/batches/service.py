@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,12 +178,23 @@ def _shadow(session: Session, model: ModelFile, alias: str) -> dict[str, Any] | 
     return {"alias": alias, "model": file.model_id, "sha256": file.sha256, **file.decides_by}
 
 
-def check_columns(dataset: DatasetRow, needed: Sequence[str]) -> None:
-    """Raise `RowsDoNotFit` if a table lacks columns; the job finds out what else may not fit."""
-    there = {column["name"] for column in dataset.columns}
-    missing = [name for name in needed if name not in there]
-    if missing and dataset.layout == "table":
+def check_columns(dataset: DatasetRow, needed: Sequence[Mapping[str, Any]]) -> None:
+    """Raise `RowsDoNotFit` if a table lacks columns, or has other vectors; the job finds out what else may not fit."""
+    if dataset.layout != "table":
+        return
+    there = {column["name"]: column for column in dataset.columns}
+    missing = [column["name"] for column in needed if column["name"] not in there]
+    if missing:
         raise RowsDoNotFit.of("body.dataset", str(MissingColumns(missing)))
+    for column in needed:
+        wanted, found = _shape(column), _shape(there[column["name"]])
+        if wanted != found:
+            message = f"column {column['name']!r} holds {found} there, and {wanted} in the model"
+            raise RowsDoNotFit.of("body.dataset", message)
+
+
+def _shape(column: Mapping[str, Any]) -> str:
+    return f"vectors of {column['length']} numbers" if column["kind"] == "vector" else "single values"
 
 
 def _batch(row: JobRow) -> Batch:

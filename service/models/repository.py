@@ -211,9 +211,9 @@ class ModelRepository(Repository):
             raise ModelNotFound
         return found[0], found[1]
 
-    def columns(self, model_id: str) -> Sequence[str]:
-        """Return the names of the columns that a model needs; none of one that takes a matrix, or is unknown."""
-        return [column["name"] for column in self._session.scalar(_COLUMNS.where(self._is(model_id))) or ()]
+    def columns(self, model_id: str) -> Sequence[Mapping[str, Any]]:
+        """Return the columns that a model needs; none of one that takes a matrix, or is unknown."""
+        return self._session.scalar(_COLUMNS.where(self._is(model_id))) or ()
 
     def origin(self, model_id: str) -> Origin:
         """Return what a model was made from, as far as it still exists."""

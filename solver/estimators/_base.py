@@ -47,6 +47,8 @@ from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 _WARN_BELOW: Final = 10
+_FLAT: Final = 0.01
+"""Probabilities that differ by less say nothing of a row."""
 _MOST_RULER_ROWS: Final = 4096
 """Unlabelled rows among which scores are ranked."""
 
@@ -416,6 +418,11 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         # in-sample scores say nothing about probabilities of new rows
         both = (truth > 0).any() and (truth < 0).any()
         sigmoid = fit_sigmoid(scores, truth) if both and fitted.plan.split != "full" else None
+        if sigmoid is not None and np.ptp(sigmoid(scores)) < _FLAT:
+            fit.warnings.append(
+                f"All probabilities are about {float(sigmoid(scores).mean()):.2f}: the scores of left-out rows did not "
+                "tell the classes apart. Label more rows."
+            )
         self._state = replace(decision_state(run, fitted.model, point.threshold), probability=sigmoid)
         self.control_states_ = {name: decision_state(run, c.model, c.threshold) for name, c in fitted.controls.items()}
         self.report_ = fitted_report(self, fit, fitted, self._state, promise, self._labelled_cost(run) * run.cost)

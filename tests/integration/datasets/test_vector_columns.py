@@ -99,10 +99,12 @@ def test_vectors_that_do_not_fit_are_refused_by_their_row(client: httpx.Client, 
         )
     lacking = client.post("/predict", json={"model": "mails", "rows": [{"age": 1}]})
     assert "missing columns: 'vec'" in problem(lacking, 422, "rows-do-not-fit")["detail"]
-    other = upload(client, parquet_file(VECTORS[:, :5].copy()), "other.parquet")
-    batch = client.post("/batches", json={"model": "mails", "dataset": other["id"], "format": "csv"}).json()
-    assert trainer.supervisor.run(batch["id"]) == "failed"
-    assert "vectors of 5 numbers" in client.get(f"/batches/{batch['id']}").json()["error"]["message"]
+    shorter = upload(client, parquet_file(VECTORS[:, :5].copy()), "other.parquet")
+    numbers = upload(client, b"vec,age\n1,20\n2,30\n", "other.csv")
+    for other, held in ((shorter, "vectors of 5 numbers"), (numbers, "single values")):
+        batch = client.post("/batches", json={"model": "mails", "dataset": other["id"], "format": "csv"})
+        said = problem(batch, 422, "rows-do-not-fit")["detail"]
+        assert f"column 'vec' holds {held} there, and vectors of 16 numbers in the model" in said
     far = client.post("/predict", json={"model": "mails", "rows": [json_row(0, vec=[-40.0] * LENGTH)]}).json()
     assert "hold a vector far from those of the training" in far["warnings"][0]
     for changes, said in (

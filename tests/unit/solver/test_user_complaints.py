@@ -152,6 +152,17 @@ def test_09_probabilities_rise_with_the_score_and_name_the_right_class():
     assert roc_auc_score(y[300:] == svm.classes_[1], probability[:, 1]) > 0.7
 
 
+def test_09_probabilities_that_say_nothing_are_said():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 20)
+    mirrored = np.repeat(rng.normal(size=(20, 4)), 2, axis=0)  # each row has its twin in the other class
+    told = SVM(gamma=0.5, random_state=0).fit(mirrored, np.tile([0, 1], 20))
+    assert np.ptp(told.predict_proba(mirrored)[:, 1]) < 0.01
+    assert any(warning.startswith("All probabilities are about 0.50") for warning in told.report_.warnings)
+    learned = SVM(gamma=0.5, random_state=0).fit(rng.normal(size=(40, 4)) + 2 * y[:, None], y)
+    assert not any("All probabilities" in warning for warning in learned.report_.warnings)
+
+
 @pytest.mark.parametrize("n", [300, 900])
 def test_10_every_result_says_how_exact_it_is(n):
     """Two libraries differ and nobody can tell which one is right."""
