@@ -8,6 +8,7 @@ or the one nearest to a quarter, is positive) labelled, unlabelled and new rows 
 as a job would train it. A dense file is trained on twice: as a table of numbers, and as a matrix.
 What `--out` has is not measured again. With `--against` the differences on the same draws are printed: of each set the
 mean and its standard error, and over sets the mean of their means, with the standard error of that.
+With `--wild 1e6` one of the rows to train on has that number in each column of its own, as a slip of the hand would.
 """
 
 from __future__ import annotations
@@ -61,9 +62,14 @@ def forms(folder: Path) -> Iterator[tuple[str, Any, Any, NDArray[np.bool_]]]:
             yield path.stem, lambda texts: Table({"text": Column("text", "text", texts)}), *found
 
 
-def run(make: Any, X: Any, positive: NDArray[np.bool_], labels: int, seed: int) -> list[float]:
+def run(
+    make: Any, X: Any, positive: NDArray[np.bool_], labels: int, seed: int, wild: float | None = None
+) -> list[float]:
     """F1 and average precision on new rows, and seconds of processor time for the training."""
     rows, new = draw(positive, labels, seed)
+    if wild is not None:
+        X = X.copy()
+        X[np.random.default_rng(seed).choice(rows, X.shape[1]), np.arange(X.shape[1])] = wild
     y = np.where(positive[rows], "1", "0").astype(object)
     y[labels:] = None
     kinds = {"text": "text"} if X.ndim == 1 else {}
@@ -108,6 +114,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--labels", default="100,300")
+    parser.add_argument("--wild", type=float, help="A number that one row to train on has in each column.")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     done = read(given.out)
@@ -117,7 +124,7 @@ def main() -> None:
                 for seed in range(given.draws):
                     key = f"{name}\t{labels}\t{seed}"
                     if key not in done:
-                        done[key] = run(make, X, positive, labels, seed)
+                        done[key] = run(make, X, positive, labels, seed, given.wild)
                         file.write(json.dumps([key, done[key]]) + "\n")
                         file.flush()
     if given.against is not None:

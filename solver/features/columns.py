@@ -22,7 +22,7 @@ CUT: Final = 3.0
 # where dates are cut, and the numbers of models from before that, so that no kernel overflows
 LARGEST_SCORE: Final = 1e6
 # columns that warnings name one by one: a row from outside may have thousands that are worth a word
-_MOST_NAMED: Final = 20
+MOST_NAMED: Final = 20
 # "by so many times the range" says no more than this
 _FURTHEST: Final = 1e9
 
@@ -162,11 +162,11 @@ class FeatureCounts:
         said = []
         for part, what in _SAID_OF.items():
             columns = sorted(getattr(self, part).items(), key=lambda column: -column[1])
-            for name, n in columns[:_MOST_NAMED]:
+            for name, n in columns[:MOST_NAMED]:
                 by = f" {self.furthest.get(name, 1.0):.3g} times their range)" if part == "far" else ""
                 said.append(f"column {name!r}: {n} row(s) {what}{by}")
-            if len(columns) > _MOST_NAMED:
-                said.append(f"{len(columns) - _MOST_NAMED} more columns: row(s) {what.partition(' (')[0]}")
+            if len(columns) > MOST_NAMED:
+                said.append(f"{len(columns) - MOST_NAMED} more columns: row(s) {what.partition(' (')[0]}")
         if self.unlike:
             said.append(
                 f"{self.unlike} row(s) are unlike any row of the training: their score is the one that the model gives "

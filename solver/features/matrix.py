@@ -15,6 +15,7 @@ from scipy import sparse
 from solver.features.columns import FeatureCounts
 from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.matrix_scales import MATRIX_ARRAYS, MatrixScales, see_columns
+from solver.features.wild_values import wild_warnings
 from solver.typing import FloatArray, IndexArray
 
 # longer feature numbers in a row are not looked at: no matrix is that wide
@@ -51,7 +52,7 @@ class MatrixFeatures:
 
     A value is cut at `CUT` standard deviations from the mean. The mean is not taken off, so that a sparse matrix stays
     sparse; where zero itself is beyond the cut, the cut is. A column of two values (0 and 1, above all) is divided by
-    its largest absolute value instead.
+    its largest absolute value instead. Wild values (`find_wild`) have no part in these figures.
 
     The matrix keeps its form (CSR or dense) and width. Columns that the fitted rows have only zeros in, and excluded
     ones, become all zero: the classifier has learned nothing about them. Entries that are not finite count as zero.
@@ -114,6 +115,13 @@ class MatrixFeatures:
         n_left_out = int(np.count_nonzero(self._scales.factor == 0))
         if n_left_out:
             self.warnings.append(f"{n_left_out} of {self.n_features} matrix columns are excluded or zero in training")
+        self.warnings += wild_warnings(
+            [
+                (str(self.first_index + at), wild, self._scales.limit_of(at, wild.furthest))
+                for at, wild in seen.wild.items()
+                if self._scales.factor[at] > 0
+            ]
+        )
         return self
 
     def _positions(self, names: Sequence[str]) -> list[int]:

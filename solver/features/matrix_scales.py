@@ -12,6 +12,7 @@ from scipy import sparse
 
 from solver.features.columns import CUT, LARGEST_SCORE, FeatureCounts
 from solver.features.errors import StateError
+from solver.features.wild_values import TIMES, WildValues, find_wild, may_be_wild, moments
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 MATRIX_ARRAYS: Final = ("factor", "limit_low", "limit_high", "low", "high")
@@ -32,6 +33,8 @@ _Places = _Indices | slice
 class SeenColumns:
     """What the fitted rows hold in each column, gaps being zeros.
 
+    Wild values (`find_wild`) have a part in `low` and `high` alone.
+
     Attributes
     ----------
     low, high, largest : float64 arrays
@@ -42,6 +45,8 @@ class SeenColumns:
         In units of `largest`, so that no square overflows; 0 where the column is zero.
     rare : bool array
         Whether too few values are not zero for `low` and `high` to say what is usual.
+    wild : dict of int to WildValues
+        By column.
     """
 
     low: FloatArray
@@ -51,6 +56,7 @@ class SeenColumns:
     mean: FloatArray
     deviation: FloatArray
     rare: BoolArray
+    wild: dict[int, WildValues]
 
 
 def see_columns(X: sparse.csr_array | NDArray[Any]) -> SeenColumns:
@@ -75,7 +81,47 @@ def see_columns(X: sparse.csr_array | NDArray[Any]) -> SeenColumns:
     mean = _column_sums(X, lambda values, at: values * unit[at]) / n
     squares = _column_sums(X, lambda values, at: (values * unit[at] - mean[at]) ** 2)
     rare = _column_sums(X, lambda values, _: values != 0) < _RARE * n
-    return SeenColumns(low, high, largest, varied, mean, np.sqrt((squares + gaps * mean**2) / n), rare)
+    deviation = np.sqrt((squares + gaps * mean**2) / n)
+    with np.errstate(over="ignore"):
+        furthest = np.maximum(high * unit - mean, mean - low * unit)
+    wild: dict[int, WildValues] = {}
+    for at, values, zeros in _columns(X, np.flatnonzero(varied & may_be_wild(n, furthest, deviation))):
+        found = find_wild(values, zeros)
+        if found is not None:
+            wild[at], ordinary = found
+            values = values[ordinary]
+            centre, size = moments(values, zeros)
+            largest[at] = np.abs(values).max()
+            mean[at], deviation[at] = centre / largest[at], size / largest[at]
+            between = (values > wild[at].low) & (values < wild[at].high)
+            varied[at] = between.any() or (zeros > 0 and wild[at].low < 0 < wild[at].high)
+    return SeenColumns(low, high, largest, varied, mean, deviation, rare, wild)
+
+
+def _columns(X: sparse.csr_array | NDArray[Any], chosen: IndexArray) -> Iterator[tuple[int, FloatArray, int]]:
+    """Those columns: place, values, and how many zeros there are besides. Of a sparse matrix, not all of them.
+
+    Where most are zero, as of rare words, only those that have values of very different sizes.
+    """
+    if isinstance(X, np.ndarray):
+        yield from ((at, X[:, at].astype(np.float64), 0) for at in chosen.tolist())
+        return
+    columns = sparse.csc_array(X[:, chosen].astype(np.float64))
+    columns.eliminate_zeros()
+    if not columns.nnz:
+        return
+    sizes = np.abs(columns.data)
+    filled = np.flatnonzero(np.diff(columns.indptr))
+    starts = columns.indptr[filled]
+    uneven = np.maximum.reduceat(sizes, starts) / TIMES > np.minimum.reduceat(sizes, starts)
+    zeros = X.shape[0] - np.diff(columns.indptr)[filled]
+    looked_at = uneven | (2 * zeros <= X.shape[0])
+    for j, n in zip(filled[looked_at].tolist(), zeros[looked_at].tolist(), strict=True):
+        values = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
+        if 2 * n > X.shape[0]:
+            yield int(chosen[j]), values, n
+        else:
+            yield int(chosen[j]), np.append(values, np.zeros(n)), 0
 
 
 def _column_sums(X: sparse.csr_array | NDArray[Any], of: Callable[[FloatArray, _Places], NDArray[Any]]) -> FloatArray:
@@ -162,6 +208,12 @@ class MatrixScales:
         most = np.finfo(np.float64).max
         low, high = np.where(seen.rare, -most, seen.low), np.where(seen.rare, most, seen.high)
         return cls(factor, centre - CUT, centre + CUT, low, high)
+
+    def limit_of(self, column: int, value: float) -> float:
+        """Where a column is cut on the side of a value that is beyond, in the column's own units."""
+        factor = float(self.factor[column])
+        is_above = value * factor > self.limit_high[column]  # an overflow is infinite, and beyond as well
+        return float((self.limit_high if is_above else self.limit_low)[column]) / factor
 
     @property
     def has_limits(self) -> bool:

@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from solver.features.columns import CUT, LARGEST_SCORE, FeatureCounts
 from solver.features.errors import StateError
 from solver.features.strings import pack_strings, unpack_strings
-from solver.typing import FloatArray
+from solver.features.wild_values import WildValues, find_wild, may_be_wild, moments, wild_warnings
+from solver.typing import BoolArray, FloatArray
 
 
 class NumberColumns:
     """The fitted number columns, and how to apply them.
 
     Features are ordered: standardised numbers, then the 0/1 features that say where one is missing. A column of two
-    values becomes 0 and 1 instead, as a category would. All are cut.
+    values becomes 0 and 1 instead, as a category would. All are cut. Wild values (`find_wild`) are no part of the mean
+    and the scale, so that the others stay as different as they are.
 
     Parameters
     ----------
@@ -71,7 +73,8 @@ class NumberColumns:
                 self._far_high = ((high + width - mean) / np.where(valued, scale, 1.0))[valued]
                 self._range = (width / np.where(valued, scale, 1.0))[valued]
         # a row whose scaled numbers have a smaller sum of squares than this has none that is far
-        self._near = float(np.minimum(-self._far_low, self._far_high).min(initial=np.inf)) ** 2
+        near = float(np.minimum(-self._far_low, self._far_high).min(initial=np.inf))
+        self._near = near * near  # infinite beside a wild number; ** would raise
         self._surprising_if_missing = (indicator == 0)[valued]
         self.width = len(self._valued) + len(self._indicated)
         self._in_place = self.width == len(self._valued) == len(names)
@@ -90,12 +93,14 @@ class NumberColumns:
         """
         fitted: list[tuple[str, float, float, float, bool]] = []
         ranges: list[tuple[float, float]] = []
+        wild: list[tuple[str, WildValues, float]] = []
         for name, values in columns.items():
-            found = _fit_column(name, values, indicate, warnings)
+            found = _fit_column(name, values, indicate, warnings, wild)
             if found is not None:
                 fitted.append((name, *found))
                 present = values[np.isfinite(values)]
                 ranges.append((float(present.min()), float(present.max())))
+        warnings += wild_warnings(wild, "; if it stands for no value at all, leave it empty")
         statistics = np.array([row[1:4] for row in fitted], dtype=np.float64).reshape(-1, 3)
         return cls(
             [row[0] for row in fitted],
@@ -227,7 +232,11 @@ class NumberColumns:
 
 
 def _fit_column(
-    name: str, values: FloatArray, indicate: bool, warnings: list[str]
+    name: str,
+    values: FloatArray,
+    indicate: bool,
+    warnings: list[str],
+    wild: list[tuple[str, WildValues, float]],
 ) -> tuple[float, float, float, bool] | None:
     """Median, mean, scale (0: only the indicator is a feature) and whether there is an indicator."""
     finite = np.isfinite(values)
@@ -237,19 +246,34 @@ def _fit_column(
         warnings.append(f"column {name!r} is left out: it has no number in the training rows")
         return None
     median = 2 * float(np.median(present / 2))  # so that the sum of two cannot overflow
-    if present.min() == present.max():
+    low, high = float(present.min()), float(present.max())
+    if low == high:
         if has_indicator:  # where it is missing is all that it tells
             return median, median, 0.0, True
         warnings.append(f"column {name!r} is left out: it has the same value in all training rows")
         return None
-    low, high = float(present.min()), float(present.max())
-    if high - low < math.inf and not ((present > low) & (present < high)).any():
-        return median, low, high - low, has_indicator
-    filled = np.where(finite, values, median)
-    largest = float(np.abs(filled).max())
-    filled /= largest  # so that the squares cannot overflow
-    scale = float(filled.std()) * largest
+    mean, scale, aside = _centre_and_scale(values, finite, median, low, high)
     if not scale > 0:  # the values differ by less than float64 can square
         warnings.append(f"column {name!r} is left out: its values differ by next to nothing")
         return None
-    return median, float(filled.mean()) * largest, scale, has_indicator
+    if aside is not None:
+        wild.append((name, aside, mean + math.copysign(CUT * scale, aside.furthest - mean)))
+    return median, mean, scale, has_indicator
+
+
+def _centre_and_scale(
+    values: FloatArray, finite: BoolArray, median: float, low: float, high: float
+) -> tuple[float, float, WildValues | None]:
+    """What is taken off and divided by, which the wild values have no part in, and these."""
+    filled = np.where(finite, values, median)
+    mean, scale = moments(filled)
+    found = find_wild(filled) if may_be_wild(len(filled), max(high - mean, mean - low), scale) else None
+    aside, present = None, values[finite]
+    if found is not None:
+        aside, ordinary = found
+        mean, scale = moments(filled[ordinary])
+        present = values[finite & ordinary]
+        low, high = float(present.min()), float(present.max())
+    if high - low < math.inf and not ((present > low) & (present < high)).any():
+        return low, high - low, aside
+    return mean, scale, aside

@@ -129,6 +129,16 @@ def test_matrices_with_columns_far_from_zero_and_of_two_values():
     same(model, {"features": raw}, data)
 
 
+def test_wild_numbers_of_the_training_and_of_later_rows():
+    data = table(60, 0, False)
+    data.columns["age"].values[4] = 1e300
+    features = TableFeatures().fit(data)
+    assert any("far from all others" in said for said in features.warnings)
+    model = model_of(features, decision("rbf", features.transform(data)[0][:30]))
+    data.columns["age"].values[9] = -1e12
+    same(model, cells(data), data)
+
+
 def test_tables_of_models_from_before_numbers_were_cut():
     data = table(60, 0, False)
     arrays, meta = TableFeatures().fit(data).state()
