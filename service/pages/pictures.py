@@ -79,6 +79,15 @@ def interval(estimate: Estimate, *, other: bool = False) -> Markup:
     )
 
 
+def progress(proved: float, target: float) -> Markup:
+    """Return a bar from 0 to what is proved, and a mark where it has to get; both are shares of the width."""
+    width, height = 640, 26
+    done, at = (max(0.0, min(1.0, each)) * width for each in (proved, target))
+    bar = f'<rect class="bar" x="0" y="5" width="{done:.1f}" height="16"/>'
+    track = f'<path class="axis" d="M0 21.5H{width}"/>'
+    return _svg(width, height, f'{bar}{track}<path class="mark" d="M{at:.1f} 0V{height}"/>', fluid=True)
+
+
 def _svg(width: float, height: float, inside: str, label: str | None = None, *, fluid: bool = False) -> Markup:
     told = 'aria-hidden="true"' if label is None else f'role="img" aria-label="{label}"'
     size = 'width="100%"' if fluid else f'width="{width:g}" height="{height:g}"'

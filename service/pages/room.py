@@ -82,7 +82,16 @@ class Room:
         )
         self._environment.globals |= {"has_docs": has_docs, "keys_required": keys_required, "sections": SECTIONS}
         for function in (
-            *(showing.exact, showing.hint, showing.cell, showing.long, showing.name, showing.number, showing.percent),
+            *(
+                showing.exact,
+                showing.hint,
+                showing.sentence,
+                showing.cell,
+                showing.long,
+                showing.name,
+                showing.number,
+                showing.percent,
+            ),
             *(showing.size, showing.chance),
             *(showing.ago, showing.moment, words.objective_words, words.promise_level, words.job_words),
             words.event_words,

@@ -8,8 +8,10 @@ from fastapi import APIRouter, Response
 
 from service.api.access import Reader
 from service.api.problem import NoSuchRoute
+from service.pages.audits import add_audits
 from service.pages.datasets import add_datasets
 from service.pages.home import add_home
+from service.pages.labelling import add_labelling
 from service.pages.models import add_models
 from service.pages.room import PageRoute, Room
 from service.pages.services import Services
@@ -50,6 +52,8 @@ def pages_router(room: Room, services: Services) -> APIRouter:
     add_training(router, room, services)
     add_models(router, room, services)
     add_trying(router, room, services)
+    add_labelling(router, room, services)
+    add_audits(router, room, services)
 
     @router.get("/ui/{path:path}")
     def nothing(_: Reader) -> Response:

@@ -51,6 +51,11 @@ def hint(text: str) -> Markup:
     return Markup("").join(marked)
 
 
+def sentence(text: str) -> Markup:
+    """Return what is told within a sentence as one of its own, as `hint` does."""
+    return hint(text[:1].upper() + text[1:])
+
+
 def exact(value: str) -> Markup:
     """Return a text as it is, for the value of a field, which is sent back and not read."""
     return escape(value)

@@ -91,6 +91,15 @@ class Tab:
         field = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input', {{bubbles: true}}))")
 
+    def type(self, key: str, *, leaves: bool = True) -> None:
+        """Press a key, which leads to another page, or not."""
+        if leaves:
+            self.run("window.leaving = true")
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" else "")
+        if leaves:
+            self.loaded()
+
     def text(self) -> str:
         return str(self.run("document.body.innerText"))
 

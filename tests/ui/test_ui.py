@@ -68,6 +68,40 @@ def test_from_nothing_to_a_threshold_that_is_used(stack: str, browser: Callable[
     assert [url for url in tab.requested() if not url.startswith((stack, "about:"))] == []
 
 
+def answers(stack: str) -> int:
+    return len(httpx.get(f"{stack}/feedback?alias=tumours", trust_env=False).json()["items"])
+
+
+def test_rows_are_labelled_and_a_target_is_proved_by_keys(stack: str, browser: Callable[[], Tab]) -> None:
+    """On the model of the test before."""
+    tab = browser()
+    tab.open(f"{stack}/ui/models/tumours/label")
+    asked = tab.run("document.querySelector('[name=row]').value")
+    for key, count in (("y", 1), ("n", 2), ("u", 1), ("s", 1)):
+        tab.type(key)
+        assert answers(stack) == count
+        assert tab.run("document.querySelector('[name=row]').value") != asked
+    tab.run("document.getElementById('keys').click()")
+    tab.open(f"{stack}/ui/models/tumours/label")
+    assert tab.run("!document.getElementById('keys').checked && !document.querySelector('.keys').hidden")
+    tab.type("y", leaves=False)
+    tab.run("document.getElementById('keys').click()")
+    tab.run("document.getElementById('target').focus()")
+    tab.type("1", leaves=False)  # what is typed into a field is no answer
+    tab.fill("#target", "60")
+    tab.press("form[action$=audits] button")
+    tab.until("document.querySelector('[data-key=y]') !== null")
+    proved = 0
+    while "Nobody has to look at more" not in tab.text():
+        tab.type("y")
+        proved += 1
+    assert 3 < proved < 12
+    tab.type("u")
+    assert "1 corrected" in tab.text()
+    assert answers(stack) == 1
+    assert tab.troubles() == []
+
+
 def test_nothing_in_data_runs(stack: str, browser: Callable[[], Tab]) -> None:
     script = "<img src=x onerror=window.ran=1><script>window.ran=1</script>"
     rows = "".join(f'"{script}",{("yes", "no", "")[i % 3]}\n' for i in range(60))
@@ -93,6 +127,7 @@ def test_every_page_fits(stack: str, browser: Callable[[], Tab], width: int, dar
     tab.resize(width, dark=dark)
     datasets = httpx.get(f"{stack}/datasets", trust_env=False).json()["items"]
     example, hostile = datasets[-1]["id"], datasets[0]["id"]
+    audits = httpx.get(f"{stack}/audits", trust_env=False).json()["items"]
     for path in (
         "",
         "/datasets",
@@ -103,6 +138,8 @@ def test_every_page_fits(stack: str, browser: Callable[[], Tab], width: int, dar
         "/models",
         "/models/tumours",
         f"/models/tumours/try?dataset={example}&row=7",
+        "/models/tumours/label",
+        *(f"/audits/{audit['id']}" for audit in audits),
     ):
         tab.open(f"{stack}/ui{path}")
         assert tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), path

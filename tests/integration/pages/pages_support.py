@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
 import httpx
+import orjson
+from api_support import set_status, store_model, train_body
+from sqlalchemy import text
+
+from service.db.session import Database
+from service.db.tables import ModelRow
+from solver.model_file import Model
 
 
 class Reader(HTMLParser):
@@ -103,3 +112,36 @@ class Visitor:
         assert self.answer.status_code == status, self.answer.text
         self.at = self.answer.url.raw_path.decode()
         return Reader(self.answer.text)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A service with the data set of `api_support.CSV`."""
+
+    client: httpx.Client
+    database: Database
+    folder: Path
+    dataset: str
+
+    def model(self, made: Model | None = None, job_id: str | None = None, **told: Any) -> str:
+        """Store a model whose report says something else here and there."""
+        model = store_model(self.database, self.folder, made, job_id)
+        change = "UPDATE models SET report = report || CAST(:told AS jsonb) WHERE id = :id"
+        with self.database.transaction() as session:
+            session.execute(text(change), {"told": orjson.dumps(told).decode(), "id": model})
+        return model
+
+    def trained(self, alias: str, **told: Any) -> str:
+        """Store a model that has an alias and a training, which was on the data set."""
+        job = self.client.post("/train", json=train_body({"id": self.dataset})).json()["id"]
+        set_status(self.database, job, "succeeded")
+        model = self.model(job_id=job, **told)
+        with self.database.transaction() as session:
+            session.get_one(ModelRow, model).dataset_id = self.dataset
+        self.client.put(f"/aliases/{alias}", json={"model": model}).raise_for_status()
+        return model
+
+    def predicted(self, model: str, **given: Any) -> dict[str, Any]:
+        """Return what the call says of one row, text or mail."""
+        made: dict[str, Any] = self.client.post("/predict", json={"model": model, **given}).json()["predictions"][0]
+        return made

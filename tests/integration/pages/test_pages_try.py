@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
-import httpx
 import numpy as np
 import orjson
 import pytest
-from api_support import HAM, SPAM, api_client, store_model, text_model, tiny_model, upload
-from pages_support import Visitor
-from sqlalchemy import text
+from api_support import HAM, SPAM, text_model, tiny_model, upload
+from pages_support import Place, Visitor
 
-from service.db.session import Database
-from service.settings import Settings
 from solver.band import Band
 from solver.evaluation import Sigmoid
 from solver.features import MatrixData, MatrixFeatures
@@ -29,35 +22,6 @@ ABSTAIN = {
     "positive": {"label": "spam", "rows": 3, "right": 3, "reason": None},
     "negative": {"label": "ham", "rows": 5, "right": 5, "reason": None},
 }
-
-
-@dataclass(frozen=True)
-class Place:
-    """A service with a data set, which the tests of this file share."""
-
-    client: httpx.Client
-    database: Database
-    folder: Path
-    dataset: str
-
-    def model(self, made: Model | None = None, **told: Any) -> str:
-        model = store_model(self.database, self.folder, made)
-        change = "UPDATE models SET report = report || CAST(:told AS jsonb) WHERE id = :id"
-        with self.database.transaction() as session:
-            session.execute(text(change), {"told": orjson.dumps(told).decode(), "id": model})
-        return model
-
-    def predicted(self, model: str, **given: Any) -> dict[str, Any]:
-        made: dict[str, Any] = self.client.post("/predict", json={"model": model, **given}).json()["predictions"][0]
-        return made
-
-
-@pytest.fixture(scope="module")
-def place(module_settings: Settings, module_dir: Path) -> Iterator[Place]:
-    database = Database(str(module_settings.database_url))
-    with api_client(module_settings) as client:
-        yield Place(client, database, module_dir, upload(client)["id"])
-    database.close()
 
 
 def sigmoid(model: Model) -> Model:

@@ -1,0 +1,140 @@
+"""Audits: a target of a model is proved by looking at rows that chance draws, one at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+
+from service.api.access import Reader, Writer
+from service.audits.schemas import MOST_ROWS, Audit, AuditAnswers, AuditItems, AuditRequest, AuditSeal
+from service.errors import InvalidRequest
+from service.models.errors import ModelNotFound
+from service.models.schemas import Model
+from service.pages import pictures
+from service.pages.forms import BUTTON, Form, Written, as_invalid, parsed, whole
+from service.pages.room import Room
+from service.pages.services import Services
+
+
+def add_audits(router: APIRouter, room: Room, services: Services) -> None:
+    """Add the page of an audit, and what begins and ends one."""
+    _add_begin(router, room, services)
+    _add_shown(router, room, services)
+    _add_end(router, room, services)
+
+
+def _add_begin(router: APIRouter, room: Room, services: Services) -> None:
+    @router.post("/ui/models/{name}/audits")
+    def begin(request: Request, caller: Writer, name: str, form: Written) -> Response:
+        audit = services.audits.create(caller.project_id, _request(name, form), form.text("once") or None)
+        return room.redirect(request.scope, f"/ui/audits/{audit.id}")
+
+
+def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
+    @router.get("/ui/audits/{audit_id}")
+    def show(request: Request, caller: Reader, audit_id: str) -> Response:
+        project = caller.project_id
+        given = parsed(request.scope["query_string"])
+        after = whole(given, "after", MOST_ROWS, 0)
+        audit = services.audits.get(project, audit_id)
+        rows = None if audit.pool is None or audit.sealed_at else services.audits.next(project, audit_id, after, 1)
+        model = _model(services, project, audit)
+        return room.page(
+            request.scope,
+            "audit.html",
+            title="Audit",
+            audit=audit,
+            rows=rows,
+            after=after,
+            model=model,
+            aliases=model.aliases if model else [],
+            picture=_picture(audit),
+            last=_last(given),
+            skipped=_skipped(rows, after),
+        )
+
+    @router.post("/ui/audits/{audit_id}/answer")
+    def answer(request: Request, caller: Writer, audit_id: str, form: Written) -> Response:
+        row, label = whole(form, "row", 2**53 - 1), form.exact("label")
+        try:
+            body = AuditAnswers(rows=[row], labels=[label])
+        except ValidationError as error:
+            raise as_invalid(error) from None
+        services.audits.answer(caller.project_id, audit_id, body)
+        query = {"after": form.text("after"), "row": str(row), "said": label}
+        return room.redirect(request.scope, f"/ui/audits/{audit_id}", **query)
+
+
+def _add_end(router: APIRouter, room: Room, services: Services) -> None:
+    @router.post("/ui/audits/{audit_id}/seal")
+    def seal(request: Request, caller: Writer, audit_id: str, form: Written) -> Response:
+        try:
+            body = AuditSeal(alias=form.text("alias") or None)
+        except ValidationError as error:
+            raise as_invalid(error) from None
+        services.audits.seal(caller.project_id, audit_id, body)
+        return room.redirect(request.scope, f"/ui/audits/{audit_id}")
+
+    @router.post("/ui/audits/{audit_id}/delete", dependencies=[BUTTON])
+    def delete(request: Request, caller: Writer, audit_id: str) -> Response:
+        services.audits.delete(caller.project_id, audit_id)
+        return room.redirect(request.scope, "/ui")
+
+
+def _request(name: str, form: Form) -> AuditRequest:
+    kind = form.text("kind")
+    objective: dict[str, Any] = {"kind": kind}
+    if kind == "cost":
+        fields = {"at_most": "at_most", "false_negative": "missed", "false_positive": "alarm"}
+        objective |= {key: _number(form, field) for key, field in fields.items()}
+    else:
+        objective["target"] = _number(form, "target", 0.01)
+    body = {
+        "model": name,
+        "dataset": form.text("dataset"),
+        "objective": objective,
+        "confidence": _number(form, "confidence", 0.01),
+        "rows": whole(form, "rows", MOST_ROWS),
+    }
+    try:
+        return AuditRequest.model_validate(body)
+    except ValidationError as error:
+        raise as_invalid(error) from None
+
+
+def _number(form: Form, name: str, scale: float = 1.0) -> float:
+    try:
+        return round(float(form.text(name).replace(",", ".")) * scale, 9)
+    except ValueError:
+        raise InvalidRequest.of(f"form.{name}", "should be a number") from None
+
+
+def _model(services: Services, project: str, audit: Audit) -> Model | None:
+    try:
+        return services.models.get(project, audit.model)
+    except ModelNotFound:
+        return None
+
+
+def _picture(audit: Audit) -> Any:
+    """Return how far the proof is, against what is to be proved."""
+    if audit.verdict is None:
+        return None
+    if audit.objective.kind == "cost":
+        target = audit.objective.at_most
+        most = max(2 * target, audit.verdict.bound)
+    else:
+        target, most = audit.objective.target, 1.0
+    return pictures.progress(audit.verdict.bound / most, target / most)
+
+
+def _last(given: Form) -> tuple[int, str] | None:
+    """Return the row that got an answer just now, and that answer, which may be changed."""
+    return (whole(given, "row", 2**53 - 1), given.exact("said")) if given.text("row") and given.exact("said") else None
+
+
+def _skipped(rows: AuditItems | None, after: int) -> bool:
+    """Tell whether nothing is left but what was put off."""
+    return rows is not None and not rows.items and rows.left > 0 and after > 0

@@ -1,0 +1,148 @@
+"""Labelling: what a training has left to look at, one row at a time; the answers are feedback for the alias."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+
+from service.api.access import Writer
+from service.errors import InvalidRequest, Problem
+from service.feedback.errors import FeedbackNotFound
+from service.feedback.schemas import Feedback, FeedbackRequest
+from service.identifiers import new_id
+from service.jobs.errors import JobNotFound
+from service.jobs.schemas import Retrain
+from service.labelling.errors import NoQueue
+from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
+from service.models.schemas import Model
+from service.pages.forms import Form, Written, as_invalid, parsed, whole
+from service.pages.room import Room
+from service.pages.services import Services
+
+MOST_SKIPPED = 99
+"""Rows that are put off; the next one is among the 100 that one answer of the service holds."""
+MOST_ANSWERS = 1000
+"""That are looked through to count those since the training."""
+ENOUGH = 20
+"""Answers after which a retraining is worth its time: docs/improving.md, which rows to label next."""
+ON_A_LIST = 50
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What somebody is to say."""
+
+    queue: LabellingQueue | None
+    item: QueuedRow | None
+    """None: nothing is left, or nothing but what was skipped."""
+    problem: Problem | None
+    """Why there is no queue."""
+
+
+def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
+    """Add the page on which rows get their labels."""
+
+    @router.get("/ui/models/{name}/label")
+    def show(request: Request, caller: Writer, name: str) -> Response:
+        project = caller.project_id
+        given = parsed(request.scope["query_string"])
+        model = services.models.get(project, name)
+        purpose, skip = _purpose(given), whole(given, "skip", MOST_SKIPPED, 0)
+        audits = services.audits.list(project, None, ON_A_LIST).items
+        return room.page(
+            request.scope,
+            "label.html",
+            title=f"Label for {name if name in model.aliases else 'a model'}",
+            model=model,
+            name=name,
+            alias=_alias(model, name),
+            classes=model.report.classes,
+            purpose=purpose,
+            skip=skip,
+            most_skipped=MOST_SKIPPED,
+            asked=_asked(services, project, model, purpose, skip),
+            last=_last(services, project, given),
+            given=_given(services, project, model, name),
+            enough=ENOUGH,
+            once=new_id("blob"),
+            audits=[audit for audit in audits if audit.model == model.id],
+            datasets=services.datasets.list(project, None, ON_A_LIST).items,
+        )
+
+    @router.post("/ui/models/{name}/label")
+    def answer(request: Request, caller: Writer, name: str, form: Written) -> Response:
+        made = services.feedback.add(caller.project_id, _feedback(name, form), form.text("once") or None)
+        return _back(room, request, name, form, last=made.id)
+
+    @router.post("/ui/models/{name}/unlabel")
+    def undo(request: Request, caller: Writer, name: str, form: Written) -> Response:
+        services.feedback.delete(caller.project_id, form.text("feedback"))
+        return _back(room, request, name, form)
+
+    @router.post("/ui/models/{name}/retrain")
+    def retrain(request: Request, caller: Writer, name: str, form: Written) -> Response:
+        job = services.jobs.retrain(caller.project_id, name, form.text("once") or None, Retrain())
+        return room.redirect(request.scope, f"/ui/jobs/{job.id}")
+
+
+def _back(room: Room, request: Request, name: str, form: Form, **query: str) -> Response:
+    where = {"purpose": _purpose(form), "skip": form.text("skip"), **query}
+    return room.redirect(request.scope, f"/ui/models/{name}/label", **where)
+
+
+def _alias(model: Model, name: str) -> str | None:
+    """Return the alias that the answers are for; None where the model has no name."""
+    return name if name in model.aliases else next(iter(model.aliases), None)
+
+
+def _purpose(form: Form) -> QueuePurpose:
+    return "suspicious" if form.text("purpose") == "suspicious" else "improve"
+
+
+def _asked(services: Services, project: str, model: Model, purpose: QueuePurpose, skip: int) -> Asked:
+    try:
+        queue = services.queue.next(project, model.id, purpose, skip + 1, None)
+    except NoQueue as problem:
+        return Asked(None, None, problem)
+    return Asked(queue, queue.items[skip] if len(queue.items) > skip else None, None)
+
+
+def _last(services: Services, project: str, given: Form) -> Feedback | None:
+    """Return the answer that was given just now, which may be taken back."""
+    try:
+        return services.feedback.get(project, given.text("last")) if given.text("last") else None
+    except FeedbackNotFound:
+        return None
+
+
+def _given(services: Services, project: str, model: Model, name: str) -> int:
+    """Return how many rows the next training of the alias learns that the model has not."""
+    alias = _alias(model, name)
+    if alias is None:
+        return 0
+    since = model.created_at
+    if model.job_id is not None:
+        with suppress(JobNotFound):  # then those are counted that came after the model itself
+            since = services.jobs.get(project, model.job_id).created_at
+    sent = services.feedback.list(project, alias, None, MOST_ANSWERS).items
+    return sum(each.rows for each in sent if each.created_at > since)
+
+
+def _feedback(alias: str, form: Form) -> FeedbackRequest:
+    body: dict[str, Any] = {
+        "alias": alias,
+        "dataset": form.text("dataset"),
+        "numbers": [whole(form, "row", 2**53 - 1)],
+        "labels": [form.exact("label")],
+        "drawn": form.text("drawn"),
+    }
+    if not form.exact("label"):
+        raise InvalidRequest.of("form.label", "should be one of the labels of the model")
+    try:
+        return FeedbackRequest.model_validate(body)
+    except ValidationError as error:
+        raise as_invalid(error) from None

@@ -1,0 +1,243 @@
+"""The pages on which rows get labels: the queue of a model, whose answers are feedback, and audits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from pages_support import Place, Reader, Visitor
+from sqlalchemy import text
+
+from service.db.tables import AuditItemRow, AuditRow
+from service.pages import labelling
+
+UNLABELLED = [2, 5, 8, 11, 14]
+QUEUE = {
+    "improve": {
+        "rows": UNLABELLED,
+        "scores": [0.1, 0.3, 0.2, 0.4, 0.5],
+        "reasons": ["random", "unsure", "random", "crowd", "random"],
+        "covers": [1, 1, 1, 4, 1],
+        "compared": 20,
+    },
+    "suspicious": {"rows": [0], "scores": [-1.0], "positive": [True], "judged": 40, "better_than_chance": True},
+}
+CLASSES = {"positive": "spam", "negative": "ham"}
+
+
+def row_of(page: Reader) -> int:
+    return int(page.form("/label")["fields"]["row"])
+
+
+def feedback(place: Place, alias: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = place.client.get("/feedback", params={"alias": alias}).json()["items"]
+    return found
+
+
+def test_rows_are_answered_put_off_and_taken_back(place: Place) -> None:
+    place.trained("mails", queue=QUEUE)
+    visitor = Visitor(place.client)
+    page = visitor.open("/ui/models/mails")
+    page = visitor.open(next(link for link in page.links if link.endswith("/label")))
+    assert row_of(page) == 2
+    assert "drawn at random: sent as such" in page.text
+    assert "age 22" in page.text
+    assert "No answer is kept for mails yet" in page.text
+    page = visitor.send(page, "/label", label="spam")
+    (sent,) = feedback(place, "mails")
+    assert (sent["labels"], sent["rows"]) == ({"spam": 1}, 1)
+    assert row_of(page) == 5
+    assert "the model is least sure of rows like it" in page.text
+    assert "1 answer is kept for mails" in page.text
+    # Later: the next one comes, and the first again once somebody goes back.
+    page = visitor.open(next(link for link in page.links if "skip=1" in link))
+    assert row_of(page) == 8
+    page = visitor.send(page, "/label", label="ham")
+    assert row_of(page) == 11
+    assert row_of(visitor.open("/ui/models/mails/label")) == 5
+    # What was said last is taken back, and asked again.
+    page = visitor.send(page, "/unlabel")
+    assert row_of(page) == 8
+    assert [each["labels"] for each in feedback(place, "mails")] == [{"spam": 1}]
+    with place.database.transaction() as session:
+        kept = session.execute(text("SELECT content FROM feedback WHERE alias = 'mails'")).scalar_one()
+    assert orjson.loads(kept)["drawn"] == "random"
+
+
+def test_pressing_twice_is_one_answer_and_an_undo_of_nothing_is_said(place: Place) -> None:
+    place.trained("twice", queue=QUEUE)
+    visitor = Visitor(place.client)
+    page = visitor.open("/ui/models/twice/label")
+    for _ in range(2):
+        visitor.at = "/ui/models/twice/label"
+        after = visitor.send(page, "/label", label="ham")
+    assert len(feedback(place, "twice")) == 1
+    visitor.at = "/ui/models/twice/label"
+    visitor.send(after, "/unlabel")
+    visitor.at = "/ui/models/twice/label"
+    visitor.send(after, "/unlabel", 404)
+    assert row_of(visitor.open("/ui/models/twice/label?last=fb_none")) == 2
+    for wrong in ("skip=100", "skip=x"):
+        visitor.open(f"/ui/models/twice/label?{wrong}", 422)
+    for fields in ({"label": "eggs"}, {"label": ""}, {"row": "x"}, {"row": "60"}, {"drawn": "now"}):
+        visitor.at = "/ui/models/twice/label"
+        visitor.send(page, "/label", 422, **({"label": "spam", "once": ""} | fields))
+
+
+def test_labels_in_doubt_are_confirmed_or_changed(place: Place) -> None:
+    place.trained("doubted", queue=QUEUE, probability={"slope": 2.0, "offset": 0.0, "brier": 0.1, "reliability": []})
+    visitor = Visitor(place.client)
+    page = visitor.open("/ui/models/doubted/label?purpose=suspicious")
+    assert "labelled spam; models that have not seen this label give spam 0.12" in page.text
+    page = visitor.send(page, "/label", label="ham")
+    assert "purpose=suspicious" in visitor.at
+    assert "Nothing in this list" in page.text
+    assert "All of it has an answer" in page.text
+
+
+def test_a_list_that_says_nothing_says_why(place: Place) -> None:
+    nothing = {"rows": [], "scores": [], "positive": [], "judged": 0, "better_than_chance": False}
+    place.trained("unjudged", queue=QUEUE | {"suspicious": nothing})
+    page = Visitor(place.client).open("/ui/models/unjudged/label?purpose=suspicious")
+    assert "no label could be judged" in page.text
+
+
+def test_a_model_without_a_name_gets_one_first(place: Place) -> None:
+    model = place.model()
+    visitor = Visitor(place.client)
+    page = visitor.open(f"/ui/models/{model}/label")
+    assert "This model has none" in page.text
+    visitor.send(page, "/alias", alias="old")
+    assert "was deleted" in visitor.open("/ui/models/old/label").text  # the data set that its list would be of
+
+
+def test_all_answers_at_once_make_the_next_training(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labelling, "ENOUGH", 2)
+    place.trained("again", queue=QUEUE)
+    visitor = Visitor(place.client)
+    page = visitor.open("/ui/models/again/label")
+    assert "/retrain" not in str(page.forms)
+    for label in ("spam", "ham"):
+        page = visitor.send(page, "/label", label=label)
+    assert "2 answers are kept for again" in page.text
+    assert "worth its time" not in page.text
+    told = visitor.send(page, "/retrain")
+    assert "Waits for a worker" in told.text
+    job = place.client.get("/jobs").json()["items"][0]
+    assert job["request"]["alias"] == "again"
+    visitor.at = "/ui/models/again/label"
+    visitor.send(page, "/retrain")
+    assert len([each for each in place.client.get("/jobs").json()["items"] if each["request"]["alias"] == "again"]) == 1
+    # The last answer is in use now.
+    visitor.at = "/ui/models/again/label"
+    assert "uses this feedback" in visitor.send(page, "/unlabel", 409).text
+    place.client.post(f"/jobs/{job['id']}/cancel").raise_for_status()
+
+
+def drawn(place: Place, audit: str, rows: int = 40) -> None:
+    """Write what a worker draws: rows that the model calls spam."""
+    stratum = {"called": True, "rows": 200, "share": 1.0}
+    pool = {
+        **{"rows": 900, "called_positive": 200, "labelled": 40, "drawn": rows, "threshold": 0.25, "abstain": None},
+        **{"positive": "spam", "negative": "ham", "warnings": [], "strata": [stratum], "meant": {}},
+    }
+    with place.database.transaction() as session:
+        session.get_one(AuditRow, audit).pool = pool
+        for position in range(1, rows + 1):
+            content = orjson.dumps({"age": 20 + position, "job": "<b>clerk</b>\u202e"})
+            item = {"row": 1000 + position, "stratum": 0, "score": 1.0, "probability": 0.9}
+            session.add(AuditItemRow(audit_id=audit, position=position, content=content, **item))
+
+
+def begun(place: Place, alias: str, **fields: str) -> tuple[Visitor, Reader, str]:
+    place.trained(alias, queue=QUEUE)
+    visitor = Visitor(place.client)
+    asked = {"kind": "precision", "target": "80", "confidence": "90", "rows": "40", "dataset": place.dataset} | fields
+    page = visitor.send(visitor.open(f"/ui/models/{alias}/label"), "/audits", **asked)
+    return visitor, page, visitor.at.rpartition("/")[2]
+
+
+def test_an_audit_from_its_beginning_to_the_moment_of_proof(place: Place) -> None:
+    visitor, page, audit = begun(place, "audited")
+    assert "Rows are being drawn" in page.text
+    assert 'data-live="on"' in visitor.answer.text
+    assert audit in str(visitor.open("/ui").links)
+    drawn(place, audit)
+    page = visitor.open(f"/ui/audits/{audit}")
+    assert "of the 200 unlabelled rows that the model calls spam, at least 0.8 are spam?" in page.text
+    assert "<b>" not in visitor.answer.text
+    assert "⟨U+202E⟩" in page.text
+    bounds = []
+    for answers in range(1, 40):
+        page = visitor.send(page, "/answer", holding={"row": str(1000 + answers)}, label="spam")
+        found = place.client.get(f"/audits/{audit}").json()
+        bounds.append(found["verdict"]["bound"])
+        assert found["answered"] == answers
+        if found["status"] == "proven":
+            break
+    assert bounds == sorted(bounds)
+    assert bounds[-1] >= 0.8
+    assert f"Proven , after {len(bounds)} rows" in page.text.replace("Proven,", "Proven ,")
+    assert "Nobody has to look at more" in page.text
+    page = visitor.send(page, "/seal", alias="audited")
+    assert "sealed" in page.text
+    assert [each["rows"] for each in feedback(place, "audited")] == [len(bounds)]
+    assert audit in str(visitor.open("/ui/models/audited/label").links)
+
+
+def test_an_answer_of_an_audit_is_changed_and_rows_are_put_off(place: Place) -> None:
+    visitor, _, audit = begun(place, "changed")
+    drawn(place, audit, 3)
+    page = visitor.send(visitor.open(f"/ui/audits/{audit}"), "/answer", holding={"row": "1001"}, label="spam")
+    assert "Row 1,001 is kept as spam" in page.text
+    page = visitor.send(page, "/answer", holding={"row": "1001"}, label="ham")
+    assert "Row 1,001 is kept as ham" in page.text
+    found = place.client.get(f"/audits/{audit}").json()
+    assert (found["answered"], found["corrected"]) == (1, 1)
+    page = visitor.open(next(link for link in page.links if "after=2" in link))
+    page = visitor.send(page, "/answer", holding={"row": "1003"}, label="spam")
+    assert "Nothing else" in page.text
+    page = visitor.open(next(link for link in page.links if link.endswith(audit)))
+    visitor.send(page, "/answer", 422, holding={"row": "1002"}, label="eggs")
+    visitor.at = f"/ui/audits/{audit}"
+    assert "All rows have an answer" in visitor.send(page, "/answer", holding={"row": "1002"}, label="ham").text
+    visitor.send(visitor.open(f"/ui/audits/{audit}"), "/delete")
+    visitor.open(f"/ui/audits/{audit}", 404)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"target": "0"}, "above 0"),
+        ({"target": "x"}, "should be a number"),
+        ({"kind": "f1"}, "kind"),
+        ({"kind": "cost", "at_most": ""}, "at_most"),
+        ({"confidence": "100"}, "confidence"),
+        ({"rows": "10001"}, "rows"),
+        ({"dataset": "ds_none"}, "no such data set"),
+    ],
+)
+def test_an_audit_that_cannot_be(place: Place, fields: dict[str, str], told: str) -> None:
+    place.trained("wrong", queue=QUEUE)
+    visitor = Visitor(place.client)
+    asked = {"kind": "precision", "target": "80", "confidence": "90", "rows": "40", "dataset": place.dataset} | fields
+    page = visitor.send(visitor.open("/ui/models/wrong/label"), "/audits", 422, **asked)
+    assert told in page.text
+
+
+def test_an_audit_of_a_cost_shows_what_a_row_costs_at_most(place: Place) -> None:
+    visitor, _, audit = begun(place, "priced", kind="cost", at_most="0.5")
+    drawn(place, audit)
+    page = visitor.send(visitor.open(f"/ui/audits/{audit}"), "/answer", holding={"row": "1001"}, label="spam")
+    assert "Proved: a row costs at most" in page.text
+
+
+def test_an_audit_whose_rows_could_not_be_drawn_says_why(place: Place) -> None:
+    visitor, _, audit = begun(place, "failed")
+    job = place.client.get(f"/audits/{audit}").json()["job"]
+    with place.database.transaction() as session:
+        error = orjson.dumps({"code": "no_rows", "message": "all rows have a label"}).decode()
+        change = "UPDATE jobs SET status = 'failed', finished_at = now(), error = :error WHERE id = :id"
+        session.execute(text(change), {"error": error, "id": job})
+    assert "No rows could be drawn: all rows have a label" in visitor.open(f"/ui/audits/{audit}").text
