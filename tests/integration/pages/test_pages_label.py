@@ -41,14 +41,14 @@ def test_rows_are_answered_put_off_and_taken_back(place: Place) -> None:
     page = visitor.open("/ui/models/mails")
     page = visitor.open(next(link for link in page.links if link.endswith("/label")))
     assert row_of(page) == 2
-    assert "drawn at random: sent as such" in page.text
+    assert "Drawn at random: sent as such" in page.text
     assert "age 22" in page.text
     assert "No answer is kept for mails yet" in page.text
     page = visitor.send(page, "/label", label="spam")
     (sent,) = feedback(place, "mails")
     assert (sent["labels"], sent["rows"]) == ({"spam": 1}, 1)
     assert row_of(page) == 5
-    assert "the model is least sure of rows like it" in page.text
+    assert "The model is least sure of rows like it" in page.text
     assert "1 answer is kept for mails" in page.text
     # Later: the next one comes, and the first again once somebody goes back.
     page = visitor.open(next(link for link in page.links if "skip=1" in link))
@@ -89,7 +89,7 @@ def test_labels_in_doubt_are_confirmed_or_changed(place: Place) -> None:
     place.trained("doubted", queue=QUEUE, probability={"slope": 2.0, "offset": 0.0, "brier": 0.1, "reliability": []})
     visitor = Visitor(place.client)
     page = visitor.open("/ui/models/doubted/label?purpose=suspicious")
-    assert "labelled spam; models that have not seen this label give spam 0.12" in page.text
+    assert "Labelled spam; models that have not seen this label give spam 0.12" in page.text
     page = visitor.send(page, "/label", label="ham")
     assert "purpose=suspicious" in visitor.at
     assert "Nothing in this list" in page.text
@@ -100,7 +100,7 @@ def test_a_list_that_says_nothing_says_why(place: Place) -> None:
     nothing = {"rows": [], "scores": [], "positive": [], "judged": 0, "better_than_chance": False}
     place.trained("unjudged", queue=QUEUE | {"suspicious": nothing})
     page = Visitor(place.client).open("/ui/models/unjudged/label?purpose=suspicious")
-    assert "no label could be judged" in page.text
+    assert "No label could be judged" in page.text
 
 
 def test_a_model_without_a_name_gets_one_first(place: Place) -> None:
