@@ -51,4 +51,6 @@ for role in api system dispatcher worker; do
     printf '%s\n' "PREFSVM_DATABASE_URL=$address" "PREFSVM_BROKER_URL=redis://prefsvm:$redis@redis:6379/0" > "$folder/$role.env"
   fi
 done
+# The mail filter works as the API does, and needs no broker.
+grep -v BROKER "$folder/api.env" > "$folder/mail.env"
 echo "wrote $folder"

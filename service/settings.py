@@ -133,6 +133,31 @@ class Settings(BaseSettings):
     """Memory for the bodies of all ``POST /predict`` that one API process serves at a time, and as much again for the
     JSON of all other calls; beyond it they get 503."""
 
+    mail_listen: str = ""
+    """Where mail software is answered: ``host:port`` or the path of a Unix socket, several separated by commas. Empty:
+    nowhere."""
+    mail_listen_anywhere: bool = False
+    """Whether `mail_listen` may name addresses that other machines reach. Its protocols know no password."""
+    mail_model: str = "spam-filter"
+    """Alias of the model that decides on mails. Who has one of his own, is decided by that: ``…``, a point and the user
+    (``-at-`` for ``@``)."""
+    mail_key: SecretStr | None = None
+    """API key that the mail filter acts with: with the scope ``read``, and ``write`` if it learns."""
+    mail_key_file: Path | None = None
+    """File that holds `mail_key`."""
+    mail_learn: bool = False
+    """Whether mail software may say what is spam and what is not."""
+    mail_seconds: Seconds = 2.0
+    """A mail that is not decided on within this time is passed on as it came."""
+    mail_tempfail: bool = False
+    """Answer with an error where nothing can be said of a mail, so that it is tried again, rather than pass it on."""
+    mail_min_labels: Annotated[int, Field(ge=0)] = 10
+    """Labelled mails of each class that a model must have learned from before it marks any."""
+    mail_connections: Count = 100
+    """Connections of mail software at a time."""
+    mail_memory_bytes: Count = MIB * 128
+    """Memory for all mails that are being looked at (5 bytes a byte); a mail for which there is none is passed on."""
+
     @field_validator("database_url", "system_database_url")
     @classmethod
     def _name_the_driver(cls, value: str | None, info: ValidationInfo) -> str | None:

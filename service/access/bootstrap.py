@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from pydantic import SecretStr
+
 from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.settings import Settings
@@ -17,21 +21,33 @@ def read_bootstrap_key(settings: Settings) -> ApiKey | None:
     ConfigurationError
         If what they name is not a whole key: a password of somebody's own choice can be guessed.
     """
-    if settings.bootstrap_key is not None and settings.bootstrap_key_file is not None:
-        raise ConfigurationError("PREFSVM_BOOTSTRAP_KEY and PREFSVM_BOOTSTRAP_KEY_FILE are both set; set one of them")
-    if settings.bootstrap_key is not None:
-        name, text = "PREFSVM_BOOTSTRAP_KEY", settings.bootstrap_key.get_secret_value()
-    elif settings.bootstrap_key_file is not None:
-        name = f"the file {settings.bootstrap_key_file} of PREFSVM_BOOTSTRAP_KEY_FILE"
+    return read_key("PREFSVM_BOOTSTRAP_KEY", settings.bootstrap_key, settings.bootstrap_key_file)
+
+
+def read_key(name: str, given: SecretStr | None, file: Path | None) -> ApiKey | None:
+    """Return the key of a setting, or of the file that the setting of that name with ``_FILE`` names; None without.
+
+    Raises
+    ------
+    ConfigurationError
+        As `read_bootstrap_key`.
+    """
+    if given is not None and file is not None:
+        raise ConfigurationError(f"{name} and {name}_FILE are both set; set one of them")
+    if given is not None:
+        where, text = name, given.get_secret_value()
+    elif file is not None:
+        where = f"the file {file} of {name}_FILE"
         try:
-            text = settings.bootstrap_key_file.read_text()
+            text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"{name} cannot be read: {type(error).__name__}") from None
+            raise ConfigurationError(f"{where} cannot be read: {type(error).__name__}") from None
     else:
         return None
     key = ApiKey.parse(text.strip())
     if key is None:
-        raise ConfigurationError(f"{name} does not hold an API key; {HOW}")
+        how = f"make one with `prefsvm keys new` and set {name}, or {name}_FILE, to it"
+        raise ConfigurationError(f"{where} does not hold an API key; {how}")
     return key
 
 

@@ -58,12 +58,12 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
             request = Request(scope, receive)
             caller = may_read.admit(scope)
             content_type = header(scope, b"content-type")
-            with predictions.room() as room:
-                of_mail = is_mail(content_type)
+            of_mail = is_mail(content_type)
+            with predictions.room(of_mail=of_mail) as room:
                 limit = min(max_body_bytes, MAX_MESSAGE_BYTES) if of_mail else max_body_bytes
                 raw = await read_limited(request, limit, room.grow)
                 if of_mail:
-                    made = await predictions.predict_mail(caller.project_id, _named_model(request), raw)
+                    made, _ = await predictions.predict_mail(caller.project_id, _named_model(request), raw)
                     response = _answer(made)
                 else:
                     value = parse_body(raw, content_type)

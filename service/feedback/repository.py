@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import and_, func, or_, select, union_all
 
@@ -39,6 +39,12 @@ class FeedbackRepository(ResourceRepository[FeedbackRow]):
         if until is not None:
             mine = mine.where(FeedbackRow.seq <= until)
         return int(self._session.scalar(mine) or 0)
+
+    def labels_of(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Return `seq` and label of feedback of one row each, by its id; oldest first."""
+        mine = FeedbackRow.project_id == self._project_id, FeedbackRow.id.in_(ids)
+        found = self._session.execute(select(FeedbackRow.id, FeedbackRow.seq, FeedbackRow.labels).where(*mine))
+        return {row.id: (row.seq, next(iter(row.labels))) for row in sorted(found, key=lambda row: row.seq)}
 
     def last_seq(self, alias: str) -> int | None:
         """Return the `seq` of the newest feedback for an alias, or None if there is none."""

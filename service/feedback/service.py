@@ -13,11 +13,11 @@ from service.db.tables import FeedbackRow
 from service.errors import InvalidRequest
 from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse, FeedbackNotFound
 from service.feedback.keeping import NO_ALIAS, feedback_row, keep_feedback
+from service.feedback.mails import rows_of_mails
 from service.feedback.repository import FeedbackRepository
 from service.feedback.schemas import Feedback, FeedbackRequest
 from service.feedback.stored_rows import keyed_rows, numbered_rows
 from service.ingest.labels import composed, contradiction, number_label, shortened
-from service.ingest.mail import FIELDS
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
 from service.paging import as_page
 from service.predictions.errors import RowsDoNotFit
@@ -30,7 +30,6 @@ from solver.reading import Reading
 OPERATION = "addFeedback"
 OF_DATASETS = ("keys", "numbers")
 """What names rows of a data set."""
-ALL_FIELDS = [{"name": name, "kind": "text"} for name in FIELDS]
 
 
 class FeedbackService:
@@ -170,8 +169,7 @@ def _rows(model: ModelShape, kind: str, items: Sequence[Any]) -> tuple[Sequence[
         if kind == "texts":
             return rows_of(model.columns, "texts", items), {}
         if kind == "messages":
-            rows_of(model.columns, "messages", [])  # whether it is a model of mails
-            return rows_of(ALL_FIELDS, "messages", items), {}  # the next one may use other parts of them
+            return rows_of_mails(model, items), {}
         if model.width is None:
             readings = {name: Reading.from_json(reading) for name, reading in model.readings.items()}
             rows, meant = meant_rows(items, model.columns, readings)

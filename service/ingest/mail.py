@@ -38,6 +38,8 @@ MAX_HTML_BYTES = 256 << 10
 
 MAX_MESSAGE_BYTES = 10 << 20
 """Of a message that are looked at; calls that take one message refuse a longer one."""
+MAX_QUOTED = 8
+"""Times that a line ``From …`` of a body may have been quoted, by one mbox file after the other."""
 
 _BREAK = rb"(?:\r{0,2}\n|\r)"
 _END_OF_HEADERS = re.compile(_BREAK + _BREAK)
@@ -47,8 +49,6 @@ _BLANK_LINE = re.compile(_BREAK)
 _ENCODED_WORD = re.compile(r"=\?([^?\s]{1,64})\?([bBqQ])\?([^?]*)\?=")
 _ENCODED_WORDS = re.compile(rf"{_ENCODED_WORD.pattern}(?:\s*{_ENCODED_WORD.pattern})*+")
 _LINE_BREAK = re.compile(r"\r{1,2}\n|\r")
-_BREAK_OF_LINE = re.compile(rb"\r{1,2}\n|\r")
-_QUOTED_FROM = re.compile(rb"(?m)^>+(From )")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, *range(0xD800, 0xE000)])
 _ONE_WORD_FIELDS = frozenset(
@@ -130,7 +130,9 @@ def mail_identity(message: bytes) -> str:
     fields do not count: those that mail systems add on the way are not the same in all copies.
     """
     parts = _MimeParts(_without_envelope(message)[:MAX_MESSAGE_BYTES], is_text=False)
-    body = _QUOTED_FROM.sub(rb"\1", _BREAK_OF_LINE.sub(b"\n", parts.body)).rstrip(b"\n")
+    body = b"\n" + parts.body.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n").replace(b"\r", b"\n").rstrip(b"\n")
+    for marks in range(MAX_QUOTED, 0, -1):
+        body = body.replace(b"\n" + b">" * marks + b"From ", b"\nFrom ")
     digest = hashlib.sha256()
     for name in ("to", "date"):
         digest.update(b" ".join(parts.top.get(name, b"").split()) + b"\0")
@@ -257,7 +259,7 @@ class _MimeParts:
         position = lines = 0
         while lines < MAX_HEADERS:
             field = _FIELD.match(raw, position)
-            if field is not None and (not field[2] or field[1].lower() in _ONE_WORD_FIELDS):
+            if field is not None and (not field[2] or _may_be_spaced(field[1].lower())):
                 found.append(field)
             else:
                 field = ENVELOPE.match(raw, position)
@@ -308,6 +310,11 @@ class _MimeParts:
         if start is not None and len(parts) <= most:  # the end is missing
             parts.append(body[start:])
         return parts
+
+
+def _may_be_spaced(name: bytes) -> bool:
+    """Whether a word before blanks and a colon is the name of a field, and not a word of a text."""
+    return name in _ONE_WORD_FIELDS or name.startswith(b"x-")
 
 
 def _is_surely_a_field(field: re.Match[bytes], first: re.Match[bytes]) -> bool:

@@ -30,6 +30,7 @@ from service.db import roles
 from service.local.folder import DataFolder
 from service.local.processes import kill_group, process_table, spawn
 from service.local.servers import ROLE, PostgresServer, RedisServer, ServerError, postgres_account, tail
+from service.mailfilter.addresses import Address, addresses_of, check_mail_settings
 from service.processes import adopt_orphans
 from service.settings import MIB, Settings
 
@@ -50,6 +51,8 @@ OF_THE_API = (
     "PREFSVM_SYSTEM_DATABASE_URL",
 )
 """Variables that whoever runs jobs has no business with."""
+OF_THE_MAIL_FILTER = ("PREFSVM_MAIL_KEY", "PREFSVM_MAIL_KEY_FILE")
+"""Variables that nobody else has any business with."""
 
 
 class Component(Protocol):
@@ -175,6 +178,19 @@ class WorkerComponent(PythonComponent):
         return super().is_ready() and self._api.knows_a_worker()
 
 
+class MailComponent(PythonComponent):
+    """The mail filter: ready when it takes connections."""
+
+    def __init__(self, addresses: Sequence[Address], *, log: Path, environment: Mapping[str, str]) -> None:
+        # It itself gives open requests ten seconds.
+        super().__init__("mail", "service.mailfilter.main", log=log, environment=environment, patience=12.0)
+        self._addresses = addresses
+
+    def is_ready(self) -> bool:
+        """Whether the process runs and listens."""
+        return super().is_ready() and all(map(_takes_connections, self._addresses))
+
+
 @dataclass(frozen=True)
 class _AddressesOfDatabase:
     """What each process is told of Postgres: variables of its environment."""
@@ -243,6 +259,7 @@ class LocalStack:
             own_database = self._settings.database_url is None
             is_new = own_database and not (self._settings.data_dir / "postgres").exists()
             check_reachable(self._settings, database_is_new=is_new)
+            check_mail_settings(self._settings)
         except ConfigurationError as error:
             raise ServerError(str(error)) from None
         host, port = self._settings.host, _free_port(self._settings.host, self._settings.port)
@@ -303,6 +320,8 @@ class LocalStack:
             servers.append(postgres)
             addresses = _AddressesOfDatabase.of(postgres)
         environment["PREFSVM_BROKER_URL"] = broker_url
+        of_the_mail_filter = {name: value for name, value in environment.items() if name not in OF_THE_API}
+        environment = {name: value for name, value in environment.items() if name not in OF_THE_MAIL_FILTER}
         beside_the_api = {name: value for name, value in environment.items() if name not in OF_THE_API}
 
         # Before the servers are there, because importing takes these longer than the servers take to start, and the
@@ -330,16 +349,17 @@ class LocalStack:
             raise ServerError(f"the database could not be prepared; the end of {prepare.log}:\n{end}")
         self._components.remove(prepare)
 
-        dispatcher = PythonComponent(
-            "dispatcher",
-            "service.dispatcher",
-            log=folder.logs / "dispatcher.log",
-            environment=beside_the_api | addresses.dispatcher,
-            patience=10.0,
-        )
-        self._components.append(dispatcher)
-        dispatcher.start()
-        self._wait_for(lambda: self._all_run([api, worker, dispatcher]) and api.is_ready())
+        as_dispatcher = beside_the_api | addresses.dispatcher
+        log = folder.logs / "dispatcher.log"
+        last = [PythonComponent("dispatcher", "service.dispatcher", log=log, environment=as_dispatcher, patience=10.0)]
+        listens = addresses_of(self._settings.mail_listen, anywhere=True)
+        if listens:
+            as_api = of_the_mail_filter | addresses.api
+            last.append(MailComponent(listens, log=folder.logs / "mail.log", environment=as_api))
+        for component in last:
+            self._components.append(component)
+            component.start()
+        self._wait_for(lambda: self._all_run([api, worker, *last]) and all(each.is_ready() for each in (api, *last)))
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
@@ -421,7 +441,7 @@ class LocalStack:
         for component in self._components:
             if isinstance(component, PythonComponent):
                 component.ask_to_stop()
-        order = ("prepare", "api", "worker", "dispatcher", "redis", "postgres")
+        order = ("prepare", "mail", "api", "worker", "dispatcher", "redis", "postgres")
         for component in sorted(self._components, key=lambda component: order.index(component.name)):
             component.stop()
         _kill_orphans()
@@ -485,6 +505,17 @@ def _free_port(host: str, port: int) -> int:
         except OSError as error:
             raise ServerError(f"cannot listen on {host} port {port}: {error.strerror}; choose another --port") from None
         return int(probe.getsockname()[1])
+
+
+def _takes_connections(address: Address) -> bool:
+    with contextlib.suppress(OSError):
+        if address.path is None:
+            socket.create_connection((address.host, address.port), 1.0).close()
+        else:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(str(address.path))
+        return True
+    return False
 
 
 def _cause(status: int | None) -> str:

@@ -325,6 +325,13 @@ class ModelRepository(Repository):
         """Return the data set that a model was trained on; None once it was deleted."""
         return self._session.scalar(select(ModelRow.dataset_id).where(self._is(model_id)))
 
+    def labelled_counts(self, model_id: str) -> tuple[int, int]:
+        """Return how many negative and positive rows a model learned from; raises `ModelNotFound`."""
+        rows = self._session.scalar(select(ModelRow.report["rows"]).where(self._is(model_id)))
+        if rows is None:
+            raise ModelNotFound
+        return int(rows["negative"]), int(rows["positive"])
+
     def unsealed_audit(self, model_id: str) -> str | None:
         """Return an audit of a model whose answers would be lost with it, or None."""
         mine = (AuditRow.project_id == self._project_id, AuditRow.model_id == model_id)

@@ -107,6 +107,12 @@ class ModelService:
                 report=report,
             )
 
+    def labelled_counts(self, project_id: str, name: str) -> tuple[int, int]:
+        """Return how many negative and positive rows a model learned from; raises `ModelNotFound`."""
+        with self._database.transaction() as session:
+            models = ModelRepository(session, project_id)
+            return models.labelled_counts(models.id_of(name))
+
     def list(self, project_id: str, cursor: str | None, limit: int) -> Page[ModelSummary]:
         """Return a page of models, newest first."""
         with self._database.transaction() as session:

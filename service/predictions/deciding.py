@@ -51,6 +51,9 @@ class ReadyModel:
         self.model = model
         self.threshold_probability = model.decision.threshold_probability
         self.abstain = model.decision.told_band
+        distance = 0.0 if model.curve is None else model.curve.typical_distance(model.decision.threshold)
+        self.typical_distance = distance if 0 < distance < float("inf") else 1.0
+        """Of the score of a row from the threshold: what is far, and what is near, on the scale of this model."""
         self.nbytes = model.nbytes + OBJECT_BYTES
         vectors = model.decision.support_vectors
         n_vectors, n_features = vectors.shape

@@ -13,7 +13,7 @@ from service.memory import give_back_free_memory
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile
 from service.models.shadows import ShadowKey
-from service.predictions.budget import RequestBudget, Room
+from service.predictions.budget import BYTES_A_BYTE, BYTES_A_BYTE_OF_MAIL, RequestBudget, Room
 from service.predictions.cache import ByteCache
 from service.predictions.deciding import Decisions, ReadyModel, decide, with_keys
 from service.predictions.inputs import InputKind, Notes, rows_of
@@ -47,9 +47,9 @@ class PredictionService:
         self.usage = UsageRecorder(database)
         self.shadows = Shadows(database, self.ready)
 
-    def room(self) -> Room:
-        """Return room for the body of one request, which grows as the body does."""
-        return Room(self._budget)
+    def room(self, *, of_mail: bool = False) -> Room:
+        """Return room for the body of one request, JSON or a mail as it is, which grows as the body does."""
+        return Room(self._budget, BYTES_A_BYTE_OF_MAIL if of_mail else BYTES_A_BYTE)
 
     def forget(self) -> None:
         """Ask Postgres anew what every name means: a model or alias was changed. May be called from any thread."""
@@ -93,8 +93,8 @@ class PredictionService:
         if count > self._max_rows:
             raise InvalidRequest.of(where, f"may hold at most {self._max_rows} rows")
 
-    async def predict_mail(self, project_id: str, name: str, raw: bytes) -> Decisions:
-        """Decide on one mail message by a model that was trained on mails; raises what `predict` does."""
+    async def predict_mail(self, project_id: str, name: str, raw: bytes) -> tuple[Decisions, ReadyModel]:
+        """Decide on one mail message by a model that was trained on mails, which comes along; raises as `predict`."""
         return await self._decide_inputs(project_id, name, "messages", [raw])
 
     async def _predict_inputs(self, project_id: str, body: PredictRequest) -> Decisions:
@@ -105,11 +105,12 @@ class PredictionService:
         items = body.texts or body.messages or []
         if len(items) > self._max_rows:
             raise InvalidRequest.of(f"body.{kind}", f"may hold at most {self._max_rows} of them")
-        return await self._decide_inputs(project_id, body.model, kind, items)
+        decided, _ = await self._decide_inputs(project_id, body.model, kind, items)
+        return decided
 
     async def _decide_inputs(
         self, project_id: str, name: str, kind: InputKind, items: Sequence[str | bytes]
-    ) -> Decisions:
+    ) -> tuple[Decisions, ReadyModel]:
         """Decide on texts or mails in a thread: reading them takes as long as it takes."""
         file = await self._find(project_id, name)
         ready = await self._ready(file)
@@ -122,7 +123,7 @@ class PredictionService:
         for position in notes.truncated:
             decided.predictions[position]["truncated"] = True
         self._offer(file, name, kind, items, decided)
-        return decided
+        return decided, ready
 
     async def ready(self, project_id: str, name: str) -> ReadyModel:
         """Return a model by its id or an alias; raises `ModelNotFound`, `DamagedModel`."""

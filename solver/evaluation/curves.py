@@ -45,6 +45,20 @@ class OperatingCurve:
     positives: int
     negatives: int
 
+    def typical_distance(self, threshold: float) -> float:
+        """Return the median distance of the rows from a threshold, as far as the candidates tell; 0 if there is none.
+
+        Parameters
+        ----------
+        threshold : float
+        """
+        rows = np.diff(self.true_positives + self.false_positives)
+        if not rows.sum():
+            return 0.0
+        distances = np.abs((self.thresholds[:-1] + self.thresholds[1:]) / 2 - threshold)
+        order = np.argsort(distances)
+        return float(distances[order][np.searchsorted(np.cumsum(rows[order]), rows.sum() / 2)])
+
     @classmethod
     def from_scores(cls, scores: ArrayLike, y: ArrayLike, resolution: float = 0.0) -> OperatingCurve:
         """Build the curve of scored rows.

@@ -41,7 +41,7 @@ from service.readiness import broker_client
 from service.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
-OURS = {"migrate", "api", "dispatcher", "worker", "worker-gpu"}
+OURS = {"migrate", "api", "dispatcher", "worker", "worker-gpu", "mail"}
 
 
 def load_script(name: str) -> ModuleType:
@@ -167,14 +167,18 @@ def test_service_is_limited_and_hardened(name: str) -> None:
 
 def test_only_the_proxy_is_published_and_on_loopback_only() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert list(published) == ["proxy"]
-    assert all(port.startswith("127.0.0.1:") for port in published["proxy"])
+    assert set(published) == {"proxy", "mail"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+    assert SERVICES["mail"]["profiles"] == ["mail"]
     internal = {name for name, network in COMPOSE["networks"].items() if network.get("internal")}
     assert internal == {"backend", "frontend"}
     assert SERVICES["api"]["networks"] == ["backend", "frontend"]
     # Who reads what strangers have sent has no way out; the proxy is published, and the dispatcher sends webhooks.
     outside = {name for name, service in SERVICES.items() if not set(service["networks"]) <= internal}
-    assert outside == {"proxy", "dispatcher"}
+    assert outside == {"proxy", "dispatcher", "mail"}
+    # A port can't be published on an internal network.
+    assert set(SERVICES["mail"]["networks"]) == {"backend", "mail"}
+    assert COMPOSE["networks"]["mail"] == {"driver_opts": {"com.docker.network.bridge.enable_ip_masquerade": "false"}}
     assert "backend" not in SERVICES["proxy"]["networks"]
 
 
@@ -235,7 +239,7 @@ def test_our_services_run_what_the_image_has(name: str) -> None:
 def test_clean_root_check_runs_the_commands_of_the_compose_file() -> None:
     commands = load_script("check_image").COMMANDS
     assert commands == {name: SERVICES[name]["command"] for name in commands}
-    assert set(commands) == OURS - {"worker-gpu"}
+    assert set(commands) == OURS - {"worker-gpu", "mail"}
 
 
 def test_variables_are_settings() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_helpers import Read
 
-from service.feedback.service import ALL_FIELDS
+from service.feedback.mails import ALL_FIELDS
 from service.ingest.mail import FIELDS
 from service.predictions.inputs import rows_of
 

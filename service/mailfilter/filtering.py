@@ -1,0 +1,205 @@
+"""What every door of the mail filter does with a mail: decide on it, or learn from it. Knows no protocol.
+
+Whatever goes wrong, a mail gets a verdict: `unknown`, with the reason, and is passed on as it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from anyio import to_thread
+
+from service.access.caller import Caller, Scope
+from service.access.errors import Forbidden, TooManyRequests, Unauthorized
+from service.db.session import AWAY, acting_for
+from service.errors import Problem
+from service.feedback.mails import MailLearned
+from service.mailfilter.verdict import Reason, Verdict, verdict_of
+from service.models.errors import DamagedModel, ModelNotFound
+from service.predictions.deciding import Decisions, ReadyModel
+from service.predictions.errors import RowsDoNotFit
+from service.schemas import is_alias
+
+MAX_OPEN = 64
+"""Decisions under way."""
+MAX_MODELS = 1000
+"""Whose numbers of labels are remembered."""
+AT = "-at-"
+"""Stands for ``@`` in the aliases of users."""
+_USER = re.compile(r"[-A-Za-z0-9_.@]{1,100}")
+_REASONS: tuple[tuple[tuple[type[Exception], ...], Reason], ...] = (
+    ((ModelNotFound,), "no_model"),
+    ((RowsDoNotFit,), "not_of_mails"),
+    ((DamagedModel,), "damaged_model"),
+    ((Unauthorized, Forbidden), "no_access"),
+    ((TooManyRequests,), "too_many_requests"),
+    (AWAY, "database_away"),
+)
+
+log = logging.getLogger("prefsvm.mail")
+
+
+class Predictions(Protocol):
+    """The part of `service.predictions.service.PredictionService` that is used here."""
+
+    async def predict_mail(self, project_id: str, name: str, raw: bytes) -> tuple[Decisions, ReadyModel]:
+        """Decide on one mail."""
+
+
+class LabelCounts(Protocol):
+    """The part of `service.models.service.ModelService` that is used here."""
+
+    def labelled_counts(self, project_id: str, name: str) -> tuple[int, int]:
+        """Return how many negative and positive rows a model learned from."""
+
+
+class Learner(Protocol):
+    """The part of `service.feedback.mails.MailFeedback` that is used here."""
+
+    def learn(self, project_id: str, alias: str, message: bytes, wanted: bool | None) -> MailLearned:
+        """Keep a mail as feedback."""
+
+
+class LearningRefused(Problem, type="learning-refused", title="Learning is off", status=403):
+    """The setting for it is off."""
+
+
+class MailFilter:
+    """Decides on mails and learns from them, for use on one event loop.
+
+    Parameters
+    ----------
+    predictions, models, feedback
+        Of the database that the API works on, too.
+    caller : callable
+        Tells for whom this acts, or raises what a request with that key would get.
+    alias : str
+        Of the model that decides where a user has none of his own.
+    learns : bool
+        Whether it may be told what is spam.
+    seconds : float
+        Longest time a mail waits for its verdict.
+    min_labels : int
+        Labelled rows of each class that a model needs.
+    most_bytes : int
+        Of all mails that are being decided on; those that took too long and were not waited for are among them.
+    """
+
+    def __init__(
+        self,
+        predictions: Predictions,
+        models: LabelCounts,
+        feedback: Learner,
+        caller: Callable[[], Awaitable[Caller]],
+        *,
+        alias: str,
+        learns: bool,
+        seconds: float,
+        min_labels: int,
+        most_bytes: int,
+    ) -> None:
+        self._predictions = predictions
+        self._models = models
+        self._feedback = feedback
+        self._caller = caller
+        self._alias = alias
+        self._learns = learns
+        self._seconds = seconds
+        self._min_labels = min_labels
+        self._most_bytes = most_bytes
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._open: dict[asyncio.Task[Verdict], int] = {}
+        """Bytes of the mail that each looks at."""
+
+    async def check(self, raw: bytes, user: str | None) -> Verdict:
+        """Return what is to be said of a mail, within `seconds`; raises nothing.
+
+        Parameters
+        ----------
+        raw : bytes
+            As it came, marks of others included: what decides does not see them.
+        user : str or None
+            Whose mail it is, where it is one user's.
+        """
+        others = sum(self._open.values())
+        if len(self._open) >= MAX_OPEN or (others and others + len(raw) > self._most_bytes):
+            return Verdict("unknown", reason="busy")
+        # A thread cannot be ended: what takes too long goes on, and its mail is not waited for.
+        task = asyncio.create_task(self._check(raw, user))
+        self._open[task] = len(raw)
+        task.add_done_callback(self._open.pop)
+        done, _ = await asyncio.wait({task}, timeout=self._seconds)
+        return task.result() if done else Verdict("unknown", reason="slow")
+
+    async def learn(self, raw: bytes, user: str | None, wanted: bool | None) -> MailLearned:
+        """Keep what somebody has said of a mail: spam, no spam, or None to forget it.
+
+        Raises
+        ------
+        LearningRefused
+            If it is not allowed.
+        Problem
+            As `MailFeedback.learn`, and if the key does not allow it.
+        """
+        if not self._learns:
+            raise LearningRefused("learning is off; PREFSVM_MAIL_LEARN allows it")
+        caller = await self._admitted("write")
+        with acting_for(caller.project_id):
+            *own, site = self._aliases(user)
+            for alias in own:
+                if await to_thread.run_sync(self._is_there, caller.project_id, alias):
+                    site = alias
+            return await to_thread.run_sync(self._feedback.learn, caller.project_id, site, raw, wanted)
+
+    def _is_there(self, project_id: str, alias: str) -> bool:
+        try:
+            self._models.labelled_counts(project_id, alias)
+        except ModelNotFound:
+            return False
+        return True
+
+    async def _check(self, raw: bytes, user: str | None) -> Verdict:
+        try:
+            caller = await self._admitted("read")
+            with acting_for(caller.project_id):
+                *own, site = self._aliases(user)
+                for alias in own:
+                    try:
+                        return await self._decided(caller.project_id, alias, raw)
+                    except ModelNotFound:
+                        continue
+                return await self._decided(caller.project_id, site, raw)
+        except Exception as error:
+            reason = next((reason for kinds, reason in _REASONS if isinstance(error, kinds)), None)
+            if reason is None:
+                log.exception("a mail could not be decided on")
+            return Verdict("unknown", reason=reason or "error")
+
+    async def _decided(self, project_id: str, alias: str, raw: bytes) -> Verdict:
+        made, ready = await self._predictions.predict_mail(project_id, alias, raw)
+        counts = self._counts.get(made.model)
+        if counts is None:
+            counts = await to_thread.run_sync(self._models.labelled_counts, project_id, made.model)
+            if len(self._counts) >= MAX_MODELS:
+                self._counts.clear()
+            self._counts[made.model] = counts
+        if min(counts) < self._min_labels:
+            return Verdict("unknown", reason="too_few_labels", alias=alias, model=made.model)
+        return verdict_of(made, ready, alias)
+
+    async def _admitted(self, scope: Scope) -> Caller:
+        caller = await self._caller()
+        if scope not in caller.scopes:
+            raise Forbidden(f"the key of the mail filter lacks the scope {scope}")
+        return caller
+
+    def _aliases(self, user: str | None) -> list[str]:
+        """Return the names of the models that may decide, the user's own first."""
+        if user is None or _USER.fullmatch(user) is None or AT in user:
+            return [self._alias]
+        own = f"{self._alias}.{user.lower().replace('@', AT)}"
+        return [own, self._alias] if is_alias(own) else [self._alias]

@@ -1,0 +1,116 @@
+"""The process of the mail filter: ``python -m service.mailfilter.main``.
+
+It listens before the database is there, and while it is away: mails are then passed on as they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from service.access.authenticator import Authenticator
+from service.access.caller import Caller
+from service.access.errors import ConfigurationError
+from service.access.keys import ApiKey
+from service.db.session import Database
+from service.feedback.mails import MailFeedback
+from service.isolation import hide_secrets
+from service.mailfilter.addresses import Address, check_mail_settings
+from service.mailfilter.figures import Figures
+from service.mailfilter.filtering import MailFilter
+from service.mailfilter.listener import Listener
+from service.mailfilter.rspamd import Rspamd
+from service.mailfilter.spamd import Spamd
+from service.memory import settle
+from service.models.service import ModelService
+from service.predictions.budget import BYTES_A_BYTE_OF_MAIL
+from service.predictions.service import PredictionService
+from service.settings import Settings
+from solver.kernels.parallel import single_threaded_blas
+
+log = logging.getLogger("prefsvm.mail")
+
+
+def make_listener(
+    settings: Settings, predictions: PredictionService, database: Database, system: Database, key: ApiKey | None
+) -> Listener:
+    """Wire the mail filter. Nothing is global."""
+    authenticator = Authenticator(system, keys_required=settings.keys_are_required)
+    sent = [] if key is None else [f"Bearer {key.text}".encode()]
+    caller: Callable[[], Awaitable[Caller]] = partial(authenticator.caller_of, sent, "mail filter")
+    mails = MailFilter(
+        predictions,
+        ModelService(database),
+        MailFeedback(database, settings.max_feedback_rows),
+        caller,
+        alias=settings.mail_model,
+        learns=settings.mail_learn,
+        seconds=settings.mail_seconds,
+        min_labels=settings.mail_min_labels,
+        most_bytes=settings.mail_memory_bytes // BYTES_A_BYTE_OF_MAIL,
+    )
+    figures = Figures()
+    return Listener(
+        Spamd(mails, figures, tempfail=settings.mail_tempfail),
+        Rspamd(mails, figures, tempfail=settings.mail_tempfail),
+        figures,
+        most_connections=settings.mail_connections,
+        memory_bytes=settings.mail_memory_bytes,
+    )
+
+
+async def serve(settings: Settings, addresses: list[Address], key: ApiKey | None, stopping: asyncio.Event) -> None:
+    """Serve until told to stop; raises `OSError` if it cannot listen."""
+    if settings.database_url is None:
+        raise ConfigurationError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` sets it")
+    database = Database(settings.database_url, application_name="prefsvm-mail", one_project=True)
+    system = Database(
+        settings.system_database_url or settings.database_url, pool_size=2, application_name="prefsvm-mail"
+    )
+    predictions = PredictionService(database, settings)
+    listener = make_listener(settings, predictions, database, system, key)
+    told = await listener.open(addresses)
+    log.info("listening at %s for mails for the model %s", ", ".join(told), settings.mail_model)
+    figures = [asyncio.create_task(each.flush_forever()) for each in (predictions.usage, predictions.shadows)]
+    await stopping.wait()
+    await listener.close()
+    for each in figures:
+        each.cancel()
+    await asyncio.gather(*figures, return_exceptions=True)
+    await asyncio.to_thread(predictions.usage.flush)
+    await predictions.shadows.flush()
+    database.close()
+    system.close()
+
+
+async def _until_signal(settings: Settings, addresses: list[Address], key: ApiKey | None) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await serve(settings, addresses, key, stopping)
+
+
+def main() -> None:
+    """Serve mail software until SIGTERM or SIGINT, with settings from the environment."""
+    hide_secrets()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = Settings()
+    try:
+        addresses, key = check_mail_settings(settings)
+        if not addresses:
+            raise ConfigurationError("PREFSVM_MAIL_LISTEN is not set: name a loopback address, such as 127.0.0.1:783")
+        settle()
+        with single_threaded_blas():
+            asyncio.run(_until_signal(settings, addresses, key))
+    except ConfigurationError as error:
+        sys.exit(f"prefsvm: {error}")
+    except OSError as error:
+        sys.exit(f"prefsvm: cannot listen at {settings.mail_listen}: {error.strerror or error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""What is said of a mail, in the words of each protocol: a verdict, points as SpamAssassin counts them, headers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from service.predictions.deciding import Decisions, ReadyModel
+
+REQUIRED = 5.0
+"""Points of the threshold."""
+LOWEST, HIGHEST = -10.0, 15.0
+STARS = 50
+"""Of ``X-Spam-Level`` at most, as there."""
+VERSION = importlib.metadata.version("prefsvm")
+
+Kind = Literal["spam", "ham", "unsure", "unknown"]
+Reason = Literal[
+    "busy",
+    "damaged_model",
+    "database_away",
+    "error",
+    "no_access",
+    "no_model",
+    "not_of_mails",
+    "slow",
+    "too_few_labels",
+    "too_large",
+    "too_many_requests",
+]
+"""Why nothing is known of a mail."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of one mail; the same at each door.
+
+    Attributes
+    ----------
+    kind : str
+        ``unsure``: the model leaves rows undecided, and this is one. ``unknown``: nothing could be said.
+    points : float
+        0 if nothing is known. See `points_of`.
+    reason : str or None
+        Why nothing is known.
+    """
+
+    kind: Kind
+    points: float = 0.0
+    reason: Reason | None = None
+    alias: str | None = None
+    model: str | None = None
+    label: str | None = None
+    score: float | None = None
+    threshold: float | None = None
+    probability: float | None = None
+    truncated: bool = False
+
+    @property
+    def is_spam(self) -> bool:
+        """Whether the mail is called spam."""
+        return self.kind == "spam"
+
+    @property
+    def shown(self) -> float:
+        """Points to one decimal, rounded but never across the threshold: `REQUIRED` and more is spam, nothing else."""
+        if self.is_spam:
+            return max(REQUIRED, round(self.points, 1))
+        return min(REQUIRED - 0.1, round(self.points, 1))
+
+    @property
+    def symbol(self) -> str:
+        """Name of the one test there is."""
+        return f"PREFSVM_{self.kind.upper()}"
+
+
+def verdict_of(made: Decisions, ready: ReadyModel, alias: str) -> Verdict:
+    """Return what a model says of one mail. The class that it was trained to find is spam."""
+    (said,) = made.predictions
+    label, score, probability = said["label"], said["score"], said["probability"]
+    kind: Kind = "unsure" if label is None else "spam" if label == str(ready.model.classes[1]) else "ham"
+    return Verdict(
+        kind,
+        points_of(float(score or 0.0), made.threshold, ready.typical_distance),
+        alias=alias,
+        model=made.model,
+        label=None if label is None else str(label),
+        score=None if score is None else float(score),
+        threshold=made.threshold,
+        probability=None if probability is None else float(probability),
+        truncated=bool(said.get("truncated", False)),
+    )
+
+
+def points_of(score: float, threshold: float, distance: float) -> float:
+    """Return a score as points, where the threshold is `REQUIRED` and the order is kept.
+
+    A mail that lies as far above the threshold as mails do as a rule has twice as many, one as far below it 0.
+    """
+    points = REQUIRED + REQUIRED * (score - threshold) / distance
+    return min(HIGHEST, max(LOWEST, points)) if math.isfinite(points) else REQUIRED
+
+
+def headers_of(verdict: Verdict) -> list[str]:
+    """Return the header fields that tell a verdict; none if nothing is known. ASCII, lines of up to 78 characters.
+
+    The last one says nothing that anybody acts on: a mail that begins with a blank continues it.
+    """
+    if verdict.kind == "unknown":
+        return []
+    flag = ["X-Spam-Flag: YES"] if verdict.is_spam else []
+    told = "Yes" if verdict.is_spam else "No"
+    level = "*" * min(STARS, max(0, int(verdict.shown)))
+    return [
+        *flag,
+        f"X-Spam-Status: {told}, score={verdict.shown:.1f} required={REQUIRED:.1f} tests={verdict.symbol}",
+        f"\tautolearn=no version={VERSION}",
+        f"X-Spam-Score: {verdict.shown:.1f}",
+        *([f"X-Spam-Level: {level}"] if level else []),
+        f"X-Spam-Model: {verdict.alias}\n\t({verdict.model})",
+    ]
+
+
+def report_of(verdict: Verdict) -> str:
+    """Return a few lines for people, ASCII, about what was decided and by what."""
+    if verdict.kind == "unknown":
+        return f"prefsvm could not tell ({verdict.reason}); the mail is passed on as it came.\n"
+    probability = "" if verdict.probability is None else f", probability {verdict.probability:.2f}"
+    cut = "\nThe mail is longer than what is looked at." if verdict.truncated else ""
+    return (
+        f"Content analysis details:   ({verdict.shown:.1f} points, {REQUIRED:.1f} required)\n\n"
+        " pts rule name              description\n"
+        "---- ---------------------- --------------------------------------------------\n"
+        f"{verdict.shown:4.1f} {verdict.symbol:22} {_ascii(verdict.label or 'undecided')}{probability}, "
+        f"by {verdict.alias}{cut}\n"
+    )
+
+
+def _ascii(text: str) -> str:
+    return re.sub(r"[^ -~]", "?", text)[:40]

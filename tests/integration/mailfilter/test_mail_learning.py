@@ -1,0 +1,171 @@
+"""What people say of mails becomes feedback of the model's alias: once a mail, whichever copy comes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from api_support import api_client, store_model, text_model
+from hostile_mails import MAILS, PLAIN
+from mail_support import Door, mail_door, parsed
+
+from service.db.session import Database
+from service.db.tables import DEFAULT_PROJECT, JobRow
+from service.feedback.repository import FeedbackRepository
+from service.identifiers import new_id
+from service.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return text_model(("subject", "body"))
+
+
+@pytest.fixture
+def api(settings: Settings, database: Database, tmp_path: Path, model: Any) -> Iterator[httpx.Client]:
+    with api_client(settings) as client:
+        client.put("/aliases/spam-filter", json={"model": store_model(database, tmp_path, model)})
+        yield client
+
+
+@pytest.fixture
+def door(settings: Settings, api: httpx.Client) -> Iterator[Door]:
+    with mail_door(settings, mail_learn=True) as opened:
+        yield opened
+
+
+def tell(door: Door, mail: bytes, said: str | None, **fields: str) -> dict[str, str]:
+    """Say what a mail is, or nothing any more, and return the header of the answer."""
+    how = {"Remove": "local"} if said is None else {"Set": "local", "Message_class": said}
+    first, answer, body = parsed(door.ask("TELL", mail, **how, **fields))
+    assert first == "SPAMD/1.1 0 EX_OK", first
+    assert answer.pop("Content-length") == "0"
+    assert body == b""
+    return answer
+
+
+def labels(api: httpx.Client, alias: str = "spam-filter") -> dict[str, int]:
+    """Return how many mails have which label."""
+    found: dict[str, int] = {}
+    for each in api.get("/feedback", params={"alias": alias, "limit": 100}).json()["items"]:
+        for label, count in each["labels"].items():
+            found[label] = found.get(label, 0) + count
+    return found
+
+
+def test_a_mail_counts_once_and_what_is_said_last_counts(door: Door, api: httpx.Client) -> None:
+    copy = b"Received: by c\n" + PLAIN.replace(b"\r\n", b"\n")
+    assert tell(door, PLAIN, "ham") == {"DidSet": "local"}
+    assert tell(door, copy, "ham") == {}
+    assert labels(api) == {"ham": 1}
+    assert tell(door, copy, "spam") == {"DidSet": "local"}
+    assert labels(api) == {"spam": 1}
+    assert tell(door, PLAIN, None) == {"DidRemove": "local"}
+    assert tell(door, PLAIN, None) == {}
+    assert labels(api) == {}
+    with door.http() as http:
+        for path, result in (("/learnspam", "learned"), ("/learnspam", "known"), ("/learnham", "learned")):
+            answer = http.post(path, content=copy)
+            assert (answer.status_code, answer.json()) == (200, {"success": True, "result": result})
+        assert labels(api) == {"ham": 1}
+        http.post("/learnspam", content=PLAIN.replace(b"money", b"gold"))
+        figures = http.get("/metrics").text
+    assert labels(api) == {"ham": 1, "spam": 1}
+    assert 'prefsvm_mails_learned_total{result="known"} 3.0' in figures
+
+
+def test_what_is_kept_is_what_feedback_keeps(door: Door, api: httpx.Client, database: Database) -> None:
+    tell(door, PLAIN, "spam")
+    sent = api.post("/feedback", json={"alias": "spam-filter", "messages": [PLAIN.decode()], "labels": ["spam"]})
+    assert sent.status_code == 201
+    with database.transaction() as session:
+        first, second = FeedbackRepository(session, DEFAULT_PROJECT).contents("spam-filter", 1 << 62)
+    assert orjson.loads(first) == orjson.loads(second)
+
+
+def test_what_a_job_uses_stays_and_the_later_one_counts(door: Door, api: httpx.Client, database: Database) -> None:
+    tell(door, PLAIN, "ham")
+    with database.transaction() as session:
+        last = FeedbackRepository(session, DEFAULT_PROJECT).last_seq("spam-filter")
+        request = {"alias": "spam-filter"}
+        job = JobRow(id=new_id("job"), project_id=DEFAULT_PROJECT, kind="train", request=request)
+        job.max_attempts, job.max_seconds, job.feedback_until = 1, 1, last
+        session.add(job)
+    assert tell(door, PLAIN, "spam") == {"DidSet": "local"}
+    assert tell(door, PLAIN, "spam") == {}
+    with database.transaction() as session:
+        contents = FeedbackRepository(session, DEFAULT_PROJECT).contents("spam-filter", 1 << 62)
+        kept = [orjson.loads(each)["labels"] for each in contents]
+    assert kept == [["ham"], ["spam"]]
+    assert door.ask("TELL", PLAIN, Remove="local").startswith(b"SPAMD/1.1 69 EX_UNAVAILABLE: a job uses")
+
+
+def test_every_mail_can_be_learned(door: Door, api: httpx.Client) -> None:
+    """Also one with NUL, or without a text, which is left alone."""
+    with door.http() as http:
+        for name, mail in MAILS.items():
+            answer = http.post("/learnspam", content=mail.raw)
+            if mail.status == 413:
+                assert answer.status_code == 413
+            else:
+                assert answer.status_code == 200, (name, answer.text)
+        assert http.post("/learnham", content=MAILS["no body"].raw).json()["result"] == "ignored"
+    assert tell(door, MAILS["no bytes"].raw, "spam") == {}
+    assert set(labels(api)) == {"spam"}
+
+
+def test_each_user_trains_his_own_model_or_the_site(
+    door: Door, api: httpx.Client, database: Database, tmp_path: Path, model: Any
+) -> None:
+    api.put("/aliases/spam-filter.anna", json={"model": store_model(database, tmp_path, model)})
+    tell(door, PLAIN, "spam", User="anna")
+    assert (labels(api, "spam-filter.anna"), labels(api)) == ({"spam": 1}, {})
+    tell(door, PLAIN, "ham", User="bert")
+    assert (labels(api, "spam-filter.anna"), labels(api)) == ({"spam": 1}, {"ham": 1})
+
+
+def test_learning_is_off_unless_allowed(settings: Settings, api: httpx.Client) -> None:
+    with mail_door(settings) as door, door.http() as http:
+        refused = door.ask("TELL", PLAIN, Set="local", Message_class="spam")
+        assert refused.startswith(b"SPAMD/1.1 69 EX_UNAVAILABLE: learning is off; PREFSVM_MAIL_LEARN allows it")
+        answer = http.post("/learnspam", content=PLAIN)
+        assert answer.status_code == 403
+        assert "PREFSVM_MAIL_LEARN" in answer.json()["error"]
+    assert labels(api) == {}
+
+
+def test_what_is_said_wrongly_is_refused(door: Door, api: httpx.Client) -> None:
+    for fields in ({}, {"Set": "local"}, {"Set": "local", "Message_class": "other"}, {"Set": "remote"}):
+        assert door.ask("TELL", PLAIN, **fields).startswith(b"SPAMD/1.1 76 EX_PROTOCOL: TELL: expected")
+    api.delete("/aliases/spam-filter")
+    assert door.ask("TELL", PLAIN, Set="local", Message_class="spam").startswith(b"SPAMD/1.1 69 ")
+    with door.http() as http:
+        assert http.post("/learnspam", content=PLAIN).status_code == 422
+
+
+def test_http_as_browsers_and_scripts_send_it(door: Door) -> None:
+    with door.http() as http:
+        assert (http.get("/ping").content, http.head("/ping").content) == (b"pong\r\n", b"")
+        assert http.get("/checkv2").status_code == 405
+        assert http.post("/stat").status_code == 404
+        assert http.post("/learnspam", content=PLAIN, headers={"Origin": "https://example.org"}).status_code == 403
+        chunked = http.post("/checkv2", content=iter([PLAIN[:100], PLAIN[100:]]))
+        whole = http.post("/checkv2", content=PLAIN).json()
+        assert chunked.json() | {"time_real": 0} == whole | {"time_real": 0}
+        assert whole["action"] == "add header"
+        assert whole["milter"]["add_headers"]["X-Spam-Flag"] == {"value": "YES", "order": 0}
+        assert set(whole["milter"]["remove_headers"]) == {*whole["milter"]["add_headers"]}
+        assert list(whole["symbols"]) == ["PREFSVM_SPAM"]
+    head = b"POST /checkv2 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(PLAIN)
+    with socket.create_connection(("127.0.0.1", door.port), timeout=20) as connection:
+        connection.sendall(head)
+        assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(PLAIN)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+    assert door.say(b"GET /ping HTTP/1.1\r\nno colon\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert door.say(b"GET /ping HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 20_000).startswith(b"HTTP/1.1 431 ")

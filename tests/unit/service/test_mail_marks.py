@@ -1,0 +1,67 @@
+"""What is put above a mail and taken out of its header; below that, not a byte changes."""
+
+from __future__ import annotations
+
+import re
+from email import message_from_bytes
+
+import pytest
+from examples import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.mailfilter.marking import marked, split, without_marks
+from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, Verdict, headers_of, points_of, report_of
+
+SPAM = Verdict("spam", 7.46, alias="spam-filter", model="mdl_" + "0" * 32, label="späm\r\nX-A: b", score=1.0)
+PIECES = st.sampled_from(
+    [b"\n", b"\r\n", b"\r", b"\r\r\n", b" ", b"\t", b"A: b", b"X-Spam-Flag: NO", b"x-SPAM-a : c", b"From ", b"\0x"]
+)  # fmt: skip
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(PIECES, max_size=14).map(b"".join))
+def test_all_bytes_but_marks_stay(raw: bytes) -> None:
+    envelope, header, body = split(raw)
+    assert envelope + header + body == raw
+    out = marked(raw, headers_of(SPAM))
+    assert out.startswith(envelope + b"X-Spam-Flag: YES")
+    assert out.endswith(body)
+    lines = re.split(rb"\r{0,2}\n|\r", without_marks(header))
+    assert not any(re.match(rb"(?i)x-spam-[^:]*:", line) for line in lines)
+    kept = re.split(rb"\r{0,2}\n|\r", header)
+    dropped = any(re.match(rb"(?i)x-spam-[^:]*:", line) for line in kept)
+    assert dropped or without_marks(header) == header
+    assert len(message_from_bytes(out).get_all("X-Spam-Flag", [])) == 1 or envelope
+
+
+def test_a_field_behind_a_mark_is_no_part_of_the_one_before() -> None:
+    header = b"Subject: a\rX-Spam-Flag: NO\r\nFrom: b\r\n"
+    assert without_marks(header) == b"Subject: a\r\nFrom: b\r\n"
+
+
+@pytest.mark.parametrize("kind", ["spam", "ham", "unsure"])
+def test_headers_are_ascii_and_short(kind: str) -> None:
+    verdict = Verdict(kind, 7.46, alias="a" * 63, model="mdl_" + "0" * 32)  # type: ignore[arg-type]
+    lines = "\n".join(headers_of(verdict)).split("\n")
+    assert all(line.isascii() and line.isprintable() for line in (line.lstrip("\t") for line in lines))
+    assert max(map(len, lines)) <= 78
+    assert (lines[0] == "X-Spam-Flag: YES") == (kind == "spam")
+
+
+def test_points_keep_the_order_and_never_say_the_other_thing() -> None:
+    scores = [-1e9, -3.0, 0.3, 0.31, 0.31001, 0.5, 2.0, 1e9]
+    points = [points_of(score, 0.31, 0.7) for score in scores]
+    assert points == sorted(points)
+    assert (points[0], points[3], points[-1]) == (LOWEST, REQUIRED, HIGHEST)
+    assert points_of(1.01, 0.31, 0.7) == pytest.approx(10.0)
+    for each in points:
+        assert Verdict("spam", each).shown >= REQUIRED
+        assert Verdict("ham", each).shown < REQUIRED
+        assert re.fullmatch(r"-?\d+\.\d", f"{Verdict('ham', each).shown:.1f}")
+
+
+def test_reports_are_ascii_whatever_a_label_is() -> None:
+    assert report_of(SPAM).isascii()
+    assert "\r" not in report_of(SPAM)
+    assert "X-A" in report_of(SPAM).splitlines()[-1]
