@@ -365,6 +365,15 @@ def choose_from_curve(
     raise ValueError(f"rule {rule!r} needs the scores; a curve serves auto, f1max and lcb")
 
 
+def point_at(curve: OperatingCurve, threshold: float, objective: Objective) -> ChosenThreshold | None:
+    """Return what a threshold of the curve is for an objective; None if it is none of the curve's.
+
+    Somebody has picked it, so that it certifies nothing.
+    """
+    found = np.flatnonzero(curve.thresholds == threshold)
+    return _from_position(curve, int(found[0]), objective) if found.size else None
+
+
 def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_share: float) -> ChosenThreshold:
     """As `choose_threshold` with `fixed-sequence`, from a stored operating curve; its own rows define the grid.
 

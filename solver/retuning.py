@@ -9,7 +9,7 @@ from solver.abstention import Certifying, abstention, missing, missing_words, no
 from solver.algorithms import ALGORITHMS
 from solver.choices import Certificate
 from solver.evaluation import CHOSEN_ROW_WORTH, ConfusionCounts, OperatingCurve, Sigmoid, measures
-from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve
+from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve, point_at
 from solver.promise import Counts, promise_of, promised_status
 from solver.report import Abstention, Measures, Promise, Report, ReportedPoint
 
@@ -185,12 +185,36 @@ def stored_promise(report: Report, point: StoredPoint) -> Promise | None:
     return _promise(report, objective, point.calibration, point.threshold, point.abstain, is_proven=is_proven)
 
 
-def chosen_point(report: Report, objective: Objective) -> ReportedPoint | None:
-    """The operating point of a trained model for an objective; None if its report has no curve to choose from."""
+class NotOfTheCurveError(ValueError):
+    """A threshold is none of those that a curve knows the counts of."""
+
+
+def chosen_point(report: Report, objective: Objective, threshold: float | None = None) -> ReportedPoint | None:
+    """The operating point of a trained model for an objective; None if its report has no curve to choose from.
+
+    Parameters
+    ----------
+    report : Report
+    objective : Objective
+        Without a confidence where a threshold is given: what somebody picks by looking proves nothing.
+    threshold : float, optional
+        One of the curve, to be taken as it is. By default the one that serves the objective.
+
+    Raises
+    ------
+    NotOfTheCurveError
+        If the threshold is none of the curve's.
+    """
     calibration = Calibration.from_report(report)
     if calibration is None:
         return None
-    point = calibration.operating_point(objective)
+    if threshold is None:
+        point = calibration.operating_point(objective)
+    else:
+        picked = point_at(calibration.curve, threshold, objective)
+        if picked is None:
+            raise NotOfTheCurveError
+        point = picked
     is_proven = objective.confidence is not None and point.status == "met"
     classes = (report.classes.negative, report.classes.positive)
     chosen = calibration.abstention(objective, point.threshold, point.counts, classes)

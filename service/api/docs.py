@@ -43,7 +43,7 @@ def start_router(*, has_pages: bool, has_docs: bool) -> APIRouter:
     """Return the route of the address that `prefsvm serve` prints, which is what people open in a browser."""
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/")
+    @router.api_route("/", methods=["GET", "HEAD"])
     def start(request: Request) -> Response:
         wants_page = has_pages and (not has_docs or "text/html" in request.headers.get("accept", ""))
         # Relative, as below; and told apart by what is asked for.

@@ -187,6 +187,13 @@ def threshold(
     ] = None,
     certificate: CertificateOption = None,
     abstain: AbstainOption = None,
+    at: Annotated[
+        float | None,
+        typer.Option(
+            help="This threshold, one of `prefsvm curve MODEL thresholds`, and not the one that is likely to do.",
+            show_default="chosen for the objective",
+        ),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Let the model decide by it from now on.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -194,8 +201,8 @@ def threshold(
     from service.cli.client import parse_objective
 
     if objective is None:
-        if apply or (confidence, certificate, abstain) != (None, None, None):
-            raise typer.BadParameter("--apply, --confidence, --certificate and --abstain need an --objective")
+        if apply or (confidence, certificate, abstain, at) != (None, None, None, None):
+            raise typer.BadParameter("--apply, --at, --confidence, --certificate and --abstain need an --objective")
         with open_client(url) as client:
             applied = list(client.items(f"{model_path(client, model)}/operating-points"))
         points = [
@@ -214,7 +221,8 @@ def threshold(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:
-        answer = client.post(f"{model_path(client, model)}/operating-points", {"objective": wanted, "apply": apply})
+        body = {"objective": wanted, "threshold": at, "apply": apply}
+        answer = client.post(f"{model_path(client, model)}/operating-points", body)
     point = ReportedPoint.from_dict(answer)
     print(f"threshold {point.threshold:.6g} for {outcome_words(point)}" + (", in use now" if apply else ""))
     if point.abstain is not None:

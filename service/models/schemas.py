@@ -114,11 +114,18 @@ class ChooseOperatingPoint(Body):
             "examples": [
                 {"objective": {"kind": "precision", "target": 0.95}, "apply": True},
                 {"objective": None, "apply": True},
+                {"objective": {"kind": "precision", "target": 0.9}, "threshold": 0.25, "apply": True},
             ]
         }
     )
 
     objective: ObjectiveBody | None = Field(default=None, description="Null: what the model was trained for.")
+    threshold: float | None = Field(
+        default=None,
+        description="One of `GET /models/{id}/thresholds`, to decide by as it is; `objective` then says what is asked "
+        "of it, and goes without a `confidence`: what was picked by looking proves nothing. A retraining goes by the "
+        "objective. Null: the threshold that is likely to reach the objective on other rows, too.",
+    )
     apply: bool = Field(default=False, description="Let the model decide by it from now on, and keep a record of that.")
 
 

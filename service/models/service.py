@@ -54,7 +54,7 @@ from solver.evaluation import Sigmoid
 from solver.evaluation.probability import band_probabilities
 from solver.operating_point import Objective
 from solver.report import Report, ReportedPoint
-from solver.retuning import chosen_point, stored_promise
+from solver.retuning import NotOfTheCurveError, chosen_point, stored_promise
 
 logger = logging.getLogger("prefsvm.models")
 MOST_AUDITS = 20
@@ -179,10 +179,17 @@ class ModelService:
             If there is none of this id.
         NoCurve
             If it was stored without what a threshold is chosen from.
+        InvalidRequest
+            If a threshold is given without an objective, with a confidence, or is none of the model's curve.
         """
+        wanted = body.objective
+        if body.threshold is not None and (wanted is None or getattr(wanted, "confidence", None) is not None):
+            raise InvalidRequest.of(
+                "body.threshold", "goes with an `objective` without a `confidence`, which says what is asked of it"
+            )
         with changing(self._database, self._changed) as session:
             model_id, report, _ = report_of(session, project_id, name)
-            point = _trained(report) if body.objective is None else _chosen(report, body.objective)
+            point = _trained(report) if wanted is None else _chosen(report, wanted, body.threshold)
             if not body.apply:
                 return point
             row = OperatingPointRow(
@@ -429,8 +436,13 @@ def _trained(report: Report) -> OperatingPoint:
     return OperatingPoint(**{name: getattr(report, name) for name in names}, created_at=None)
 
 
-def _chosen(report: Report, wanted: ObjectiveBody) -> OperatingPoint:
-    point = chosen_point(report, Objective.parse(wanted.model_dump()))
+def _chosen(report: Report, wanted: ObjectiveBody, threshold: float | None) -> OperatingPoint:
+    try:
+        point = chosen_point(report, Objective.parse(wanted.model_dump()), threshold)
+    except NotOfTheCurveError:
+        raise InvalidRequest.of(
+            "body.threshold", "should be one of the thresholds that GET /models/{id}/thresholds gives"
+        ) from None
     if point is None:
         raise NoCurve("this model was stored without the curve that a threshold is chosen from")
     return OperatingPoint(**vars(point), created_at=None)

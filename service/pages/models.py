@@ -122,16 +122,20 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
 def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
     @router.post("/ui/models/{name}/use")
     def use(request: Request, caller: Writer, name: str, form: Written) -> Response:
-        chosen = ChooseOperatingPoint(objective=_objective(form, form.text("abstain")), apply=True)
-        services.models.choose(caller.project_id, name, chosen)
+        services.models.choose(caller.project_id, name, _chosen(form, form.text("abstain"), apply=True))
         return room.redirect(request.scope, f"/ui/models/{name}")
 
     @router.post("/ui/models/{name}/undo", dependencies=[BUTTON])
     def undo(request: Request, caller: Writer, name: str) -> Response:
-        """Let the objective before the last one decide again; before the first one it was that of the training."""
+        """Let the point before the last one decide again; before the first one it was that of the training."""
         points = services.models.applied_points(caller.project_id, name, None, 2).items
         before = OBJECTIVES.validate_python(points[1].objective) if len(points) > 1 else None
-        services.models.choose(caller.project_id, name, ChooseOperatingPoint(objective=before, apply=True))
+        again = ChooseOperatingPoint(objective=before, threshold=points[1].threshold if before else None, apply=True)
+        try:
+            services.models.choose(caller.project_id, name, again)
+        except InvalidRequest:
+            # It was chosen for a confidence, or a cost, by what is no threshold of the curve: it will be so again.
+            services.models.choose(caller.project_id, name, again.model_copy(update={"threshold": None}))
         return room.redirect(request.scope, f"/ui/models/{name}")
 
     @router.post("/ui/models/{name}/alias")
@@ -183,6 +187,15 @@ def _objective(form: Form, abstain: str) -> ObjectiveBody:
         ) from None
 
 
+def _chosen(form: Form, abstain: str, *, apply: bool) -> ChooseOperatingPoint:
+    """Return what a form asks for: a threshold for an objective, or the very one under the handle."""
+    try:
+        at = float(form.text("at")) if form.text("at") else None
+        return ChooseOperatingPoint(objective=_objective(form, abstain), threshold=at, apply=apply)
+    except ValueError:
+        raise InvalidRequest.of("form.at", "should be a threshold of the curve") from None
+
+
 def _preview(services: Services, project: str, name: str, model: Model, given: Form) -> Preview:
     asked = (model.operating_point or model.report).objective
     kind = given.text("kind")
@@ -191,6 +204,7 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
         "target": f"{100 * asked['target']:g}" if "target" in asked else "95",
         "missed": f"{asked.get('false_negative', 5):g}",
         "alarm": f"{asked.get('false_positive', 1):g}",
+        "at": "",
     }
     fields = {key: given.text(key) or value for key, value in usual.items()}
     # Not from the address: looking keeps what the model has now, and so does the form that is made of the look.
@@ -198,8 +212,7 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
     if not kind:
         return Preview(fields, abstain)
     try:
-        chosen = ChooseOperatingPoint(objective=_objective(given, abstain), apply=False)
-        point = services.models.choose(project, name, chosen)
+        point = services.models.choose(project, name, _chosen(given, abstain, apply=False))
     except Problem as problem:
         return Preview(fields, abstain, problem=problem)
     return Preview(fields, abstain, point, thousand=_of_thousand(point.calibration, point.abstain))

@@ -173,7 +173,11 @@ TROUBLE: tuple[type[Exception], ...] = (Problem, RequestValidationError, HTTPExc
 
 
 class PageRoute(APIRoute):
-    """A route that answers people: what goes wrong is a page, too."""
+    """A route that answers people: what goes wrong is a page, too. Who asks for the head of a page gets it."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
+        methods = set(given.pop("methods", None) or ("GET",))
+        super().__init__(path, endpoint, methods=methods | {"HEAD"} if "GET" in methods else methods, **given)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, with pages for errors."""

@@ -13,8 +13,12 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from service.pages.advice import in_pages
+
 MOST_CHARACTERS = 2000
 """Of anything that a page shows."""
+MOST_ADVICE = 10_000
+"""Characters of a sentence of the service that are looked through for advice."""
 MOST_OF_A_CELL = 120
 MOST_OF_A_NAME = 80
 _BLANKS = "\t\n\r"
@@ -43,8 +47,8 @@ def finalize(value: Any) -> Any:
 
 
 def hint(text: str) -> Markup:
-    """Return a sentence of the service in which commands stand between backticks, as HTML."""
-    parts = visible(text).split("`")
+    """Return a sentence of the service as HTML: what it advises as the pages have it, commands marked."""
+    parts = visible(in_pages(text[:MOST_ADVICE])).split("`")
     if len(parts) % 2 == 0:
         return escape("`".join(parts))
     marked = (Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts))

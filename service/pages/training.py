@@ -150,7 +150,7 @@ def _choices(dataset: Dataset, given: Form) -> Choices:
     labels = [spelt.get(value, value) for value in sorted(counts, key=lambda value: counts[value])]
     positive = given.exact("positive")
     usual = {"objective": "recall", "precision": "95", "recall": "95", "missed": "20", "alarm": "1"}
-    names = (*usual, "confidence", "alias", "algorithm", "max_seconds", "test")
+    names = (*usual, "confidence", "abstain", "alias", "algorithm", "max_seconds", "test")
     fields = {name: given.text(name) or usual.get(name, "") for name in names}
     is_known = positive in labels or (positive and not labels)
     return Choices(
@@ -199,7 +199,9 @@ def _body(dataset: Dataset, choices: Choices) -> dict[str, Any]:
 
 
 def _objective(fields: dict[str, str]) -> dict[str, Any]:
-    sure = {"confidence": _number(fields["confidence"], 0.01)} if fields["confidence"] else {}
+    sure: dict[str, Any] = {"confidence": _number(fields["confidence"], 0.01)} if fields["confidence"] else {}
+    undecided = {"abstain": {"precision": _number(fields["abstain"], 0.01)}} if fields["abstain"] else {}
+    sure |= undecided
     match fields["objective"]:
         case "precision" | "recall" as kind:
             return {"kind": kind, "target": _number(fields[kind], 0.01), **sure}
@@ -208,8 +210,8 @@ def _objective(fields: dict[str, str]) -> dict[str, Any]:
             return {"kind": "precision_recall", **both, **sure}
         case "cost":
             costs = {"false_negative": _number(fields["missed"]), "false_positive": _number(fields["alarm"])}
-            return {"kind": "cost", **costs}
-    return {"kind": "f1"}
+            return {"kind": "cost", **costs, **undecided}
+    return {"kind": "f1", **undecided}
 
 
 def _number(text: str, scale: float = 1.0) -> float | str:

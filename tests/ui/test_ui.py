@@ -52,6 +52,7 @@ def test_from_nothing_to_a_threshold_that_is_used(stack: str, browser: Callable[
     )
     assert moved != (before, recall)
     said = tab.until("document.getElementById('preview').dataset.threshold")
+    shown = tab.run("document.getElementById('precision').textContent")
     tab.press("#preview form button")
     assert tab.until("document.querySelector('form[action$=undo] button')?.textContent")
     point = httpx.get(f"{stack}/models/tumours", trust_env=False).json()["operating_point"]
@@ -61,6 +62,8 @@ def test_from_nothing_to_a_threshold_that_is_used(stack: str, browser: Callable[
     form = "new Intl.NumberFormat(undefined, {style: 'percent', maximumFractionDigits: 1})"
     share = tab.run(f"{form}.format({point['calibration']['precision']['value']})")
     assert tab.until("document.getElementById('precision').textContent") == share
+    # What was applied is what was shown.
+    assert share == shown
     tab.press("form[action$=undo] button")
     again = httpx.get(f"{stack}/models/tumours", trust_env=False).json()["operating_point"]
     assert again["threshold"] != point["threshold"]

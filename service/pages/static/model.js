@@ -32,8 +32,8 @@ function show(index) {
   if (plot) plot.redraw(false);
 }
 
-// The place on the curve of the threshold that "Use this" would apply, which the rule for what is asked chooses and not
-// the handle; null while nothing was looked at.
+// The place on the curve of the threshold that "Use this" would apply: that under the handle, or, where what must hold
+// was written, the one that the rule for it chooses; null while nothing was looked at.
 function chosenPlace() {
   const said = document.getElementById("preview").dataset.threshold;
   const threshold = said === undefined ? NaN : Number(said);
@@ -51,8 +51,8 @@ function sayElsewhere() {
   const chosen = chosenPlace();
   place.hidden = chosen === null || chosen === Number(handle.value);
   const isTarget = ["precision", "recall"].includes(wish.elements.kind.value);
-  const why = isTarget ? " The handle says what to ask for; the threshold is chosen so that it is likely to hold for other rows, too." : "";
-  place.textContent = `That is not where the handle is: on the curve it is the square.${why}`;
+  const why = isTarget ? " It is chosen so that it is likely to hold for other rows, too." : "";
+  place.textContent = `That is not where the handle is: on the curve it is the square.${why} Move the handle for the threshold under it.`;
 }
 
 function wishFor(index) {
@@ -63,6 +63,7 @@ function wishFor(index) {
   wish.elements.kind.value = kind;
   // Rounded down, so that the point itself reaches it.
   wish.elements.target.value = Math.floor(measured.value * 10000) / 100;
+  wish.elements.at.value = point.threshold;
   clearTimeout(resting);
   resting = setTimeout(look, 250);
 }
@@ -149,7 +150,11 @@ async function begin() {
   show(Number(handle.value));
   sayElsewhere();
   handle.addEventListener("input", () => { show(Number(handle.value)); wishFor(Number(handle.value)); });
-  wish.addEventListener("change", () => { clearTimeout(resting); resting = setTimeout(look, 250); });
+  wish.addEventListener("change", () => {
+    wish.elements.at.value = "";
+    clearTimeout(resting);
+    resting = setTimeout(look, 250);
+  });
   new ResizeObserver(() => { if (plot && plot.width !== place.clientWidth) draw(); }).observe(place);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 }

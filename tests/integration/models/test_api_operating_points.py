@@ -76,6 +76,34 @@ def test_another_objective_without_training(client, database, tmp_path, rng, obj
     assert client.get(f"/models/{model}/operating-points").json()["items"] == []
 
 
+def test_a_threshold_of_the_curve_is_taken_as_it_is_and_proves_nothing(client, database, tmp_path, rng):
+    model, scores, y = calibrated(database, tmp_path, rng)
+    path = f"/models/{model}/operating-points"
+    points = client.get(f"/models/{model}/thresholds").json()["points"]
+    picked = points[len(points) // 3]
+    target = round(picked["precision"]["value"] - 1e-4, 4)
+    asked = {"objective": {"kind": "precision", "target": target}, "threshold": picked["threshold"]}
+    body = client.post(path, json=asked | {"apply": True}).json()
+    assert body["threshold"] == picked["threshold"]
+    counted = confusion(y, scores > picked["threshold"])
+    assert (counted.true_positives, counted.false_positives) == (picked["true_positives"], picked["false_positives"])
+    assert body["calibration"] == measures(counted, worth=CHOSEN_ROW_WORTH).to_dict()
+    # As good as that on the rows by which it was picked: that it holds for others is as likely as not.
+    assert body["promise"]["level"] == "open"
+    assert 0.2 < body["promise"]["chance"] < 0.75
+    assert body["status"] == "cannot_certify"
+    assert client.get(f"/models/{model}").json()["operating_point"]["promise"] == body["promise"]
+    assert client.post("/predict", json={"model": model, "rows": ROWS}).json()["threshold"] == picked["threshold"]
+    # A target far below it is likely to hold, and one above it is missed.
+    for far, level in ((-0.2, "likely"), (0.05, "missed")):
+        lower = asked | {"objective": {"kind": "precision", "target": min(1.0, round(target + far, 4))}}
+        assert client.post(path, json=lower).json()["promise"]["level"] == level
+    proven = {"kind": "precision", "target": 0.5, "confidence": 0.9}
+    for wrong in ({"objective": proven}, {"objective": None}, {"threshold": picked["threshold"] + 1e-6}):
+        said = problem(client.post(path, json=asked | wrong), 422, "invalid-request")
+        assert said["errors"][0]["field"] == "body.threshold"
+
+
 def test_an_applied_point_shows_everywhere_what_it_promises(client, database, tmp_path, rng):
     model, _, _ = calibrated(database, tmp_path, rng)
     asked = {"objective": {"kind": "precision", "target": 0.9}, "apply": True}

@@ -47,6 +47,16 @@ def test_browsers_go_to_the_pages_and_programs_to_the_calls(client: httpx.Client
     assert client.get("/").headers["location"] == "docs"
 
 
+def test_the_head_of_a_page_is_as_of_the_page(client: httpx.Client) -> None:
+    assert client.head("/", headers={"Accept": "text/html"}).headers["location"] == "ui"
+    assert client.head("/").headers["location"] == "docs"
+    for path, status in (("/ui", 200), ("/ui/models", 200), ("/ui/models/none", 404), ("/ui/static/pages.css", 200)):
+        head = client.head(path)
+        assert (head.status_code, head.content) == (status, b"")
+        assert head.headers["content-type"] == client.get(path).headers["content-type"]
+    assert client.head("/ui/example").status_code == 404
+
+
 def test_pages_can_be_left_out(settings: Settings) -> None:
     with api_client(settings, ui=False) as client:
         assert client.get("/", headers={"Accept": "text/html"}).headers["location"] == "docs"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from api_support import CSV, measures, report, set_status, store_model, train_body, upload
-from pages_support import Reader, Visitor
+from pages_support import Place, Reader, Visitor
 from sqlalchemy import text
 
 from service.db.session import Database
@@ -52,6 +52,16 @@ def test_what_is_chosen_is_what_is_sent_and_what_curl_would_send(client: httpx.C
     assert (said["alias"], said["algorithm"], said["test_fraction"]) == ("filter", "svm", 0.0)
     assert said["unlabeled"] == ["unsure"]
     assert '"recall": 0.805' in page.text
+    for objective, rest in (
+        ("f1", {}),
+        ("recall", {"target": 0.95}),
+        ("cost", {"false_negative": 20, "false_positive": 1}),
+    ):
+        path = f"/ui/datasets/{dataset['id']}/train?target=label&positive=spam&objective={objective}&abstain=97.5"
+        page = visitor.open(path)
+        said = orjson.loads(page.form("/ui/train")["fields"]["request"])
+        assert said["objective"] == {"kind": objective, **rest, "abstain": {"precision": 0.975}}
+    assert "get no label" in page.text
     # What cannot be is said, and there is no button.
     for wrong in ("objective=recall&recall=950", "objective=recall&recall=x", "objective=recall&alias=No%20Name"):
         page = visitor.open(f"/ui/datasets/{dataset['id']}/train?target=label&positive=spam&{wrong}")
@@ -228,6 +238,24 @@ def test_use_says_which_threshold_it_will_be(client: httpx.Client, database: Dat
     flagged = (point["calibration"]["true_positives"] + point["calibration"]["false_positives"]) * 100
     told = f"The threshold that is chosen for this is {point['threshold']:g} : {flagged} of 1,000 rows lie above it."
     assert told in page.text
+
+
+def test_the_threshold_under_the_handle_is_used_as_it_is_and_undone(place: Place) -> None:
+    model = place.model()
+    visitor = Visitor(place.client)
+    page = visitor.open(f"/ui/models/{model}?kind=precision&target=40&at=-2")
+    assert "This is the threshold under the handle, -2" in page.text
+    visitor.send(page, "/use")
+    assert place.client.get(f"/models/{model}").json()["operating_point"]["threshold"] == -2
+    # Another one, chosen for what is written; undone, the one that was picked decides again.
+    page = visitor.send(visitor.open(f"/ui/models/{model}?kind=precision&target=60&at="), "/use")
+    assert place.client.get(f"/models/{model}").json()["operating_point"]["threshold"] != -2
+    visitor.send(page, "/undo")
+    point = place.client.get(f"/models/{model}").json()["operating_point"]
+    assert (point["threshold"], point["objective"]) == (-2, {"kind": "precision", "target": 0.4})
+    for wrong in ("-1.5", "x", "nan", "inf"):
+        page = visitor.open(f"/ui/models/{model}?kind=precision&target=40&at={wrong}")
+        assert 'class="note bad"' in visitor.answer.text
 
 
 ABSTAIN = {

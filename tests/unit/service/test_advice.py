@@ -114,7 +114,7 @@ def advice_of_the_api() -> list[tuple[str, str]]:
     found = set()
     for path, node, parent in texts_of_sources():
         of_commands = path.name.startswith("cli") or path.relative_to(ROOT).parts[0] == "prefsvm"
-        if of_commands or any(part in NOT_FOR_COMMANDS for part in path.parts):
+        if of_commands or any(part in NOT_FOR_COMMANDS for part in path.relative_to(ROOT).parts):
             continue
         if isinstance(parent, ast.Expr | ast.JoinedStr | ast.BinOp | ast.FormattedValue):
             continue

@@ -1,0 +1,51 @@
+"""Advice of the API in the words of the pages: who looks at one has no call to make, but a menu or a button.
+
+It is translated by its form, as `service.cli.advice` does for the command line. What no page can do stays a call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+Said = Callable[[re.Match[str]], str]
+
+
+def _kind(found: re.Match[str]) -> str:
+    try:
+        ((column, kind),) = json.loads(found[1])["columns"].items()
+    except (ValueError, KeyError, AttributeError):
+        return found[0]
+    return f"set the kind of {column!r} to {kind} on the page of the data set"
+
+
+def _unlabelled(found: re.Match[str]) -> str:
+    try:
+        names = ", ".join(map(str, json.loads(found[1])))
+    except ValueError:
+        return found[0]
+    return f"tick {names} under “A label that means “not known””"
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
+    (re.compile(r'PATCH /datasets/[\w{}]+ with (\{"columns": \{"(?:[^"\\]|\\.)*": "\w+"\}\})'), _kind),
+    (
+        re.compile(r'PUT /aliases/([\w.-]+) with \{"model": "(\w+)"\}'),
+        lambda found: f"on the page of {found[2]}, point the name {found[1]} at it",
+    ),
+    (re.compile(r"POST /jobs/\w+/cancel"), lambda _: "by the button on its page"),
+    (re.compile(r"(?:POST|DELETE) /audits/\w+(?:/seal)?"), lambda _: "on the page of the audit"),
+    (re.compile(r"GET /audits/(\w+)"), lambda found: f"it has the page /ui/audits/{found[1]}"),
+    (re.compile(r"train with POST /train"), lambda _: "train from the page of a data set"),
+    (re.compile(r"say \"unlabeled\": (\[.*?\])"), _unlabelled),
+    (re.compile(r"list it in `unlabeled`"), lambda _: "tick it under “A label that means “not known””"),
+    (re.compile(r"`prefsvm queue`"), lambda _: "“Label and prove”"),
+)
+
+
+def in_pages(text: str) -> str:
+    """Return a text of the API with its advice as what the pages have."""
+    for pattern, said in _FORMS:
+        text = pattern.sub(said, text)
+    return text

@@ -1,0 +1,61 @@
+"""Advice of the API as the pages say it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from service.ingest.options import correction
+from service.pages.advice import in_pages
+from service.pages.showing import hint
+from solver.succession import Succession, kept
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (correction("a ge", "category"), "set the kind of 'a ge' to category on the page of the data set"),
+        (correction('a"}}{', "text"), "set the kind of 'a\"}}{' to text on the page of the data set"),
+        ("cancel it (POST /jobs/job_1/cancel; of", "cancel it (by the button on its page; of"),
+        ("seal the audit (POST /audits/aud_1/seal)", "seal the audit (on the page of the audit)"),
+        ("rows of an audit: GET /audits/aud_1", "rows of an audit: it has the page /ui/audits/aud_1"),
+        ("was deleted; train with POST /train", "was deleted; train from the page of a data set"),
+        ('if so, say "unlabeled": ["NA", "?"]; if', "if so, tick NA, ? under “A label that means “not known””; if"),
+        ("list it in `unlabeled`", "tick it under “A label that means “not known””"),
+        ("teach most (`prefsvm queue`)", "teach most (“Label and prove”)"),
+        ("of a batch POST /batches/job_1/cancel", "of a batch POST /batches/job_1/cancel"),
+        ('PATCH /datasets/{id} with {"columns": 3}', 'PATCH /datasets/{id} with {"columns": 3}'),
+    ],
+)
+def test_forms(given: str, said: str) -> None:
+    assert in_pages(given) == said
+
+
+def test_the_sentence_of_an_alias_that_stays() -> None:
+    fields = dict.fromkeys(Succession.__dataclass_fields__)
+    told = kept(Succession(**fields | {"alias": "filter", "model": "mdl_1"}), "mdl_2", "it is worse").sentence
+    assert in_pages(told).endswith("to use this model: on the page of mdl_2, point the name filter at it")
+
+
+def test_long_and_hostile_texts_take_no_time() -> None:
+    for text in ('PATCH /datasets/a with {"columns": {"' + '\\"' * 100_000, 'say "unlabeled": [' * 5000, "`" * 100_000):
+        assert len(hint(text)) < 20_000
+
+
+def test_what_is_translated_is_still_said_somewhere() -> None:
+    sources = "".join(
+        node.value
+        for folder in ("service", "solver")
+        for path in (ROOT / folder).rglob("*.py")
+        if "pages" not in path.relative_to(ROOT).parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    for part in ("PATCH /datasets/", "PUT /aliases/", "POST /jobs/", "/seal", "GET /audits/", "train with POST /train"):
+        assert part in sources
+    for part in ('say "unlabeled": ', "list it in `unlabeled`", "`prefsvm queue`"):
+        assert part in sources
