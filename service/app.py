@@ -50,6 +50,7 @@ from service.datasets.looking import LookingService
 from service.datasets.resumable import ResumableUploads
 from service.datasets.service import DatasetService
 from service.db.session import Database
+from service.encoders.configuration import encoder_config
 from service.feedback.service import FeedbackService
 from service.isolation import hide_secrets
 from service.jobs.feed import EventFeed
@@ -228,6 +229,7 @@ async def _lifespan(
         background.cancel_scope.cancel()
     await to_thread.run_sync(predictions.usage.flush)
     await predictions.shadows.flush()
+    await predictions.close()
     if spans is not None:
         await to_thread.run_sync(spans.close)
     database.close()
@@ -318,6 +320,7 @@ def main() -> None:
     settings = Settings()
     try:
         check_reachable(settings)
+        encoder_config(settings)
     except ConfigurationError as error:
         sys.exit(f"prefsvm: {error}")
     configure_logging()

@@ -120,6 +120,26 @@ class Settings(BaseSettings):
     webhook_private: bool = False
     """Send webhooks to private addresses, other ports and over plain HTTP too: for tests and one's own machine only."""
 
+    encoder_url: str | None = None
+    """Base address of an encoder of texts that speaks as OpenAI's does: ``http://localhost:11434/v1``. Unset: texts are
+    their words."""
+    encoder_model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """What the encoder is called where it runs."""
+    encoder_key: SecretStr | None = None
+    """Sent to the encoder as a bearer token."""
+    encoder_key_file: Path | None = None
+    """File that holds `encoder_key`."""
+    encoder_dimensions: Annotated[int, Field(ge=1, le=8192)] | None = None
+    """Numbers of a vector that the encoder is asked for. Unset: as many as it makes."""
+    encoder_batch: Annotated[int, Field(ge=1, le=2048)] = 32
+    """Texts of one request to the encoder."""
+    encoder_seconds: Seconds = 30.0
+    """Longest time of one request to the encoder."""
+    encoder_probe_seconds: Seconds = 60.0
+    """How often an encoder that is in use is asked whether it still makes the vectors that models were trained with."""
+    encoder_cache_bytes: Annotated[int, Field(ge=0)] = MIB * 256
+    """Vectors of texts that are kept for the next training, for each project. 0: none."""
+
     otlp_endpoint: str | None = None
     """Base address of an OpenTelemetry collector (OTLP over HTTP). Unset: no traces."""
 

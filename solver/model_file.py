@@ -6,6 +6,7 @@ allocated by a declared size (see `solver.tensor_file`).
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import json
 import math
@@ -25,6 +26,8 @@ from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, Sigmoid
 from solver.features import (
     BadRow,
+    Encoder,
+    EncoderIdentity,
     FeatureCounts,
     FeatureError,
     MatrixData,
@@ -144,6 +147,19 @@ class Model:
         return [] if self.features is None else list(self.features.columns)
 
     @property
+    def encoder(self) -> EncoderIdentity | None:
+        """Which encoder makes vectors of the texts of rows; None where none is needed."""
+        return self.features.encoded.identity if isinstance(self.features, TableFeatures) else None
+
+    def encoding_by(self, encoder: Encoder) -> Model:
+        """The same model with an encoder at hand, which is the one that it was trained with."""
+        if not isinstance(self.features, TableFeatures):
+            return self
+        features = copy.copy(self.features)
+        features.encoder = encoder
+        return replace(self, features=features)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays, with those that predicting adds: what a cache has to reckon with."""
         stored = sum(array.nbytes for array in _tensors(self).values())
@@ -207,6 +223,10 @@ class Model:
         expected = "a feature matrix" if self.features is None else f"a {self.features.kind}"
         raise FeatureError(f"the model takes {expected}, got {type(data).__name__}")
 
+    def texts_of_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the different texts of JSON rows that have to be encoded; raises as `parse_rows`."""
+        return self.features.texts_of_rows(rows) if isinstance(self.features, TableFeatures) else []
+
     def read_again(self, held: Mapping[str, Reading]) -> dict[str, Reading]:
         """Return the columns of a file whose texts are needed, see `TableFeatures.read_again`."""
         return self.features.read_again(held) if isinstance(self.features, TableFeatures) else {}
@@ -223,8 +243,16 @@ class Model:
         return self.decide(X, counts)
 
     @_OVERFLOW_IS_FOUND
-    def predict_rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Predictions, list[str]]:
+    def predict_rows(
+        self, rows: Sequence[Mapping[str, Any]], encoder: Encoder | None = None
+    ) -> tuple[Predictions, list[str]]:
         """Label JSON rows: what `parse_rows` and `predict` do, sooner.
+
+        Parameters
+        ----------
+        rows : sequence of mappings
+        encoder : Encoder, optional
+            For these rows alone, instead of that of `encoding_by`.
 
         Returns
         -------
@@ -238,7 +266,7 @@ class Model:
             As `parse_rows` and `predict`.
         """
         if isinstance(self.features, TableFeatures):
-            X, counts, extra = self.features.transform_rows(rows)
+            X, counts, extra = self.features.transform_rows(rows, encoder)
             return self.decide(X, counts), extra
         data, extra = self.parse_rows(rows)
         return self.predict(data), extra

@@ -200,6 +200,7 @@ def _table(graph: _Graph, features: TableFeatures) -> str:
         raise OnnxExportError(
             "ONNX has no operators that read free text or dates as this model does; its columns of those kinds: "
             + ", ".join(repr(name[:100]) for name in refused[:10])
+            + (", which is sent to an encoder besides" if features.encoded.width else "")
         )
     reserved = {"score", "label", "probability"} & {column["name"] for column in features.columns}
     if reserved:

@@ -229,6 +229,15 @@ class ModelColumn(JsonObject):
     length: int | None = field(default=None, metadata=_about("Numbers of a vector; null of other columns."))
 
 
+@dataclass(frozen=True)
+class ReportedEncoder(JsonObject):
+    """Which encoder makes vectors of texts."""
+
+    model: str = field(metadata=_about("As it is called where it runs."))
+    dimensions: int = field(metadata=_about("Numbers of its vectors."))
+    columns: list[str] = field(metadata=_about("Whose texts are encoded."))
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecidedUnlabelled(JsonObject):
     """What the model says of the unlabelled rows that it was trained with."""
@@ -621,6 +630,13 @@ class Report(ReportedPoint):
         default_factory=list, metadata=_about("What the method tells of its training; each method has its own.")
     )
     features: int | None = field(default=None, metadata=_about("Columns of the matrix that was learned from."))
+    encoder: ReportedEncoder | None = field(
+        default=None,
+        metadata=_about(
+            "That the texts of each row are sent to, also when predicting: the model decides by this one and no other. "
+            "Null where texts are taken as words."
+        ),
+    )
     columns: list[ModelColumn] = field(default_factory=list, metadata=_INSIDE)
     curve: CurvePoints | None = field(default=None, metadata=_INSIDE)
     queue: LabellingQueue | None = field(default=None, metadata=_INSIDE)

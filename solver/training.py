@@ -22,6 +22,7 @@ from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, confusion, measures
 from solver.features import (
     MISSING_POLICIES,
+    Encoder,
     FeatureError,
     MatrixData,
     MatrixFeatures,
@@ -50,6 +51,7 @@ from solver.report import (
     ModelColumn,
     Refit,
     Report,
+    ReportedEncoder,
     RowCounts,
     json_ready,
 )
@@ -175,6 +177,10 @@ class TrainingRequest:
         What becomes of missing values.
     text : mapping of str to int
         How texts become terms, see `TextOptions`; missing entries take their default.
+    encoder : Encoder, optional
+        Makes vectors of texts, which stand beside their terms.
+    encode_together : sequence of sequences of str
+        See `TableFeatures`.
     identifiers : mapping of str to str
         Columns that number or name the rows, each with what shows it (the end of a sentence). They are left out,
         unless `include` or `kinds` names them.
@@ -207,6 +213,8 @@ class TrainingRequest:
     guessed: Mapping[str, str] = field(default_factory=dict)
     missing: MissingPolicy = "indicate"
     text: Mapping[str, int] = field(default_factory=dict)
+    encoder: Encoder | None = None
+    encode_together: Sequence[Sequence[str]] = ()
     identifiers: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     key: str | None = None
@@ -395,6 +403,7 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         test=measured.get(""),
         controls={name: replace(each, test=measured.get(name)) for name, each in fitted.controls.items()},
         features=features.n_features,
+        encoder=_encoder_of(model),
         columns=[ModelColumn(**column) for column in model.columns],
         excluded=task.excluded,
         timings=watch.seconds,
@@ -423,6 +432,13 @@ def _model_of(task: _Task, features: TableFeatures | MatrixFeatures, decision: D
         key=task.request.key,
         curve=None if fitted.curve is None else OperatingCurve.from_dict(vars(fitted.curve)),
     )
+
+
+def _encoder_of(model: Model) -> ReportedEncoder | None:
+    identity = model.encoder
+    if identity is None or not isinstance(model.features, TableFeatures):
+        return None
+    return ReportedEncoder(identity.model, identity.dimensions, model.features.encoded.columns)
 
 
 def _promised(
@@ -1015,6 +1031,8 @@ def _fit_features(
                 guessed=request.guessed,
                 missing=request.missing,
                 text=TextOptions(**request.text),
+                encoder=request.encoder,
+                encode_together=request.encode_together,
             ).fit(data, lambda share: progress(_FITTED * share), np.flatnonzero(task.train_codes != _UNLABELLED))
             X, _ = table_features.transform(
                 data, refuse_unreadable=False, progress=lambda share: progress(_FITTED + (1 - _FITTED) * share)

@@ -20,6 +20,7 @@ from solver.features import FeatureCounts, FeatureError, MatrixData, Table, Tabl
 from solver.labelled_rows import fingerprints
 from solver.model_file import Model
 from solver.typing import BoolArray, FloatArray
+from worker.asked_encoder import with_encoder
 from worker.dataset_file import dataset_file
 from worker.predict import BLOCK_ROWS, ROWS_FILE, decisions, model_of, rows_for
 from worker.protocol import AUDIT_FILE, FEEDBACK_FILE, JobSpec, Reporter, Result, UnrunnableJobError
@@ -36,7 +37,7 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     UnrunnableJobError
         For what the user can mend.
     """
-    model = model_of(job)
+    model = with_encoder(model_of(job), job, reporter)
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     try:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from service.encoders.names import AUTO_ENCODER, NO_ENCODER
 from service.ingest.columnar import (
     Layout,
     read_column,
@@ -36,6 +37,7 @@ from solver.retuning import chosen_point
 from solver.tensor_file import read_tensors, write_tensors
 from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
 from solver.warm_up import FIRST, LATER, give_back
+from worker.asked_encoder import AskedEncoder
 from worker.compiling import keep_nothing, load
 from worker.dataset_file import dataset_file, labels_file
 from worker.predecessor import succession
@@ -56,8 +58,12 @@ __all__ = ["numerics", "run", "run_part", "start_threads", "training_request", "
 
 NO_LABELS = np.array([], dtype=object)
 READING_DONE = 0.05
+ENCODING_DONE = 0.5
 TRAINING_DONE = 0.97
-"""Shares of a job that are done when its rows are read, and when its model is trained."""
+"""Shares of a job that are done when its rows are read, when its texts are encoded (if they are, that takes longer than
+the training as a rule), and when its model is trained."""
+ENCODED_OF_MAILS = [("subject", "body")]
+"""Columns whose texts are encoded as one: whom a mail is from is told by words."""
 
 
 def warm_up(tell: Callable[[float], None]) -> None:
@@ -185,9 +191,11 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
         raise UnrunnableJobError(error.code, str(error)) from error
     request = training_request(job.request, kinds, guesses, identifiers)
     reading = time.monotonic() - started
+    encoding = _Encoding(job, reporter)
+    request = replace(request, encoder=encoding.encoder, encode_together=encoding.together)
 
     def progress(news: Progress) -> bool:
-        fraction = READING_DONE + (TRAINING_DONE - READING_DONE) * news.fraction
+        fraction = encoding.done + (TRAINING_DONE - encoding.done) * news.fraction
         return reporter.progress(news.phase, fraction, news.details)
 
     try:
@@ -198,6 +206,44 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
         warnings = [*joined.warnings, *trained.report.warnings]
         trained = replace(trained, report=replace(trained.report, labels=joined.report, warnings=warnings))
     return trained, reading
+
+
+class _Encoding:
+    """The encoder of a training, if it is to have one, and how far the job is with it.
+
+    Attributes
+    ----------
+    encoder : AskedEncoder or None
+    together : list of tuple of str
+        Columns whose texts are encoded as one.
+    done : float
+        Share of the job that is done before the training as such.
+    """
+
+    def __init__(self, job: JobSpec, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self.done = READING_DONE
+        self.encoder: AskedEncoder | None = None
+        self.together = ENCODED_OF_MAILS if (job.upload or {}).get("format") == "mail" else []
+        name, wanted = job.details.get("encoder"), wanted_encoder(job.request)
+        if wanted is None:
+            return
+        if wanted not in (AUTO_ENCODER, name):
+            has = "this worker has none" if name is None else f"that of this worker is {name!r}"
+            raise UnrunnableJobError("no_encoder", f"the encoder {wanted!r} is wanted, and {has}")
+        if name is not None:
+            self.encoder = AskedEncoder(reporter, Path(job.scratch), name, tell=self._tell, keeps=True)
+
+    def _tell(self, done: int, texts: int) -> None:
+        share = READING_DONE + (ENCODING_DONE - READING_DONE) * done / max(1, texts)
+        self.done = max(self.done, share)
+        self._reporter.progress("encoding", self.done, {"encoded": done, "texts": texts})
+
+
+def wanted_encoder(body: Mapping[str, Any]) -> str | None:
+    """Return the encoder that a training asks for: a name, `AUTO_ENCODER`, or None for words alone."""
+    wanted = ((body.get("features") or {}).get("text") or {}).get("encoder", NO_ENCODER[0])
+    return None if wanted in NO_ENCODER else str(wanted)
 
 
 def _joined_labels(job: JobSpec, keys: NDArray[np.object_]) -> JoinedLabels:
@@ -269,7 +315,7 @@ def training_request(
         kinds={**known_kinds, **(features.get("kinds") or {})},
         guessed=guessed,
         missing=features.get("missing", "indicate"),
-        text=features.get("text") or {},
+        text={name: value for name, value in (features.get("text") or {}).items() if name != "encoder"},
         identifiers=identifiers,
         target=body["target"],
         key=body.get("key"),

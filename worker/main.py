@@ -12,8 +12,10 @@ from typing import Any
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from celery.signals import worker_shutting_down
 
+from service.access.errors import ConfigurationError
 from service.blobs.store import is_folder
 from service.db.session import Database
+from service.encoders.configuration import encoder_config
 from service.isolation import hide_secrets
 from service.jobs.dispatching import JobDispatching
 from service.jobs.workers import WorkerRegistry
@@ -52,6 +54,10 @@ def main() -> int:
     settings = Settings()
     if settings.database_url is None or settings.broker_url is None:
         raise SystemExit("PREFSVM_DATABASE_URL and PREFSVM_BROKER_URL must be set")
+    try:
+        encoder_config(settings)
+    except ConfigurationError as error:
+        raise SystemExit(f"prefsvm: {error}") from None
     stopping = threading.Event()
 
     wakeup = SlotWakeup()

@@ -1,4 +1,4 @@
-"""The supervisor's half of sharing a job's parts: it speaks with the database for the child, which has no way there.
+"""The supervisor's half of what a child asks: it speaks with the database for the child, which has no way there.
 
 The child asks, one question at a time, and waits for the answer:
 
@@ -7,6 +7,7 @@ The child asks, one question at a time, and waits for the answer:
 * ``take``: what shall be computed here next? The answer names parts; or says that all are done, and that the results of
   others lie in the scratch folder; or, when the database is away, that the child is alone again.
 * ``computed``: these parts are done here, their results lie in the scratch folder.
+* ``encode``: what the encoder makes of texts, see `worker.encoder_answers`.
 
 What others are slow with is never waited for longer than they hold a lease.
 """
@@ -21,10 +22,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from service.db.session import AWAY
+from service.encoders.configuration import EncoderConfig
 from service.faults import fault
 from service.jobs.part_sharing import OwnClaim, PartSharing
 from service.jobs.workers import Worker, WorkerRegistry
 from worker.attempt import Attempt
+from worker.encoder_answers import EncoderAnswers
 from worker.protocol import part_file
 
 log = logging.getLogger("prefsvm.worker")
@@ -36,7 +39,7 @@ AWAY_SECONDS = 5.0
 
 
 class PartAnswers:
-    """Answers the questions of one child about parts, in a thread of its own.
+    """Answers the questions of one child about parts and vectors, in a thread of its own.
 
     Parameters
     ----------
@@ -48,6 +51,8 @@ class PartAnswers:
         Sends an answer to the child.
     tell : callable
         Called with what a stage came to, for the events of the job.
+    encoder : EncoderConfig, optional
+        That of the deployment.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class PartAnswers:
         worker: Worker | None,
         answer: Callable[[dict[str, Any]], None],
         tell: Callable[[dict[str, Any]], None],
+        encoder: EncoderConfig | None = None,
     ) -> None:
         self._database = attempt.database
         self._parts = PartSharing(attempt.settings.lease_seconds)
@@ -67,6 +73,7 @@ class PartAnswers:
         self._tell = tell
         self._questions: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
+        self._encoder = EncoderAnswers(encoder, attempt.folder, self._stopped)
         self._mine: list[OwnClaim] = []
         self._elsewhere: dict[str, set[int]] = {}
         """By stage, the parts whose results came from others."""
@@ -131,6 +138,8 @@ class PartAnswers:
 
     def _look_up(self, question: dict[str, Any]) -> dict[str, Any] | None:
         kind = question["type"]
+        if kind == "encode":
+            return self._encoder.answer()
         if kind == "others":
             return {"others": self._others()}
         stage = str(question["stage"])
@@ -155,7 +164,8 @@ class PartAnswers:
         return None
 
     def _others(self) -> int:
-        if self._worker is None:
+        # An encoder need not make the same bits of a text twice, so that what others compute might not fit.
+        if self._worker is None or self._encoder.was_asked:
             return 0
         try:
             with self._database.transaction() as session:

@@ -23,9 +23,10 @@ from solver.report import Classes, ComparedRows, ReportedPoint, Succession
 from solver.succession import Standing, other_aim
 from solver.training import TestedRows, TrainedModel
 from solver.typing import FloatArray
+from worker.asked_encoder import with_encoder
 from worker.dataset_file import dataset_file
 from worker.predict import BLOCK_ROWS, rows_for
-from worker.protocol import PREDECESSOR_FILE, PREDECESSOR_LABELS_FILE, JobSpec, Reporter
+from worker.protocol import PREDECESSOR_FILE, PREDECESSOR_LABELS_FILE, JobSpec, Reporter, UnrunnableJobError
 
 log = logging.getLogger("prefsvm.worker")
 
@@ -86,6 +87,10 @@ def _on_rows(
     learned = LabelledRows.from_bytes(Path(job.scratch, PREDECESSOR_LABELS_FILE).read_bytes())
     if job.layout == "table" and isinstance(model.features, MatrixFeatures):
         return None, "the older model takes a matrix, and the data set is a table"
+    try:
+        model = with_encoder(model, job, reporter)
+    except UnrunnableJobError as error:
+        return None, STOPPED if reporter.should_stop else error.message
     scores, prints = _apply(job, model, tested, reporter)
     if reporter.should_stop:
         return None, STOPPED

@@ -5,7 +5,8 @@ an end and keep the best so far") and answers to questions, which repeat the num
 input means that the supervisor is gone.
 
 Child to supervisor, on a file descriptor of its own: ``ready`` (warm), any number of ``progress``, questions about
-parts of the job that other workers might compute (`worker.part_answers`), and one of ``succeeded`` and ``failed``.
+parts of the job that other workers might compute (`worker.part_answers`) and about vectors of texts
+(`worker.encoder_answers`), and one of ``succeeded`` and ``failed``.
 Bigger results are files in the job's scratch folder.
 """
 
@@ -46,6 +47,10 @@ AUDIT_FILE = "audit"
 RESULT_FILE = "result.json"
 PART_FILE = "part"
 """The result of a part of somebody else's job."""
+TEXTS_FILE, VECTORS_FILE = "encoder-texts", "encoder-vectors"
+"""Texts that a child wants encoded, a list in JSON, and what the encoder made of them, as float32."""
+MOST_TEXTS_ASKED = 512
+"""Texts that a child asks for at once."""
 
 
 def part_file(stage: str, number: int) -> str:
@@ -148,7 +153,7 @@ class Reporter:
         Parameters
         ----------
         phase : str
-            ``reading``, ``features``, ``training``, ``evaluating``, ``refitting`` or ``storing``.
+            ``reading``, ``features``, ``encoding``, ``training``, ``evaluating``, ``refitting`` or ``storing``.
         fraction : float
             Share of the whole job that is done, 0 to 1.
         details : dict, optional

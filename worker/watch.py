@@ -15,6 +15,7 @@ from typing import Any
 
 from service.blobs.store import is_disk_full
 from service.db.session import AWAY
+from service.encoders.configuration import encoder_config
 from service.errors import Problem
 from service.ingest.limits import ReadingLimits
 from service.jobs.claims import ClaimedDataset
@@ -133,7 +134,13 @@ class Watch:
         return self._run_in(child, kind, job)
 
     def _run_in(self, child: Child, kind: JobKind, job: JobSpec) -> Ending:
-        answers = PartAnswers(self._attempt, self._worker, child.answer, lambda data: self._keeper.note("parts", data))
+        answers = PartAnswers(
+            self._attempt,
+            self._worker,
+            child.answer,
+            lambda data: self._keeper.note("parts", data),
+            encoder_config(self._settings),
+        )
         try:
             child.give(job, self._settings.job_memory_bytes)
             return self._watch(child, kind, answers)
@@ -231,13 +238,14 @@ class Watch:
 def _job(attempt: Attempt, kind: JobKind, dataset: ClaimedDataset, details: dict[str, Any]) -> JobSpec:
     """Return what the child is told."""
     claim, settings = attempt.claim, attempt.settings
+    encoder = {} if settings.encoder_model is None else {"encoder": settings.encoder_model}
     return JobSpec(
         job_id=claim.job_id,
         attempt=claim.attempt,
         request=claim.request,
         computes=kind.computes,
         makes=kind.makes,
-        details=details,
+        details=details | encoder,
         layout=dataset.layout,
         columnar_key=dataset.columnar_key,
         columnar_sha256=dataset.columnar_sha256,

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.requests import ClientDisconnect
 
 from service.api.access import Reader, Writer
-from service.api.json_body import JsonRoute
+from service.api.json_body import JsonRoute, until_gone
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.api.uploads import open_upload
 from service.datasets.looking import LookingService
 from service.datasets.schemas import Correction, Dataset, DatasetRows, DatasetSummary, Histograms
-from service.datasets.service import ClientGone, DatasetService
+from service.datasets.service import DatasetService
 from service.ingest.options import FORMATS
 from service.schemas import Page
 
@@ -85,15 +84,7 @@ def datasets_router(datasets: DatasetService, looking: LookingService) -> APIRou
     )
     async def create(request: Request, response: Response, caller: Writer, key: IdempotencyKey = None) -> Dataset:
         """Upload a file. It streams into the store and is read at once: what the answer names can be trained on."""
-
-        async def gone() -> None:
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-
-        try:
-            dataset = await datasets.create(caller.project_id, open_upload(request), key, gone)
-        except ClientGone:
-            raise ClientDisconnect from None
+        dataset = await datasets.create(caller.project_id, open_upload(request), key, until_gone(request))
         response.headers["Location"] = f"/datasets/{dataset.id}"
         return dataset
 

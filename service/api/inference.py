@@ -13,12 +13,12 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request as StarletteRequest
 
 from service.api.access import Reader
-from service.api.json_body import JsonRoute
+from service.api.json_body import JsonRoute, until_gone
 from service.api.problem import INFERENCE_PATH, invalid_request
 from service.errors import InvalidRequest, Problem
 from service.models.errors import ModelNotFound
 from service.predictions.budget import Room
-from service.predictions.deciding import ReadyModel, decide
+from service.predictions.deciding import ReadyModel
 from service.predictions.service import PredictionService
 from service.predictions.tensors import (
     PLATFORM,
@@ -70,6 +70,7 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     reasons = {
         400: "The request cannot be used",
         404: "There is no such model",
+        409: "The encoder of its texts is another one than the model was trained with",
         413: "Too large",
         415: "Not a type that this call takes",
         503: "A part that the call needs is away, or there is too much at once",
@@ -135,18 +136,20 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
         found = await of_version(caller.project_id, name, version)
         return describe(name, found.model_id, found.model)
 
-    @router.get("/models/{name}/ready", operation_id="getInferenceModelReady", responses=errors(404))
+    @router.get("/models/{name}/ready", operation_id="getInferenceModelReady", responses=errors(404, 409))
     async def model_ready(caller: Reader, name: str) -> ModelReady:
         """Make a model ready, and say so."""
-        await predictions.ready(caller.project_id, name)
+        await predictions.check_ready(await predictions.ready(caller.project_id, name))
         return ModelReady(name=name)
 
     @router.get(
-        "/models/{name}/versions/{version}/ready", operation_id="getInferenceModelVersionReady", responses=errors(404)
+        "/models/{name}/versions/{version}/ready",
+        operation_id="getInferenceModelVersionReady",
+        responses=errors(404, 409),
     )
     async def version_ready(caller: Reader, name: str, version: str) -> ModelReady:
         """Make a version of a model ready, and say so."""
-        await of_version(caller.project_id, name, version)
+        await predictions.check_ready(await of_version(caller.project_id, name, version))
         return ModelReady(name=name)
 
     @router.post(
@@ -154,25 +157,25 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
         operation_id="infer",
         response_model=InferAnswer,
         response_model_exclude_none=True,
-        responses=errors(400, 404, 413, 415),
+        responses=errors(400, 404, 409, 413, 415),
     )
-    async def infer(caller: Reader, name: str, body: InferRequest) -> Response:
+    async def infer(caller: Reader, name: str, body: InferRequest, request: Request) -> Response:
         """Decide on rows. Outputs are `label`, `score` and, where the model has it, `probability`.
 
         Inputs are one tensor a column, by name, or one tensor of all columns in their order. Text is BYTES.
         """
-        return await answer(await predictions.ready(caller.project_id, name), name, body)
+        return await answer(await predictions.ready(caller.project_id, name), name, body, request)
 
     @router.post(
         "/models/{name}/versions/{version}/infer",
         operation_id="inferVersion",
         response_model=InferAnswer,
         response_model_exclude_none=True,
-        responses=errors(400, 404, 413, 415),
+        responses=errors(400, 404, 409, 413, 415),
     )
-    async def infer_version(caller: Reader, name: str, version: str, body: InferRequest) -> Response:
+    async def infer_version(caller: Reader, name: str, version: str, body: InferRequest, request: Request) -> Response:
         """Decide on rows by the version that is named; it must be the one that the name means now."""
-        return await answer(await of_version(caller.project_id, name, version), name, body)
+        return await answer(await of_version(caller.project_id, name, version), name, body, request)
 
     async def of_version(project_id: str, name: str, version: str) -> ReadyModel:
         found = await predictions.ready(project_id, name)
@@ -180,10 +183,10 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
             raise ModelNotFound("the name does not mean this version")
         return found
 
-    async def answer(found: ReadyModel, name: str, body: InferRequest) -> Response:
+    async def answer(found: ReadyModel, name: str, body: InferRequest, request: Request) -> Response:
         rows = rows_of(found.model, body.inputs)
         predictions.check_rows(len(rows), "inputs")
-        made = await predictions.run(found, len(rows), lambda: decide(found, rows, "inputs"))
+        made = await predictions.decide(found, rows, "inputs", len(rows), until_gone(request))
         tensors = tensors_of(made, body, name)
         return Response(orjson.dumps(tensors.model_dump(exclude_none=True)), media_type="application/json")
 

@@ -18,6 +18,7 @@ from starlette.types import Message
 from service.api.headers import header
 from service.api.problem import BodyStalled, ContentTooLarge, InvalidJson, UnsupportedMediaType
 from service.json_names import has_repeated_names
+from service.leaving import Gone
 from service.predictions.budget import Room
 
 STALLED_SECONDS = 30.0
@@ -98,6 +99,16 @@ def declared_length(request: Request) -> int | None:
     """Return the Content-Length of a request, or None if it has none that makes sense."""
     declared = header(request.scope, b"content-length")
     return int(declared) if declared.isascii() and declared.isdecimal() and len(declared) < 20 else None
+
+
+def until_gone(request: Request) -> Gone:
+    """Return what waits until whoever sent a request, which is read, has hung up."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return gone
 
 
 async def read_limited(request: Request, limit: int, received: Callable[[int], None] | None = None) -> bytes:

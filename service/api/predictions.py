@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.api.access import Reader, RequiresScope
 from service.api.headers import header
-from service.api.json_body import parse_body, read_limited
+from service.api.json_body import parse_body, read_limited, until_gone
 from service.api.parameters import problems
 from service.errors import InvalidRequest
 from service.ingest.mail import MAX_MESSAGE_BYTES
@@ -63,15 +63,17 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
                 limit = min(max_body_bytes, MAX_MESSAGE_BYTES) if of_mail else max_body_bytes
                 raw = await read_limited(request, limit, room.grow)
                 if of_mail:
-                    made, _ = await predictions.predict_mail(caller.project_id, _named_model(request), raw)
+                    name = _named_model(request)
+                    made, _ = await predictions.predict_mail(caller.project_id, name, raw, until_gone(request))
                     response = _answer(made)
                 else:
                     value = parse_body(raw, content_type)
                     plain = model_and_rows(value)
                     if plain is not None:
-                        response = _answer(await predictions.predict_rows(caller.project_id, *plain))
+                        made = await predictions.predict_rows(caller.project_id, *plain, until_gone(request))
+                        response = _answer(made)
                     else:
-                        response = await self.endpoint(caller, _checked(value))
+                        response = await self.endpoint(caller, _checked(value), request)
             await response(scope, receive, send)
 
     router = APIRouter(tags=["predictions"], route_class=PredictRoute)
@@ -80,10 +82,10 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
         "/predict",
         operation_id="predict",
         response_model=PredictAnswer,
-        responses=problems(404),
+        responses=problems(404, 409),
         openapi_extra=RAW_MAIL,
     )
-    async def predict(caller: Reader, body: PredictRequest) -> Response:
+    async def predict(caller: Reader, body: PredictRequest, request: Request) -> Response:
         """Decide on rows. Columns go by name: a missing one is an error, an extra one is ignored with a warning.
 
         A model of one column of text also takes `texts`; one of mails also takes `messages`, or one message as it is:
@@ -91,8 +93,11 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
 
         A moved alias, another operating point or a deleted model takes effect at once in the process that did it, and
         within half a second in every other one.
+
+        A model that encodes texts needs the encoder that it was trained with: 503 while that is away, 409 where it is
+        another one by now.
         """
-        return _answer(await predictions.predict(caller.project_id, body))
+        return _answer(await predictions.predict(caller.project_id, body, until_gone(request)))
 
     return router
 

@@ -19,6 +19,7 @@ from starlette.types import Scope
 from service.api.logs import request_id
 from service.db.session import AWAY, is_disk_full, trouble_of
 from service.errors import FieldError, InvalidRequest, NotFound, Problem, StorageFull
+from service.leaving import ClientGone
 
 logger = logging.getLogger("prefsvm.api")
 
@@ -111,7 +112,7 @@ def problem_response(problem: Problem) -> Response:
 
 def add_handlers(app: FastAPI) -> None:
     """Make every error of `app` answer with problem+json."""
-    for error in (Problem, RequestValidationError, HTTPException, ClientDisconnect, *AWAY):
+    for error in (Problem, RequestValidationError, HTTPException, ClientDisconnect, ClientGone, *AWAY):
         app.add_exception_handler(error, _on_error)
 
 
@@ -150,7 +151,7 @@ def error_response(error: Exception) -> Response | None:
             return problem_response(invalid_request(error))
         case HTTPException():
             return _http_error(error)
-        case ClientDisconnect():
+        case ClientDisconnect() | ClientGone():
             # Nobody is there to read it; the status is for the access log.
             return Response(status_code=499)
     return database_away(error) if isinstance(error, AWAY) else None

@@ -232,7 +232,10 @@ def train(
     ] = "indicate",
     text: Annotated[
         list[str],
-        typer.Option(help="Option of texts: words=2, characters=4, max_terms=50000 or min_rows=2; may be repeated."),
+        typer.Option(
+            help="Option of texts: encoder=words (or the name of one), words=2, characters=4, max_terms=50000 or "
+            "min_rows=2; may be repeated."
+        ),
     ] = [],  # noqa: B006
     algorithm: Annotated[str, typer.Option(help=f"{', '.join(ALGORITHMS)}.")] = "auto",
     param: Annotated[list[str], typer.Option(help="Parameter of the algorithm, name=value; may be repeated.")] = [],  # noqa: B006

@@ -207,7 +207,9 @@ def phase_words(job: dict[str, Any]) -> str:
         return str(job["status"])
     if job["phase"] == "preparing":
         return "preparing (the first time on a machine this compiles the solver)"
-    return {"features": "encoding"}.get(job["phase"], str(job["phase"] or job["status"]))
+    return {"features": "making features", "encoding": "encoding texts"}.get(
+        job["phase"], str(job["phase"] or job["status"])
+    )
 
 
 def _wait_for(client: Connection, job: dict[str, Any], path: str) -> dict[str, Any]:

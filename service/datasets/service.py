@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +36,12 @@ from service.identifiers import new_id
 from service.ingest.errors import IngestError
 from service.ingest.options import FORMATS, Kind, guess_format, parse_options
 from service.ingest.run import IngestResult, ReaderKilledError, ingest
+from service.leaving import Gone, unless_gone
 from service.paging import as_page
 from service.schemas import Page
 from service.settings import Settings
 
 Result = TypeVar("Result")
-Gone = Callable[[], Coroutine[Any, Any, None]]
 
 logger = logging.getLogger("prefsvm.datasets")
 
@@ -85,10 +85,6 @@ class Upload(Protocol):
 
     def details(self) -> UploadDetails:
         """Return what was said about it; complete after `chunks` has ended."""
-
-
-class ClientGone(Exception):  # noqa: N818 (it is no error of ours)
-    """The client hung up while its upload was being read."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,7 @@ class DatasetService:
             if earlier is not None:
                 return earlier
             reading = self._read(project_id, upload_key, format_, details.options, columnar_key, where=details.where)
-            result, columnar_sha256 = await _unless_gone(reading, gone)
+            result, columnar_sha256 = await unless_gone(reading, gone)
             row = DatasetRow(
                 id=new_id("ds"),
                 project_id=project_id,
@@ -390,20 +386,6 @@ class DatasetService:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-async def _unless_gone(work: Coroutine[Any, Any, Result], gone: Gone) -> Result:
-    """Await `work`, or cancel it and raise `ClientGone` when `gone` ends first."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientGone
-        return working.result()
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 def _dataset(row: DatasetRow) -> Dataset:

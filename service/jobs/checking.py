@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.db.tables import DatasetRow
+from service.encoders.names import AUTO_ENCODER, NO_ENCODER
 from service.errors import FieldError, InvalidRequest
 from service.ingest.keys import inexact_key
 from service.ingest.labels import BOOLEANS, composed, fault, number_label
@@ -37,6 +38,8 @@ DENSE_FEATURES = 512
 """From so many features on, their matrix may be sparse."""
 TEXT_ENTRIES = 100
 """Different words of a text, about."""
+ENCODER_DIMENSIONS = 768
+"""Numbers of a vector of an encoder that the settings say nothing of, about."""
 DATE_FEATURES = 8
 MOST_LISTED = 20
 LONGEST_LISTED = 40
@@ -110,6 +113,7 @@ def check_training(
         *_column_errors(body, dataset, identifiers),
         *_key_errors(body, dataset),
         *_algorithm_errors(body, request),
+        *_encoder_errors(body, settings),
     ]
     if not errors:
         errors += _unlabelled_errors(request, dataset) if labels is dataset else []
@@ -119,7 +123,7 @@ def check_training(
     request["max_seconds"] = body.max_seconds if body.max_seconds is not None else limit
     if errors:
         raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
-    estimate = _estimate(request, dataset, labels, identifiers, settings.job_memory_bytes, feedback_rows)
+    estimate = _estimate(request, dataset, labels, identifiers, settings, feedback_rows)
     if estimate.least_bytes > settings.job_memory_bytes:
         message = (
             f"the training would need at least {estimate.least_bytes / 2**20:,.0f} MiB, and a job may use "
@@ -271,6 +275,21 @@ def _as_called(target: Mapping[str, Any], body: TrainRequest, request: dict[str,
         plain = number_label(request["positive"])
         request["positive"] = plain if _may_occur(plain, target) else request["positive"]
     return target
+
+
+def _encoder_errors(body: TrainRequest, settings: Settings) -> Iterator[FieldError]:
+    """Say what is wrong with what texts are to become."""
+    text, there = body.features.text, settings.encoder_model
+    if text.encoder not in (AUTO_ENCODER, *NO_ENCODER, there):
+        has = "it has none" if there is None else f"it has {there!r}"
+        yield FieldError(
+            "body.features.text.encoder",
+            f"this installation has no encoder of that name: {has}; say auto to take what there is, or words",
+        )
+    elif text.words == text.characters == 0 and (text.encoder in NO_ENCODER or there is None):
+        yield FieldError(
+            "body.features.text.words", "without words and characters there must be an encoder, and there is none"
+        )
 
 
 def _target_of(request: Mapping[str, Any], dataset: DatasetRow) -> Mapping[str, Any]:
@@ -549,9 +568,12 @@ def _estimate(
     dataset: DatasetRow,
     labelling: DatasetRow,
     identifiers: Mapping[str, str],
-    memory_bytes: int,
+    settings: Settings,
     feedback_rows: int,
 ) -> Demand:
+    memory_bytes = settings.job_memory_bytes
+    is_encoded = settings.encoder_model is not None and request["features"]["text"]["encoder"] not in NO_ENCODER
+    dimensions = (settings.encoder_dimensions or ENCODER_DIMENSIONS) if is_encoded else 0
     target = _target_of(request, labelling)
     labels = _labels(target, request["unlabeled"])
     labelled = labelling.rows - target.get("missing", 0) if labels is None else sum(labels.values())
@@ -559,7 +581,7 @@ def _estimate(
     labelled = min(labelled, request["labels"]["keep"] or labelled)
     algorithm = request["algorithm"]
     rows = max(1, dataset.rows + feedback_rows)
-    features, size = _feature_matrix(request, dataset, identifiers, rows)
+    features, size = _feature_matrix(request, dataset, identifiers, rows, dimensions)
     params = validate_params(algorithm, request["params"])
     if params["kernel"] == AUTO:
         params["kernel"] = "linear" if _has_text(request, dataset, identifiers) else "rbf"
@@ -590,9 +612,12 @@ def _has_text(request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping
 
 
 def _feature_matrix(
-    request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str], rows: int
+    request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str], rows: int, dimensions: int
 ) -> tuple[int, int]:
-    """Return columns and bytes of the feature matrix of so many rows like those of the data set, about."""
+    """Return columns and bytes of the feature matrix of so many rows like those of the data set, about.
+
+    Each text is encoded as so many `dimensions`.
+    """
     included = request["features"]["include"]
     chosen = None if included is None else set(included)  # of up to 10,000 names, asked for each column
     excluded = {*request["features"]["exclude"], *identifiers, request["target"], request["key"]}
@@ -607,6 +632,7 @@ def _feature_matrix(
             wide = column.get("distinct") or column.get("length") or 1
             width += {"number": 1, "date": DATE_FEATURES}.get(kind, wide)
             entries_a_row += {"number": 1, "date": DATE_FEATURES, "category": 1, "vector": wide}.get(kind, TEXT_ENTRIES)
+            width, entries_a_row = width + dimensions * (kind == "text"), entries_a_row + dimensions * (kind == "text")
     entries += entries_a_row * rows
     sparse = dataset.layout == "matrix" or width >= DENSE_FEATURES
     return max(1, width), min(12 * entries, 8 * width * rows) if sparse else 8 * width * rows

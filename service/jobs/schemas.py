@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StringConstraints, field_validator
 from pydantic.config import JsonDict
 
+from service.encoders.names import AUTO_ENCODER
 from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body, Label
 from solver.choices import AliasPolicy
@@ -33,9 +34,20 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
 class TextFeatures(Body):
-    """How free text becomes features: TF-IDF weights of its words."""
+    """How free text becomes features: TF-IDF weights of its words, and beside them the vector that an encoder makes."""
 
-    words: Annotated[int, Field(ge=1, le=3)] = Field(default=1, description="Longest run of words that is a term.")
+    model_config = ConfigDict(json_schema_extra={"examples": [{"encoder": "auto", "words": 1, "characters": 4}]})
+
+    encoder: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+        default=AUTO_ENCODER,
+        description="`auto`: the encoder of this installation, if it has one, and words; its name, as "
+        "`PREFSVM_ENCODER_MODEL` has it: this one, or the job fails; `words` (or `none`): no encoder. Texts are then "
+        "sent there, also when predicting.",
+    )
+    words: Annotated[int, Field(ge=0, le=3)] = Field(
+        default=1,
+        description="Longest run of words that is a term; 0 for none, where an encoder or `characters` are enough.",
+    )
     characters: Literal[0, 3, 4, 5, 6] = Field(
         default=0, description="Longest run of characters within a word that is a term too; 0 for none."
     )
@@ -250,8 +262,9 @@ class Job(Answer):
     status: JobStatus
     phase: str | None = Field(
         description="`preparing` (a process is made ready, which compiles the solver the first time on a machine), "
-        "`reading`, `features`, `training`, `evaluating`, `refitting` (see `refit`), `storing`; null in a queue, or "
-        "`waiting_for_disk` where there is no room: the job is tried again each minute, which costs no attempt."
+        "`reading`, `features`, `encoding` (texts are sent to the encoder), `training`, `evaluating`, `refitting` (see "
+        "`refit`), `storing`; null in a queue, or `waiting_for_disk` where there is no room: the job is tried again "
+        "each minute, which costs no attempt."
     )
     progress: float = Field(ge=0, le=1, description="Share of the running attempt that is done.")
     attempt: int = Field(description="How often a worker has started on it.")

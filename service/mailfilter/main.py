@@ -83,6 +83,7 @@ async def serve(settings: Settings, addresses: list[Address], key: ApiKey | None
     await asyncio.gather(*figures, return_exceptions=True)
     await asyncio.to_thread(predictions.usage.flush)
     await predictions.shadows.flush()
+    await predictions.close()
     database.close()
     system.close()
 

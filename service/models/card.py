@@ -160,6 +160,13 @@ def _data(model: Model, origin: Origin) -> Iterator[str]:
         known = ", ".join(f"{_text(column.name)} ({column.kind})" for column in model.columns[:MOST_COLUMNS])
         more = f" and {len(model.columns) - MOST_COLUMNS} more" if len(model.columns) > MOST_COLUMNS else ""
         yield f"* A row has the columns {known}{more}"
+    encoder = model.report.encoder
+    if encoder is not None:
+        columns = ", ".join(map(_text, encoder.columns[:20]))
+        yield (
+            f"* Texts of {columns} are sent to the encoder {_text(encoder.model)} ({encoder.dimensions} numbers), when "
+            "predicting, too"
+        )
     if "seed" in request:
         yield f"* Seed {request['seed']}, test fraction {request.get('test_fraction', 0):g}"
     if model.report.params:

@@ -11,12 +11,13 @@ from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
 from service.api.access import Reader, Writer
+from service.api.json_body import until_gone
 from service.api.parameters import CursorText
 from service.datasets.schemas import Column, Dataset
 from service.errors import InvalidRequest, Problem
 from service.ingest.options import FORMATS, Kind
 from service.pages import pictures
-from service.pages.forms import BUTTON, Written, WrittenFile, gone_from
+from service.pages.forms import BUTTON, Written, WrittenFile
 from service.pages.room import Room
 from service.pages.services import Services
 
@@ -63,7 +64,7 @@ def _add_list(router: APIRouter, room: Room, services: Services) -> None:
     @router.post("/ui/datasets")
     async def upload(request: Request, caller: Writer, file: WrittenFile) -> Response:
         try:
-            dataset = await services.datasets.create(caller.project_id, file, None, gone_from(request))
+            dataset = await services.datasets.create(caller.project_id, file, None, until_gone(request))
         except Problem as problem:
             if problem.type == "form-token-needed":
                 raise

@@ -17,7 +17,6 @@ from service.api.cookies import cookie
 from service.api.json_body import read_limited
 from service.api.problem import MalformedRequest, UnsupportedMediaType, invalid_request
 from service.api.uploads import FIELDS, MultipartUpload
-from service.datasets.service import Gone
 from service.errors import InvalidRequest, Problem
 
 TOKEN = "form_token"  # noqa: S105 (the name of a field)
@@ -95,16 +94,6 @@ def check_token(request: Request, said: str) -> None:
     """Raise `FormTokenNeeded` unless a page of ours, in this browser, has sent what `said` is from."""
     if not is_form_token(said, cookie(request.scope, VISIT_COOKIE)):
         raise FormTokenNeeded("the form does not say that a page of this service has sent it: load the page again")
-
-
-def gone_from(request: Request) -> Gone:
-    """Return what ends when whoever has sent a request hangs up; to be asked once its body was read."""
-
-    async def gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    return gone
 
 
 class UploadForm(MultipartUpload):

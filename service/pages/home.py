@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from service.api.access import Reader, Writer
+from service.api.json_body import until_gone
 from service.audits.schemas import Audit
 from service.datasets.example import ExampleUpload
 from service.jobs.schemas import Job, JobStatus
 from service.models.schemas import ModelSummary
-from service.pages.forms import BUTTON, gone_from
+from service.pages.forms import BUTTON
 from service.pages.room import Room
 from service.pages.services import Services
 
@@ -54,7 +55,7 @@ def add_home(router: APIRouter, room: Room, services: Services) -> None:
 
     @router.post("/ui/example", dependencies=[BUTTON])
     async def load_example(request: Request, caller: Writer) -> Response:
-        dataset = await services.datasets.create(caller.project_id, ExampleUpload(), None, gone_from(request))
+        dataset = await services.datasets.create(caller.project_id, ExampleUpload(), None, until_gone(request))
         return room.redirect(request.scope, f"/ui/datasets/{dataset.id}")
 
 

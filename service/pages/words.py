@@ -13,6 +13,7 @@ from service.pages.showing import number, percent
 PHASES: Mapping[str, str] = {
     "preparing": "Getting ready",
     "reading": "Reading the data",
+    "encoding": "Encoding texts",
     "features": "Making features",
     "training": "Training",
     "evaluating": "Measuring",

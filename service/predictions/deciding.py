@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy import sparse
 from service.ingest.limits import MAX_EXACT_INTEGER
 from service.predictions.errors import RowsDoNotFit
 from service.predictions.usage import ModelUsage
-from solver.features import BadRow, FeatureError
+from solver.features import BadRow, Encoder, FeatureError
 from solver.features.rows import clean_name
 from solver.model_file import Model, Predictions
 from solver.typing import Matrix
@@ -81,22 +82,43 @@ def _numbers(matrix: Matrix) -> int:
     return matrix.size if isinstance(matrix, np.ndarray) else matrix.nnz
 
 
-def decide(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "body.rows") -> Decisions:
-    """Apply a model to rows, which came from `where`, a list of the body or tensors; raises `RowsDoNotFit`."""
+def decide(
+    ready: ReadyModel,
+    rows: Sequence[Mapping[str, Any]],
+    where: str = "body.rows",
+    encoder: Encoder | None = None,
+) -> Decisions:
+    """Apply a model to rows, which came from `where`, a list of the body or tensors; raises `RowsDoNotFit`.
+
+    A model that encodes texts needs the vectors of those that `texts_of` has named.
+    """
+    with _told(where):
+        made, extra = ready.model.predict_rows(rows, encoder)
+    if ready.model.key is not None:
+        extra = [name for name in extra if clean_name(name) != ready.model.key]
+    return decisions(ready, made, extra)
+
+
+def texts_of(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "body.rows") -> list[str]:
+    """Return the different texts of rows that are to be encoded; raises `RowsDoNotFit`."""
+    with _told(where):
+        return ready.model.texts_of_rows(rows)
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Say where rows that do not fit a model came from."""
     try:
-        made, extra = ready.model.predict_rows(rows)
+        yield
     except BadRow as error:
         if where.startswith("body."):
             raise RowsDoNotFit.of(f"{where}.{error.row}", error.reason) from None
         raise RowsDoNotFit.of(where, str(error)) from None
     except FeatureError as error:
         raise RowsDoNotFit.of(where, str(error)) from None
-    if ready.model.key is not None:
-        extra = [name for name in extra if clean_name(name) != ready.model.key]
-    return decisions(ready, made, extra)
 
 
-def with_keys(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], made: Decisions) -> Decisions:
+def keyed(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], made: Decisions) -> Decisions:
     """Put the key of each row that has one beside what was decided, as it came; raises `RowsDoNotFit`."""
     key = ready.model.key
     if key is None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 
 from service.db.session import Database
+from service.encoders.configuration import encoder_config
 from service.errors import InvalidRequest
+from service.leaving import Gone
 from service.memory import give_back_free_memory
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile
 from service.models.shadows import ShadowKey
 from service.predictions.budget import BYTES_A_BYTE, BYTES_A_BYTE_OF_MAIL, RequestBudget, Room
 from service.predictions.cache import ByteCache
-from service.predictions.deciding import Decisions, ReadyModel, decide, with_keys
+from service.predictions.deciding import Decisions, ReadyModel, decide, keyed, texts_of
+from service.predictions.encoding import TextEncoder
 from service.predictions.inputs import InputKind, Notes, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
@@ -45,7 +48,8 @@ class PredictionService:
         self._given_back = 0
         self._threads = CapacityLimiter(THREADS)
         self.usage = UsageRecorder(database)
-        self.shadows = Shadows(database, self.ready)
+        self._encoder = TextEncoder(encoder_config(settings), settings.encoder_probe_seconds)
+        self.shadows = Shadows(database, self.ready, self._encoder)
 
     def room(self, *, of_mail: bool = False) -> Room:
         """Return room for the body of one request, JSON or a mail as it is, which grows as the body does."""
@@ -55,7 +59,11 @@ class PredictionService:
         """Ask Postgres anew what every name means: a model or alias was changed. May be called from any thread."""
         self._lookup.forget()
 
-    async def predict(self, project_id: str, body: PredictRequest) -> Decisions:
+    async def close(self) -> None:
+        """Close the connections to the encoder."""
+        await self._encoder.close()
+
+    async def predict(self, project_id: str, body: PredictRequest, gone: Gone | None = None) -> Decisions:
         """Decide on rows, texts or mails.
 
         Raises
@@ -66,11 +74,20 @@ class PredictionService:
             As `predict_rows`.
         """
         if body.rows is None or body.texts is not None or body.messages is not None:
-            return await self._predict_inputs(project_id, body)
-        return await self.predict_rows(project_id, body.model, body.rows)
+            return await self._predict_inputs(project_id, body, gone)
+        return await self.predict_rows(project_id, body.model, body.rows, gone)
 
-    async def predict_rows(self, project_id: str, name: str, rows: Sequence[Mapping[str, Any]]) -> Decisions:
+    async def predict_rows(
+        self, project_id: str, name: str, rows: Sequence[Mapping[str, Any]], gone: Gone | None = None
+    ) -> Decisions:
         """Decide on rows by the model of an id or alias.
+
+        Parameters
+        ----------
+        project_id, name : str
+        rows : sequence of mappings
+        gone : callable, optional
+            When it returns, nobody waits for the answer any more.
 
         Raises
         ------
@@ -80,11 +97,15 @@ class PredictionService:
             If columns are missing or values are of the wrong kind.
         DamagedModel
             If the stored bytes are not those that were written.
+        EncoderAway, EncoderChanged
+            If the model encodes texts and its encoder does not answer, or is another one by now.
+        ClientGone
+            If `gone` returned before the texts were encoded.
         """
         self.check_rows(len(rows), "body.rows")
         file = await self._find(project_id, name)
         ready = await self._ready(file)
-        decided = await self.run(ready, ready.cost_of(rows), lambda: with_keys(ready, rows, decide(ready, rows)))
+        decided = await self.decide(ready, rows, "body.rows", ready.cost_of(rows), gone, with_keys=True)
         self._offer(file, name, "rows", rows, decided)
         return decided
 
@@ -93,11 +114,13 @@ class PredictionService:
         if count > self._max_rows:
             raise InvalidRequest.of(where, f"may hold at most {self._max_rows} rows")
 
-    async def predict_mail(self, project_id: str, name: str, raw: bytes) -> tuple[Decisions, ReadyModel]:
+    async def predict_mail(
+        self, project_id: str, name: str, raw: bytes, gone: Gone | None = None
+    ) -> tuple[Decisions, ReadyModel]:
         """Decide on one mail message by a model that was trained on mails, which comes along; raises as `predict`."""
-        return await self._decide_inputs(project_id, name, "messages", [raw])
+        return await self._decide_inputs(project_id, name, "messages", [raw], gone)
 
-    async def _predict_inputs(self, project_id: str, body: PredictRequest) -> Decisions:
+    async def _predict_inputs(self, project_id: str, body: PredictRequest, gone: Gone | None) -> Decisions:
         given = [kind for kind in ("rows", "texts", "messages") if getattr(body, kind) is not None]
         if len(given) != 1:
             raise InvalidRequest.of(f"body.{given[1] if given else 'rows'}", "give one of rows, texts and messages")
@@ -105,20 +128,26 @@ class PredictionService:
         items = body.texts or body.messages or []
         if len(items) > self._max_rows:
             raise InvalidRequest.of(f"body.{kind}", f"may hold at most {self._max_rows} of them")
-        decided, _ = await self._decide_inputs(project_id, body.model, kind, items)
+        decided, _ = await self._decide_inputs(project_id, body.model, kind, items, gone)
         return decided
 
     async def _decide_inputs(
-        self, project_id: str, name: str, kind: InputKind, items: Sequence[str | bytes]
+        self, project_id: str, name: str, kind: InputKind, items: Sequence[str | bytes], gone: Gone | None
     ) -> tuple[Decisions, ReadyModel]:
         """Decide on texts or mails in a thread: reading them takes as long as it takes."""
         file = await self._find(project_id, name)
         ready = await self._ready(file)
         notes = Notes()
-        decided = await to_thread.run_sync(
-            lambda: decide(ready, rows_of(ready.model.columns, kind, items, notes), f"body.{kind}"),
-            limiter=self._threads,
-        )
+        if ready.model.encoder is None:
+            decided = await to_thread.run_sync(
+                lambda: decide(ready, rows_of(ready.model.columns, kind, items, notes), f"body.{kind}"),
+                limiter=self._threads,
+            )
+        else:
+            rows = await to_thread.run_sync(
+                lambda: rows_of(ready.model.columns, kind, items, notes), limiter=self._threads
+            )
+            decided = await self.decide(ready, rows, f"body.{kind}", len(rows), gone)
         decided.warnings.extend(notes.warnings)
         for position in notes.truncated:
             decided.predictions[position]["truncated"] = True
@@ -128,6 +157,11 @@ class PredictionService:
     async def ready(self, project_id: str, name: str) -> ReadyModel:
         """Return a model by its id or an alias; raises `ModelNotFound`, `DamagedModel`."""
         return await self._ready(await self._find(project_id, name))
+
+    async def check_ready(self, ready: ReadyModel) -> None:
+        """Raise `EncoderAway` or `EncoderChanged` if a model encodes texts and cannot do so now as it did."""
+        if ready.model.encoder is not None:
+            await self._encoder.check(ready.model.encoder)
 
     async def _find(self, project_id: str, name: str) -> ModelFile:
         return self._lookup.recall(project_id, name) or await self._lookup.find(project_id, name)
@@ -142,11 +176,32 @@ class PredictionService:
         if file.shadow_id is not None:
             self.shadows.offer(ShadowKey(file.project_id, name, file.model_id, file.shadow_id), kind, items, decided)
 
-    async def run(self, ready: ReadyModel, n_rows: int, decide: Callable[[], Decisions]) -> Decisions:
-        """Decide here and now if that is quick, else in a thread."""
-        if n_rows <= ready.quick_rows:
-            return decide()
-        return await to_thread.run_sync(decide, limiter=self._threads)
+    async def decide(
+        self,
+        ready: ReadyModel,
+        rows: Sequence[Mapping[str, Any]],
+        where: str,
+        cost: int,
+        gone: Gone | None = None,
+        *,
+        with_keys: bool = False,
+    ) -> Decisions:
+        """Decide on rows that came from `where`: here and now if that is quick, else in a thread.
+
+        Texts that are to be encoded are so first, which may take as long as it takes: no thread waits for that.
+        """
+        identity, encoder = ready.model.encoder, None
+        if identity is not None:
+            texts = await to_thread.run_sync(texts_of, ready, rows, where, limiter=self._threads)
+            encoder = await self._encoder.vectors(identity, texts, gone)
+
+        def apply() -> Decisions:
+            made = decide(ready, rows, where, encoder)
+            return keyed(ready, rows, made) if with_keys else made
+
+        if cost <= ready.quick_rows:
+            return apply()
+        return await to_thread.run_sync(apply, limiter=self._threads)
 
     async def _load(self, file: ModelFile) -> ReadyModel:
         def load() -> ReadyModel:

@@ -12,7 +12,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import orjson
 from anyio import CapacityLimiter, sleep, to_thread
@@ -21,8 +21,9 @@ from service.db.session import AWAY, Database, acting_for, trouble_of
 from service.errors import Problem
 from service.models.shadows import UNDECIDED, Disagreement, ShadowCounts, ShadowKey, ShadowRepository
 from service.predictions.deciding import Decisions, ReadyModel
+from service.predictions.encoding import TextEncoder
 from service.predictions.inputs import rows_of
-from solver.features import FeatureError
+from solver.features import Encoder, FeatureError
 
 log = logging.getLogger("prefsvm.shadow")
 
@@ -57,11 +58,16 @@ class Shadows:
     database : Database
     ready : callable
         Project and id to a model that is ready.
+    encoder : TextEncoder
+        For shadows that encode texts.
     """
 
-    def __init__(self, database: Database, ready: Callable[[str, str], Awaitable[ReadyModel]]) -> None:
+    def __init__(
+        self, database: Database, ready: Callable[[str, str], Awaitable[ReadyModel]], encoder: TextEncoder
+    ) -> None:
         self._database = database
         self._ready = ready
+        self._encoder = encoder
         self._waiting: deque[_Decided] = deque()
         self._waiting_bytes = 0
         self._draining: asyncio.Task[None] | None = None
@@ -95,7 +101,11 @@ class Shadows:
             try:
                 with acting_for(decided.key.project_id):
                     shadow = await self._ready(decided.key.project_id, decided.key.shadow_id)
-                made = await to_thread.run_sync(_compare, shadow, decided, limiter=self._thread)
+                encoder = None
+                if shadow.model.encoder is not None:
+                    texts = await to_thread.run_sync(_texts, shadow, decided, limiter=self._thread)
+                    encoder = await self._encoder.vectors(shadow.model.encoder, texts)
+                made = await to_thread.run_sync(_compare, shadow, decided, encoder, limiter=self._thread)
             except AWAY:
                 counts.dropped += len(decided.labels)
             except (Problem, FeatureError):
@@ -137,15 +147,24 @@ class Shadows:
             await self.flush()
 
 
-def _compare(shadow: ReadyModel, decided: _Decided) -> ShadowCounts:
-    """Let the shadow decide, in a thread; raises `FeatureError`, `RowsDoNotFit`."""
-    rows: Sequence[Any]
+def _items_and_rows(shadow: ReadyModel, decided: _Decided) -> tuple[Sequence[Any], Sequence[Any]]:
+    """What an alias was asked, and the rows that this is to its shadow; raises `RowsDoNotFit`."""
     if decided.kind == "rows":
-        items = rows = orjson.loads(decided.items)  # type: ignore[arg-type]
-    else:
-        items = list(decided.items)
-        rows = rows_of(shadow.model.columns, decided.kind, items)
-    made, _ = shadow.model.predict_rows(rows)
+        rows = orjson.loads(decided.items)  # type: ignore[arg-type]
+        return rows, rows
+    items = cast("Sequence[str | bytes]", decided.items)
+    return items, rows_of(shadow.model.columns, decided.kind, items)
+
+
+def _texts(shadow: ReadyModel, decided: _Decided) -> list[str]:
+    """The texts that the shadow needs the vectors of; raises `FeatureError`, `RowsDoNotFit`."""
+    return shadow.model.texts_of_rows(_items_and_rows(shadow, decided)[1])
+
+
+def _compare(shadow: ReadyModel, decided: _Decided, encoder: Encoder | None) -> ShadowCounts:
+    """Let the shadow decide, in a thread; raises `FeatureError`, `RowsDoNotFit`."""
+    items, rows = _items_and_rows(shadow, decided)
+    made, _ = shadow.model.predict_rows(rows, encoder)
     theirs = [label or UNDECIDED for label in made.labels]
     disagreements = [
         Disagreement(_sha256(item), label, shadow_label, score, shadow_score)

@@ -2,6 +2,7 @@
 
 from solver import lean_scipy  # noqa: F401  # before anything loads SciPy
 from solver.features.columns import FEATURE_KINDS, Column, FeatureCounts, FeatureKind, Table
+from solver.features.encoded import Encoder, EncoderIdentity, EncoderNeeded, KnownVectors
 from solver.features.errors import BadRow, BadValue, FeatureError, MissingColumns, StateError
 from solver.features.matrix import MatrixData, MatrixFeatures, matrix_from_rows, matrix_rows
 from solver.features.missing import MISSING_POLICIES, MissingPolicy, missing_values
@@ -15,9 +16,13 @@ __all__ = [
     "BadRow",
     "BadValue",
     "Column",
+    "Encoder",
+    "EncoderIdentity",
+    "EncoderNeeded",
     "FeatureCounts",
     "FeatureError",
     "FeatureKind",
+    "KnownVectors",
     "MatrixData",
     "MatrixFeatures",
     "MissingColumns",

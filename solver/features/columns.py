@@ -96,6 +96,7 @@ _SAID_OF: Final = {
     "wordless": "hold a text without any word that training knew",
     "far": "hold a number far outside those of the training, where the model only guesses (the furthest by",
     "distant": "hold a vector far from those of the training, as of another encoder; there the model only guesses",
+    "foreign": "hold a text whose encoding is far from those of the training; there the model only guesses",
 }
 
 
@@ -120,8 +121,10 @@ class FeatureCounts:
     distant : dict of str to int
         Rows with a vector farther from the mean of the fitted ones, or nearer to it, than any of these by more than the
         whole range of their distances.
+    foreign : dict of str to int
+        Likewise rows with an encoded text.
     far_rows : list of int
-        The rows that `far` and `distant` count, of the table that was transformed last.
+        The rows that `far`, `distant` and `foreign` count, of the table that was transformed last.
     unlike : int
         Rows that no support vector is near, so that their score is the intercept; the decision counts them.
     extra : int
@@ -135,6 +138,7 @@ class FeatureCounts:
     far: dict[str, int] = field(default_factory=dict)
     furthest: dict[str, float] = field(default_factory=dict)
     distant: dict[str, int] = field(default_factory=dict)
+    foreign: dict[str, int] = field(default_factory=dict)
     far_rows: list[int] = field(default_factory=list)
     unlike: int = 0
     extra: int = 0

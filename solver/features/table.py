@@ -22,6 +22,7 @@ from solver.features.columns import (
     chosen_names,
 )
 from solver.features.dates import DateColumns, checked_format, guess_format
+from solver.features.encoded import EncodedTexts, Encoder
 from solver.features.errors import BadValue, FeatureError, StateError
 from solver.features.missing import MISSING_POLICIES, MissingPolicy
 from solver.features.numbers import NumberColumns
@@ -85,6 +86,16 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
         "vector_low": "float64",
         "vector_high": "float64",
     },
+    "encoded": {
+        "encoded_text": "uint8",
+        "encoded_ends": "int64",
+        "encoded_counts": "int64",
+        "encoded_mean": "float64",
+        "encoded_weight": "float64",
+        "encoded_low": "float64",
+        "encoded_high": "float64",
+        "encoded_probes": "float32",
+    },
 }
 _RANGES: Final = ("number_low", "number_high")
 _NORMALIZATION: Final = "text_normalization"
@@ -92,6 +103,8 @@ _NORMALIZATION: Final = "text_normalization"
 _LATER: Final = ("level_fill", *_RANGES, _NORMALIZATION)
 # what the JSON part of the state calls it that each vocabulary says how texts are normalised
 _NORMALIZED: Final = "normalized"
+# no kind of column: further features of columns of text
+_ENCODED: Final = "encoded"
 
 _Part = NumberColumns | CategoryColumns | DateColumns | TextColumns | VectorColumns
 
@@ -107,7 +120,10 @@ class TableFeatures:
 
     Each vector is one block of features (`VectorColumns`).
 
-    Features are ordered: numbers, dates, vectors, categories, texts.
+    Where there is an encoder, it makes a vector of each text, which is one block as well (`EncodedTexts`), beside the
+    words of the text.
+
+    Features are ordered: numbers, dates, vectors, encoded texts, categories, words of texts.
 
     Parameters
     ----------
@@ -123,6 +139,10 @@ class TableFeatures:
     missing : MissingPolicy, default "indicate"
         `drop` is the caller's to carry out, with `missing_values`: rows that `fit` gets are all used.
     text : TextOptions, optional
+    encoder : Encoder, optional
+        Makes vectors of texts, too. What it is asked for then, `transform` asks it for again.
+    encode_together : sequence of sequences of str, default ()
+        The only columns of text that are encoded, those of each sequence as one text. Without it, each by itself.
 
     Attributes
     ----------
@@ -150,6 +170,8 @@ class TableFeatures:
         guessed: Mapping[str, str] | None = None,
         missing: MissingPolicy = "indicate",
         text: TextOptions | None = None,
+        encoder: Encoder | None = None,
+        encode_together: Sequence[Sequence[str]] = (),
     ) -> None:
         self.include = None if include is None else tuple(include)
         self.exclude = tuple(exclude)
@@ -157,6 +179,8 @@ class TableFeatures:
         self.guessed = dict(guessed or {})
         self.missing = missing
         self.text = text or TextOptions()
+        self.encoder = encoder
+        self.encode_together = [tuple(names) for names in encode_together]
         self.readings: dict[str, Reading] = {}
         self.warnings: list[str] = []
 
@@ -222,7 +246,8 @@ class TableFeatures:
             table.n_rows * (len(texts) * self.text.passes + len(dates)),
             lambda share: progress(_SEEN + (1 - _SEEN) * share),
         )
-        text_columns, entries = TextColumns.fit(texts, self.text, self.warnings, passes, labelled)
+        of_words = texts if self.text.passes else {}
+        text_columns, entries = TextColumns.fit(of_words, self.text, self.warnings, passes, labelled)
         date_columns = DateColumns.fit(dates, indicate, self.warnings, passes)
         readings = {name: column.reading for name, column in table.columns.items() if column.reading is not None}
         for name, unreadable in date_columns.unreadable.items():
@@ -232,7 +257,12 @@ class TableFeatures:
         category_columns = CategoryColumns.fit(categories, indicate, self.missing == "impute", self.warnings)
         beside = number_columns.width + date_columns.width + len(category_columns.names) + len(text_columns.names)
         vector_columns = VectorColumns.fit(vectors, beside, self.warnings)
-        self._set(number_columns, date_columns, vector_columns, category_columns, text_columns, readings)
+        encoded = EncodedTexts.fit(self._groups(texts), self.encoder, beside, self.warnings)
+        if texts and not self.text.passes and not encoded.width:
+            raise FeatureError(
+                "texts become features by their words, their runs of characters or an encoder: none is on"
+            )
+        self._set(number_columns, date_columns, vector_columns, encoded, category_columns, text_columns, readings)
         progress(1.0)
         if self.n_features == 0:
             raise FeatureError(
@@ -241,6 +271,12 @@ class TableFeatures:
         nonzeros = self._n_dense + len(self._categories.names) + entries
         self.sparse = self.n_features >= 512 and (self.has_text or nonzeros < 0.05 * self.n_features)
         return self
+
+    def _groups(self, texts: Mapping[str, Sequence[str | None]]) -> list[dict[str, Sequence[str | None]]]:
+        """Which columns of text are encoded, by what is one text together."""
+        groups = self.encode_together or [(name,) for name in texts]
+        found = [{name: texts[name] for name in names if name in texts} for names in groups]
+        return [group for group in found if group]
 
     def _kind(
         self, name: str, column: Column, levels: list[str], given: str | None, n_rows: int
@@ -282,20 +318,22 @@ class TableFeatures:
         numbers: NumberColumns,
         dates: DateColumns,
         vectors: VectorColumns,
+        encoded: EncodedTexts,
         categories: CategoryColumns,
         texts: TextColumns,
         readings: Mapping[str, Reading],
     ) -> None:
         """Keep the fitted parts; of the readings, those of columns that are used."""
         self._numbers, self._dates, self._categories, self._texts = numbers, dates, categories, texts
-        self._vectors = vectors
-        self._n_dense = numbers.width + dates.width + vectors.width
+        self._vectors, self.encoded = vectors, encoded
+        self._n_dense = numbers.width + dates.width + vectors.width + encoded.width
         self.n_features = self._n_dense + categories.width + texts.width
         self.columns: list[dict[str, Any]] = [
             {"name": name, "kind": kind}
             for kind, part in (("number", numbers), ("date", dates), ("category", categories), ("text", texts))
             for name in part.names
         ]
+        self.columns += [{"name": name, "kind": "text"} for name in encoded.columns if name not in texts.names]
         self.columns += [
             {"name": name, "kind": "vector", "length": length}
             for name, length in zip(vectors.names, vectors.lengths, strict=True)
@@ -327,7 +365,7 @@ class TableFeatures:
     @property
     def feature_names(self) -> list[str]:
         """Readable names in order, such as `age is missing`, `ordered day`, `photo[0]`, `job=clerk`, `note: see`."""
-        parts = (self._numbers, self._dates, self._vectors, self._categories, self._texts)
+        parts = (self._numbers, self._dates, self._vectors, self.encoded, self._categories, self._texts)
         return [name for part in parts for name in part.feature_names]
 
     # -- applying -----------------------------------------------------------------------------------------------------
@@ -338,6 +376,7 @@ class TableFeatures:
         *,
         refuse_unreadable: bool = True,
         progress: Callable[[float], object] = lambda _: None,
+        encoder: Encoder | None = None,
     ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts]:
         """Turn rows into features.
 
@@ -348,6 +387,8 @@ class TableFeatures:
             Whether a text that is no date, in a column of dates, is an error. False: it is missing, and counted.
         progress : callable, optional
             Called now and then with the share that is done, 0 to 1.
+        encoder : Encoder, optional
+            Instead of the one of `fit`.
 
         Returns
         -------
@@ -360,10 +401,25 @@ class TableFeatures:
             If columns that were fitted are not in `table`. More columns than needed do not matter.
         FeatureError
             If a column is of another kind, a value cannot be read, or one is missing and `missing` is `error`.
+        EncoderNeeded
+            If texts are to be encoded and there is no encoder.
         """
         values = self._reader.read_table(table)
         passes = Passes(table.n_rows * len(self._dates.names), progress)
-        return self._assemble(values, refuse_unreadable, passes)
+        return self._assemble(values, refuse_unreadable, passes, encoder)
+
+    def texts_of_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the different texts of JSON rows that an encoder has to make vectors of.
+
+        Raises
+        ------
+        MissingColumns, BadValue
+            See `table_from_rows`.
+        """
+        if not self.encoded.width:
+            return []
+        values, _ = self._reader.read(rows)
+        return self.encoded.texts(dict(zip(self._reader.texts, values.texts, strict=True)))
 
     def read_again(self, held: Mapping[str, Reading]) -> dict[str, Reading]:
         """Return the columns of a file that was read in another way than the rows of the training.
@@ -378,7 +434,7 @@ class TableFeatures:
         return self._reader.read_again(held)
 
     def transform_rows(
-        self, rows: Sequence[Mapping[str, Any]]
+        self, rows: Sequence[Mapping[str, Any]], encoder: Encoder | None = None
     ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts, list[str]]:
         """Turn JSON rows into features: what `table_from_rows` and `transform` do, without a table in between.
 
@@ -395,22 +451,31 @@ class TableFeatures:
             See `table_from_rows`.
         """
         values, extra = self._reader.read(rows)
-        return *self._assemble(values), extra
+        return *self._assemble(values, encoder=encoder), extra
 
     def _assemble(
-        self, values: RawValues, refuse_unreadable: bool = True, passes: Passes | None = None
+        self,
+        values: RawValues,
+        refuse_unreadable: bool = True,
+        passes: Passes | None = None,
+        encoder: Encoder | None = None,
     ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts]:
         """Features of the number columns, which may be written over, and of the other columns, in order."""
         if self.missing == "error":
             self._refuse_missing(values.numbers, values.texts)
         counts = FeatureCounts()
-        X = self._blocks(values, counts, refuse_unreadable, passes)
+        X = self._blocks(values, counts, refuse_unreadable, passes, encoder or self.encoder)
         if self.missing == "impute":
             counts.missing.clear()  # as asked for
         return X, counts
 
     def _blocks(
-        self, values: RawValues, counts: FeatureCounts, refuse_unreadable: bool, passes: Passes | None
+        self,
+        values: RawValues,
+        counts: FeatureCounts,
+        refuse_unreadable: bool,
+        passes: Passes | None,
+        encoder: Encoder | None,
     ) -> FloatArray | sparse.csr_array:
         numbers, texts, vectors = values
         scaled = self._numbers.transform(numbers, counts)
@@ -420,12 +485,17 @@ class TableFeatures:
         first, second = len(self._dates.names), len(self._dates.names) + len(self._categories.names)
         dense = np.zeros((n, n_dense if self.sparse else self.n_features))
         dense[:, : self._numbers.width] = scaled
-        of_vectors = dense[:, n_dense - self._vectors.width : n_dense]
-        of_dates = dense[:, self._numbers.width : n_dense - self._vectors.width]
+        of_dates, of_vectors, of_texts = np.split(
+            dense[:, self._numbers.width : n_dense],
+            (self._dates.width, self._dates.width + self._vectors.width),
+            axis=1,
+        )
         self._dates.transform(texts[:first], counts, of_dates, refuse_unreadable, passes)
         self._vectors.transform(vectors, counts, of_vectors)
+        self.encoded.transform(dict(zip(self._reader.texts, texts, strict=True)), encoder, counts, of_texts)
         codes = self._categories.codes(texts[first:second], counts)
-        words = self._texts.transform(texts[second:], counts) if self.has_text else None
+        third = second + len(self._texts.names)
+        words = self._texts.transform(texts[second:third], counts) if self.has_text else None
         if not self.sparse:
             for code in codes:
                 known = np.flatnonzero(code >= 0)
@@ -464,13 +534,17 @@ class TableFeatures:
         }
         kinds = [kind for kind, part in parts.items() if part.names]
         arrays = {name: array for kind in kinds for name, array in parts[kind].state().items()}
+        if self.encoded.width:
+            kinds.append(_ENCODED)
+            arrays |= self.encoded.state()
         readings = {name: reading.to_json() for name, reading in self.readings.items()}
         ranges: dict[str, Any] = {"ranges": True} if "number_low" in arrays else {}
         ranges |= {"cut": self._numbers.cut} if self._numbers.names else {}
         meta = {"sparse": self.sparse, "missing": self.missing, "kinds": kinds, "readings": readings}
         # for those who have the manifest only; the arrays count
         formats = {"date_formats": self._dates.formats} if self._dates.names else {}
-        return arrays, ranges | meta | formats | {_NORMALIZED: "text" in kinds}
+        encoder = {"encoder": self.encoded.meta()} if self.encoded.width else {}
+        return arrays, ranges | meta | formats | encoder | {_NORMALIZED: "text" in kinds}
 
     @staticmethod
     def _stored_cut(meta: Mapping[str, Any]) -> float:
@@ -502,8 +576,8 @@ class TableFeatures:
         if kinds is None:  # written before there were dates and texts
             old = _PARTS["number"] | _PARTS["category"]
             return {name: type_ for name, type_ in old.items() if name not in _LATER}
-        if not isinstance(kinds, list) or any(kind not in FEATURE_KINDS for kind in kinds):
-            raise StateError(f"table features: 'kinds' must be of {', '.join(FEATURE_KINDS)}")
+        if not isinstance(kinds, list) or any(kind not in tuple(_PARTS) for kind in kinds):
+            raise StateError(f"table features: 'kinds' must be of {', '.join(_PARTS)}")
         types = {name: type_ for kind in kinds for name, type_ in _PARTS[kind].items()}
         absent: tuple[str, ...] = () if meta.get("ranges") is True else _RANGES
         absent = absent if meta.get(_NORMALIZED) is True else (*absent, _NORMALIZATION)
@@ -541,6 +615,7 @@ class TableFeatures:
             NumberColumns.from_state(stored, cls._stored_cut(meta)),
             DateColumns.from_state(stored),
             VectorColumns.from_state(stored),
+            EncodedTexts.from_state(stored, meta.get("encoder")),
             CategoryColumns.from_state(stored),
             TextColumns.from_state(stored),
             cls._stored_readings(meta),

@@ -55,7 +55,8 @@ class TextOptions:
     Attributes
     ----------
     words : int, default 1
-        Longest run of words that is a term, 1 to 3. Words have two letters or digits at least and are lower-cased.
+        Longest run of words that is a term, 1 to 3; 0 for none. Words have two letters or digits at least and are
+        lower-cased.
     characters : int, default 0
         Longest run of characters within a word that is a term, 3 to 6 (shorter ones down to 3 too); 0 for none. Helps
         with misspelt, hyphenated and inflected words.
@@ -74,11 +75,11 @@ class TextOptions:
     @property
     def passes(self) -> int:
         """How often fitting looks at each text."""
-        return 1 + (self.characters > 0)
+        return (self.words > 0) + (self.characters > 0)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.words <= MOST_WORDS:
-            raise FeatureError(f"words must be 1 to {MOST_WORDS}")
+        if not 0 <= self.words <= MOST_WORDS:
+            raise FeatureError(f"words must be 0 to {MOST_WORDS}")
         if self.characters != 0 and not SHORTEST_CHARACTERS <= self.characters <= MOST_CHARACTERS:
             raise FeatureError(f"characters must be 0, or {SHORTEST_CHARACTERS} to {MOST_CHARACTERS}")
         if not 1 <= self.max_terms <= MOST_TERMS:

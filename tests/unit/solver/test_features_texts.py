@@ -156,7 +156,7 @@ def test_kinds_that_columns_cannot_have_are_refused(kinds: dict[str, str], match
         TableFeatures(kinds=kinds).fit(data)
 
 
-@pytest.mark.parametrize("changes", [{"words": 0}, {"characters": 2}, {"max_terms": 0}, {"min_rows": 0}, {"words": 9}])
+@pytest.mark.parametrize("changes", [{"words": -1}, {"characters": 2}, {"max_terms": 0}, {"min_rows": 0}, {"words": 9}])
 def test_impossible_options_are_refused(changes: dict[str, int]) -> None:
     with pytest.raises(FeatureError, match=next(iter(changes))):
         TextOptions(**changes)

@@ -1,0 +1,8 @@
+"""What a training may say of the encoder that it wants, beside its name."""
+
+from __future__ import annotations
+
+AUTO_ENCODER = "auto"
+"""That of the deployment, if it has one."""
+NO_ENCODER = ("words", "none")
+"""None: texts are their words."""
