@@ -440,9 +440,7 @@ def _chosen(report: Report, wanted: ObjectiveBody, threshold: float | None) -> O
     try:
         point = chosen_point(report, Objective.parse(wanted.model_dump()), threshold)
     except NotOfTheCurveError:
-        raise InvalidRequest.of(
-            "body.threshold", "should be one of the thresholds that GET /models/{id}/thresholds gives"
-        ) from None
+        raise InvalidRequest.of("body.threshold", "should be one of the curve of the model, exactly as there") from None
     if point is None:
         raise NoCurve("this model was stored without the curve that a threshold is chosen from")
     return OperatingPoint(**vars(point), created_at=None)
