@@ -8,7 +8,7 @@ SOURCES := prefsvm service worker solver migrations
 # More than two cores keep busy: tests wait for servers and leases.
 TEST_PROCESSES := $(shell [ $$(nproc 2>/dev/null || echo 2) -gt 2 ] && echo 4 || echo 3)
 
-.PHONY: help demo test test-slow test-ui chaos soak fuzz serve lint types imports audit check benchmarks gpu-check lock clean
+.PHONY: help demo test test-slow test-ui mail-e2e chaos soak fuzz serve lint types imports audit check benchmarks gpu-check lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ test-slow: .venv/dev  ## the tests that take minutes
 
 test-ui: .venv/dev  ## the pages in a real Chromium (Debian: apt install chromium)
 	@$(BIN)/pytest -m ui --timeout 900 $(ARGS) tests/ui
+
+mail-e2e: .venv/dev  ## the mail filter with real Postfix, Exim, rspamd, Dovecot and others, as far as they are installed
+	@$(BIN)/pytest -m mail_e2e --timeout 900 -rs $(ARGS) tests/mail_e2e
 
 fuzz: .venv/dev  ## thousands of mutated requests against a running API
 	@$(BIN)/pytest -m fuzz --timeout 1800 $(ARGS)

@@ -127,7 +127,7 @@ def headers_of(verdict: Verdict) -> list[str]:
 def report_of(verdict: Verdict) -> str:
     """Return a few lines for people, ASCII, about what was decided and by what."""
     if verdict.kind == "unknown":
-        return f"prefsvm could not tell ({verdict.reason}); the mail is passed on as it came.\n"
+        return f"Nothing can be said of this mail ({verdict.reason}); it is passed on as it came.\n"
     probability = "" if verdict.probability is None else f", probability {verdict.probability:.2f}"
     cut = "\nThe mail is longer than what is looked at." if verdict.truncated else ""
     return (
