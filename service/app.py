@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from service.access.authenticator import Authenticator
 from service.access.bootstrap import check_reachable, read_bootstrap_key
 from service.access.errors import ConfigurationError
+from service.access.schemas import Retention
 from service.access.service import KeyService, ProjectService
 from service.access.sessions import Sessions
 from service.api.access import OPEN_PATHS, check_routes
@@ -110,7 +111,9 @@ def create_app(settings: Settings) -> FastAPI:
     feed = EventFeed(system)
     predictions = PredictionService(database, settings)
     authenticator = _authenticator(settings, system)
-    services = _services(settings, database, blobs, feed, predictions, _sessions(settings, system, authenticator))
+    services = _services(
+        settings, database, system, blobs, feed, predictions, _sessions(settings, system, authenticator)
+    )
     resumable = ResumableUploads(database, system, blobs, settings, services.datasets)
     app = Application(
         title="prefsvm",
@@ -134,7 +137,7 @@ def create_app(settings: Settings) -> FastAPI:
     for router in (
         predict,
         resumable_uploads_router(resumable),
-        *_routers(settings, services, database, system, blobs),
+        *_routers(settings, services, database, blobs),
         inference_router(predictions, readiness),
         health_router(readiness, metrics),
         *([start_router(has_pages=settings.ui, has_docs=settings.docs)] if settings.ui or settings.docs else []),
@@ -159,6 +162,7 @@ def create_app(settings: Settings) -> FastAPI:
 def _services(
     settings: Settings,
     database: Database,
+    system: Database,
     blobs: BlobStore,
     feed: EventFeed,
     predictions: PredictionService,
@@ -175,21 +179,27 @@ def _services(
         predictions=predictions,
         queue=QueueService(database, blobs),
         feedback=FeedbackService(database, blobs, settings),
+        keys=KeyService(database, system),
+        projects=ProjectService(database, system, _retention(settings)),
+        webhooks=WebhookService(database, settings),
         sessions=sessions,
     )
 
 
-def _routers(
-    settings: Settings, services: Services, database: Database, system: Database, blobs: BlobStore
-) -> tuple[APIRouter, ...]:
+def _retention(settings: Settings) -> Retention:
+    """Return how long things are kept, as people are told."""
+    return Retention(**{name: getattr(settings, f"retain_{name}") for name in Retention.model_fields})
+
+
+def _routers(settings: Settings, services: Services, database: Database, blobs: BlobStore) -> tuple[APIRouter, ...]:
     """Return the calls on resources, with the services that only they use."""
     return (
         datasets_router(services.datasets, services.looking),
-        keys_router(KeyService(database, system)),
-        projects_router(ProjectService(database, system)),
+        keys_router(services.keys),
+        projects_router(services.projects),
         jobs_router(services.jobs),
         feedback_router(services.feedback),
-        webhooks_router(WebhookService(database, settings)),
+        webhooks_router(services.webhooks),
         batches_router(BatchService(database, blobs, settings)),
         audits_router(services.audits),
         models_router(services.models, ExportService(database), services.queue),

@@ -113,12 +113,23 @@ class Usage(Answer):
     stored_bytes: int
 
 
+class Retention(Answer):
+    """After how many days things are deleted by themselves, as the settings of the service say; null: never."""
+
+    jobs_days: float | None = Field(default=None, description="Since a job ended; its model stays.")
+    events_days: float | None = Field(default=None, description="Events of jobs, since these ended.")
+    models_days: float | None = Field(default=None, description="Since a model was made, unless an alias points at it.")
+    datasets_days: float | None = Field(default=None, description="Since an upload, or the last job that used it.")
+    feedback_days: float | None = Field(default=None, description="Since it was sent.")
+
+
 class LimitsAnswer(Answer):
     """The limits of the caller's project beside what it uses."""
 
     project_id: str = Field(examples=[EXAMPLE_PROJECT])
     limits: Limits
     usage: Usage
+    retention: Retention
 
 
 class Project(Answer):

@@ -22,6 +22,7 @@ from service.access.schemas import (
     LimitsBody,
     NewKey,
     Project,
+    Retention,
     Usage,
 )
 from service.db import idempotency
@@ -124,7 +125,19 @@ class KeyService(_Administration):
 
 
 class ProjectService(_Administration):
-    """Shows projects, and lets admins of the default project make and limit them."""
+    """Shows projects, and lets admins of the default project make and limit them.
+
+    Parameters
+    ----------
+    database, system : Database
+        As for the keys.
+    retention : Retention, optional
+        How long the service keeps things; for ever by default.
+    """
+
+    def __init__(self, database: Database, system: Database, retention: Retention | None = None) -> None:
+        super().__init__(database, system)
+        self._retention = retention or Retention()
 
     def create(self, caller: Caller, body: CreateProject, idempotency_key: str | None = None) -> Project:
         """Make a project.
@@ -183,7 +196,8 @@ class ProjectService(_Administration):
             usage = Usage(
                 queued_jobs=quota.queued_jobs(), running_jobs=quota.running_jobs(), stored_bytes=quota.stored_bytes()
             )
-        return LimitsAnswer(project_id=project_id, limits=Limits(**project.limits), usage=usage)
+        limits = Limits(**project.limits)
+        return LimitsAnswer(project_id=project_id, limits=limits, usage=usage, retention=self._retention)
 
 
 def _claim(

@@ -135,6 +135,9 @@ def projects_usage(url: Url = DEFAULT_URL) -> None:
         found = client.get("/limits")
     rows = [(name, used, found["limits"][name] or "no limit") for name, used in found["usage"].items()]
     print_table(found["project_id"], ("", "used", "limit"), rows)
+    kept = [(name.removesuffix("_days"), days) for name, days in found["retention"].items() if days is not None]
+    if kept:
+        print_table("deleted by itself", ("", "after days"), kept)
 
 
 def _limits(given: Sequence[str]) -> dict[str, float | int | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,11 @@ from service.pages.static_files import StaticFile, static_path
 
 TEMPLATES = Path(__file__).parent / "templates"
 VISIT_SECONDS = 365 * 24 * 3600
-SECTIONS = (("/ui/datasets", "Data"), ("/ui/jobs", "Jobs"), ("/ui/models", "Models"))
-"""Of the navigation, beside the first page."""
+SECTIONS = (
+    *(("read", "/ui", "Home"), ("read", "/ui/datasets", "Data"), ("read", "/ui/jobs", "Jobs")),
+    *(("read", "/ui/models", "Models"), ("read", "/ui/settings", "Settings"), ("admin", "/ui/keys", "Keys")),
+)
+"""Of the navigation: the scope that a key needs for it, the page, and what it is called."""
 POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -80,7 +83,7 @@ class Room:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._environment.globals |= {"has_docs": has_docs, "keys_required": keys_required, "sections": SECTIONS}
+        self._environment.globals |= {"has_docs": has_docs, "keys_required": keys_required}
         for function in (
             *(
                 showing.exact,
@@ -102,6 +105,7 @@ class Room:
     def page(self, scope: Scope, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """Return a page for a request."""
         caller: Caller | None = scope.get(CALLER)
+        may: Collection[str] = () if caller is None else caller.scopes
         visit = cookie(scope, VISIT_COOKIE)
         held = visit or new_token()
         up = upwards(scope["path"])
@@ -112,8 +116,8 @@ class Room:
                 "here": scope["path"],
                 "form_token": form_token(held),
                 "signed_in": caller is not None and caller.key_id is not None,
-                "can_read": caller is not None and "read" in caller.scopes,
-                "can_write": caller is not None and "write" in caller.scopes,
+                "can_write": "write" in may,
+                "sections": [(path, word) for needed, path, word in SECTIONS if needed in may],
                 **context,
             }
         )

@@ -11,10 +11,12 @@ from service.api.problem import NoSuchRoute
 from service.pages.audits import add_audits
 from service.pages.datasets import add_datasets
 from service.pages.home import add_home
+from service.pages.keys import add_keys
 from service.pages.labelling import add_labelling
 from service.pages.models import add_models
 from service.pages.room import PageRoute, Room
 from service.pages.services import Services
+from service.pages.settings import add_settings
 from service.pages.sign_in import SIGN_IN, add_sign_in
 from service.pages.static_files import add_static, static_files, static_path
 from service.pages.training import add_training
@@ -54,6 +56,8 @@ def pages_router(room: Room, services: Services) -> APIRouter:
     add_trying(router, room, services)
     add_labelling(router, room, services)
     add_audits(router, room, services)
+    add_settings(router, room, services)
+    add_keys(router, room, services)
 
     @router.get("/ui/{path:path}")
     def nothing(_: Reader) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from service.access.service import KeyService, ProjectService
 from service.access.sessions import Sessions
 from service.audits.service import AuditService
 from service.datasets.looking import LookingService
@@ -13,6 +14,7 @@ from service.jobs.service import JobService
 from service.labelling.service import QueueService
 from service.models.service import AliasService, ModelService
 from service.predictions.service import PredictionService
+from service.webhooks.service import WebhookService
 
 
 @dataclass(frozen=True)
@@ -28,4 +30,7 @@ class Services:
     predictions: PredictionService
     queue: QueueService
     feedback: FeedbackService
+    keys: KeyService
+    projects: ProjectService
+    webhooks: WebhookService
     sessions: Sessions | None

@@ -142,6 +142,8 @@ def test_every_page_fits(stack: str, browser: Callable[[], Tab], width: int, dar
         "/models/tumours",
         f"/models/tumours/try?dataset={example}&row=7",
         "/models/tumours/label",
+        "/settings",
+        "/keys",
         *(f"/audits/{audit['id']}" for audit in audits),
     ):
         tab.open(f"{stack}/ui{path}")

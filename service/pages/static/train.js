@@ -3,17 +3,6 @@ const form = document.getElementById("choices");
 let waiting = 0;
 let asked = 0;
 
-function offerCopies() {
-  if (!navigator.clipboard) return;
-  for (const button of document.querySelectorAll("[data-copies]")) {
-    button.hidden = false;
-    button.onclick = async () => {
-      await navigator.clipboard.writeText(document.getElementById(button.dataset.copies).textContent);
-      button.textContent = "Copied";
-    };
-  }
-}
-
 async function check() {
   const mine = ++asked;
   const address = new URL(location.href);
@@ -27,7 +16,7 @@ async function check() {
       if (!old.contains(document.activeElement)) old.replaceWith(fresh.getElementById(id));
     }
     history.replaceState(null, "", address);
-    offerCopies();
+    document.dispatchEvent(new CustomEvent("swapped"));
   } catch {
     // The button is still there.
   }
@@ -38,4 +27,3 @@ form.addEventListener("input", () => {
   waiting = setTimeout(check, 350);
 });
 document.getElementById("look").hidden = true;
-offerCopies();
