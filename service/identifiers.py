@@ -7,7 +7,7 @@ from typing import Literal
 
 from uuid6 import uuid7
 
-Prefix = Literal["ds", "job", "mdl", "blob", "op", "prj", "wh", "msg", "up", "part", "wrk", "fb", "aud"]
+Prefix = Literal["ds", "job", "mdl", "blob", "op", "prj", "wh", "msg", "up", "part", "wrk", "fb", "aud", "enc"]
 ID_PATTERN = re.compile(r"^(ds|job|mdl|blob|op|prj|wh|msg|up|part|wrk|fb|aud)_[0-9a-f]{32}$")
 
 

@@ -56,6 +56,7 @@ DATASETS = text(
     RETURNING blob_key, columnar_key
     """
 )
+VECTORS = text("DELETE FROM text_vectors WHERE used_at < now() - CAST(:age AS interval)")
 FEEDBACK = text(
     """
     DELETE FROM feedback
@@ -113,6 +114,7 @@ class Keeper:
             ("models", MODELS, settings.retain_models_days),
             ("jobs", JOBS, settings.retain_jobs_days),
             ("datasets", DATASETS, settings.retain_datasets_days),
+            ("text_vectors", VECTORS, settings.retain_datasets_days),
             ("idempotency_keys", IDEMPOTENCY_KEYS, settings.retain_idempotency_keys_days),
             ("feedback", FEEDBACK, settings.retain_feedback_days),
         )

@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     retain_models_days: Days | None = None
     """Models that are older are deleted, unless an alias points at them."""
     retain_datasets_days: Days | None = None
-    """Data sets are deleted when they are older and no job has used them for as long."""
+    """Data sets are deleted when they are older and no job has used them for as long; so are vectors of texts."""
     retain_feedback_days: Days | None = None
     """Feedback that is older is deleted, and later trainings do without it."""
     retain_idempotency_keys_days: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = 30

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import orjson
 
-from solver.features import EncoderIdentity
+from solver.features import Encoder, EncoderIdentity
 from solver.features.encoded import PROBES
 from solver.features.vectors import VectorArray
 from solver.model_file import Model
@@ -71,6 +71,11 @@ class AskedEncoder:
             assert self._identity is not None  # noqa: S101 (for the type checker)
             return self._identity
 
+    def is_that_of(self, identity: EncoderIdentity) -> bool:
+        """Whether it is the encoder that another model was trained with, by its last answer to the same probes."""
+        known = self._identity
+        return known is not None and known.texts == identity.texts and not identity.change_to("", known.probes)
+
     def encode(self, texts: Sequence[str]) -> VectorArray:
         """Return the vectors of texts.
 
@@ -103,17 +108,17 @@ class AskedEncoder:
 
     def _probe(self) -> None:
         texts = PROBES if self._identity is None else self._identity.texts
-        probes = self._ask(texts)
+        probes = self._ask(texts, probes=True)
         self._probe_at = time.monotonic() + PROBE_SECONDS
         if self._identity is None:
             self._identity = EncoderIdentity(self._name, tuple(texts), probes)
         elif (change := self._identity.change_to(self._name, probes)) is not None:
             raise UnrunnableJobError("encoder_changed", f"{change}; train with the encoder that there is now")
 
-    def _ask(self, texts: Sequence[str]) -> VectorArray:
+    def _ask(self, texts: Sequence[str], *, probes: bool = False) -> VectorArray:
         self.was_asked = True
         (self._scratch / TEXTS_FILE).write_bytes(orjson.dumps(list(texts)))
-        answer = self._reporter.ask("encode")
+        answer = self._reporter.ask("encode", probes=probes)
         if answer is None:
             raise UnrunnableJobError(
                 "not_encoded", "the job had to stop before all of its texts were encoded, so that nothing is to be kept"
@@ -124,8 +129,16 @@ class AskedEncoder:
         return vectors.reshape(len(texts), int(answer["dimensions"])).astype(np.float32, copy=False)
 
 
-def with_encoder(model: Model, job: JobSpec, reporter: Reporter) -> Model:
+def with_encoder(model: Model, job: JobSpec, reporter: Reporter, open_: Encoder | None = None) -> Model:
     """Return a model with the encoder at hand that it was trained with, if it needs one.
+
+    Parameters
+    ----------
+    model : Model
+    job : JobSpec
+    reporter : Reporter
+    open_ : Encoder, optional
+        One that the job has asked before, which is taken if it is the same.
 
     Raises
     ------
@@ -142,6 +155,8 @@ def with_encoder(model: Model, job: JobSpec, reporter: Reporter) -> Model:
             f"the model encodes texts with {identity.model!r}, and this worker has no encoder configured "
             "(PREFSVM_ENCODER_URL)",
         )
+    if isinstance(open_, AskedEncoder) and open_.is_that_of(identity):
+        return model.encoding_by(open_)
     encoder = AskedEncoder(reporter, Path(job.scratch), name, known=identity)
     encoder.identity()
     return model.encoding_by(encoder)

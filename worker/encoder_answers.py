@@ -9,16 +9,22 @@ Nothing here imports NumPy, as in `worker.supervise`.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 import threading
-from collections.abc import Coroutine
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 import orjson
 
+from service.db.session import AWAY
 from service.encoders.configuration import EncoderConfig
 from service.encoders.errors import EncoderAway
+from service.encoders.repository import VectorCache
+from worker.attempt import Attempt
 from worker.protocol import MOST_TEXTS_ASKED, TEXTS_FILE, VECTORS_FILE
+
+log = logging.getLogger("prefsvm.worker")
 
 PATIENCE_SECONDS = 120.0
 """For so long an encoder that does not answer is asked again: a job has time, and encoders are restarted."""
@@ -34,20 +40,26 @@ class EncoderAnswers:
     ----------
     config : EncoderConfig or None
         The deployment's; None if it has none.
-    folder : Path
-        Where supervisor and child leave files for each other.
+    attempt : Attempt
+        The job. In its folder supervisor and child leave files for each other.
     stopped : threading.Event
         Set when the child waits no more.
     """
 
-    def __init__(self, config: EncoderConfig | None, folder: Path, stopped: threading.Event) -> None:
+    def __init__(self, config: EncoderConfig | None, attempt: Attempt, stopped: threading.Event) -> None:
         self._config = config
-        self._folder = folder
+        self._folder = attempt.folder
+        self._database = attempt.database
+        self._project_id = attempt.claim.project_id
+        self._most_bytes = attempt.settings.encoder_cache_bytes
+        self._is_training = attempt.claim.kind == "train"
         self._stopped = stopped
+        self._encoder_id: str | None = None
+        self._kept_bytes = 0
         self.was_asked = False
 
-    def answer(self) -> dict[str, Any] | None:
-        """Encode the texts that the child has left.
+    def answer(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Encode the texts that the child has left: probes anew, others if their vectors are not known yet.
 
         Returns
         -------
@@ -57,14 +69,62 @@ class EncoderAnswers:
         """
         self.was_asked = True
         texts = self._texts()
+        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        known = {} if question.get("probes") else self._find(digests)
+        new = [text for text, digest in zip(texts, digests, strict=True) if digest not in known]
         try:
-            vectors = asyncio.run(self._until_stopped(self._encode(texts)))
+            made = asyncio.run(self._until_stopped(self._encode(new))) if new else []
         except EncoderAway as error:
             return {"away": error.detail}
         except asyncio.CancelledError:
             return None
+        fresh = dict(zip((digest for digest in digests if digest not in known), made, strict=True))
+        if question.get("probes"):
+            self._know(texts, made)
+        else:
+            self._keep(fresh)
+        known |= fresh
+        vectors = [known[digest] for digest in digests]
         (self._folder / VECTORS_FILE).write_bytes(b"".join(vectors))
         return {"dimensions": len(vectors[0]) // 4 if vectors else 0}
+
+    def close(self) -> None:
+        """Let go what there is no room for, of what was kept."""
+        if self._kept_bytes:
+            self._with_cache(lambda cache: cache.evict(self._most_bytes))
+            self._kept_bytes = 0
+
+    def _know(self, texts: list[str], probes: list[bytes]) -> None:
+        """Find out which vectors of before are of this encoder."""
+        name = "" if self._config is None else self._config.model
+        keep = self._is_training
+        self._encoder_id = self._with_cache(lambda cache: cache.encoder(name, texts, probes, keep=keep))
+
+    def _find(self, digests: list[bytes]) -> dict[bytes, bytes]:
+        encoder_id = self._encoder_id
+        found = None if encoder_id is None else self._with_cache(lambda cache: cache.find(encoder_id, digests))
+        return found or {}
+
+    def _keep(self, vectors: dict[bytes, bytes]) -> None:
+        """Keep what a training has encoded; of batches and audits there may be more than is ever of use again."""
+        encoder_id = self._encoder_id
+        if encoder_id is None or not self._is_training:
+            return
+        self._with_cache(lambda cache: cache.keep(encoder_id, vectors))
+        self._kept_bytes += sum(map(len, vectors.values()))
+        if self._kept_bytes > self._most_bytes / 4:
+            self.close()
+
+    def _with_cache(self, use: Callable[[VectorCache], Result]) -> Result | None:
+        """Use what is kept of before, if anything is; None where the database is away: then all is encoded."""
+        if not self._most_bytes:
+            return None
+        try:
+            with self._database.transaction() as session:
+                return use(VectorCache(session, self._project_id))
+        except AWAY as error:
+            log.warning("vectors of texts are not kept (%s)", type(error).__name__)
+            return None
 
     def _texts(self) -> list[str]:
         path = self._folder / TEXTS_FILE

@@ -73,7 +73,7 @@ class PartAnswers:
         self._tell = tell
         self._questions: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
-        self._encoder = EncoderAnswers(encoder, attempt.folder, self._stopped)
+        self._encoder = EncoderAnswers(encoder, attempt, self._stopped)
         self._mine: list[OwnClaim] = []
         self._elsewhere: dict[str, set[int]] = {}
         """By stage, the parts whose results came from others."""
@@ -101,6 +101,7 @@ class PartAnswers:
         self._stopped.set()
         self._questions.put(None)
         self._thread.join(10)
+        self._encoder.close()
         if self._elsewhere:
             try:
                 with self._database.transaction() as session:
@@ -139,7 +140,7 @@ class PartAnswers:
     def _look_up(self, question: dict[str, Any]) -> dict[str, Any] | None:
         kind = question["type"]
         if kind == "encode":
-            return self._encoder.answer()
+            return self._encoder.answer(question)
         if kind == "others":
             return {"others": self._others()}
         stage = str(question["stage"])

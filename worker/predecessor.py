@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from service.ingest.columnar import Layout, read_blocks
 from solver.compared_rows import compared, decisions_of_older, decisions_on_test
-from solver.features import FeatureError, MatrixFeatures
+from solver.features import FeatureError, MatrixFeatures, TableFeatures
 from solver.labelled_rows import UNLABELLED, LabelledRows, fingerprints
 from solver.model_file import Model, read_model
 from solver.operating_point import Objective
@@ -88,7 +88,8 @@ def _on_rows(
     if job.layout == "table" and isinstance(model.features, MatrixFeatures):
         return None, "the older model takes a matrix, and the data set is a table"
     try:
-        model = with_encoder(model, job, reporter)
+        features = trained.model.features
+        model = with_encoder(model, job, reporter, features.encoder if isinstance(features, TableFeatures) else None)
     except UnrunnableJobError as error:
         return None, STOPPED if reporter.should_stop else error.message
     scores, prints = _apply(job, model, tested, reporter)

@@ -52,6 +52,8 @@ RIGHTS: dict[str, dict[str, str]] = {
     "models": {API: ALL, SYSTEM: "SELECT, DELETE", WORKER: "SELECT, INSERT, UPDATE"},
     "model_chunks": {API: "SELECT", WORKER: "SELECT, INSERT"},
     "model_statistics": {API: ALL},
+    "text_encoders": {API: "SELECT", WORKER: f"SELECT, INSERT, DELETE, {LOCK}"},
+    "text_vectors": {API: "SELECT", SYSTEM: "SELECT, DELETE", WORKER: ALL},
     "operating_points": {API: ALL, WORKER: "SELECT, INSERT"},
     "aliases": {API: ALL, SYSTEM: f"SELECT, {LOCK_ALIAS}", WORKER: "SELECT, INSERT, UPDATE"},
     "alias_changes": {API: ALL, WORKER: "SELECT, INSERT"},

@@ -418,6 +418,36 @@ class ModelChunkRow(Base):
     data: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+class TextEncoderRow(_Resource, Base):
+    """An encoder of texts that a project has vectors of."""
+
+    __tablename__ = "text_encoders"
+
+    model: Mapped[str]
+    """What it is called where it runs."""
+    probe_texts_sha256: Mapped[bytes] = mapped_column(LargeBinary)
+    probes: Mapped[bytes] = mapped_column(LargeBinary)
+    """What it made of these texts, as float32: by this it is known again."""
+
+    __table_args__ = (Index(None, "project_id", "model"),)
+
+
+class TextVectorRow(Base):
+    """What an encoder made of a text, of which the SHA-256 is kept alone."""
+
+    __tablename__ = "text_vectors"
+
+    encoder_id: Mapped[str] = mapped_column(ForeignKey("text_encoders.id", ondelete="CASCADE"), primary_key=True)
+    sha256: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    project_id: Mapped[str] = mapped_column(ForeignKey("projects.id", ondelete="RESTRICT"))
+    vector: Mapped[bytes] = mapped_column(LargeBinary)
+    """As float32, little-endian."""
+    used_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    """To the day."""
+
+    __table_args__ = (Index(None, "project_id", "used_at"),)
+
+
 class ModelStatisticsRow(Base):
     """What a model met and said in ``POST /predict`` and the Open Inference Protocol, on one day of UTC."""
 

@@ -330,3 +330,37 @@ def test_of_mails_subject_and_body_are_one_text(door: httpx.Client, worker: Benc
     raw = door.post("/predict", params={"model": "mails"}, content=mail, headers={"Content-Type": "message/rfc822"})
     assert scores_of(in_json) == pytest.approx(scores_of(raw), abs=1e-9)
     assert set(encoder.texts) - set(PROBES) <= set(texts)
+
+
+def test_a_retraining_sends_only_what_is_new(
+    door: httpx.Client,
+    worker: Bench,
+    encoder: EncoderServer,
+    encoding: Settings,
+    database: Database,
+    training_children: ChildPool,
+) -> None:
+    dataset = upload(door, csv_file(), "notes.csv")
+    first = trained(door, worker, dataset)
+    encoder.texts.clear()
+    more = upload(door, csv_file() + b"one more meeting,30,ham\n", "more.csv")
+    second = trained(door, worker, dataset)
+    assert [text for text in encoder.texts if text not in PROBES] == []
+    assert second["sha256"] == first["sha256"]
+    trained(door, worker, more)
+    assert [text for text in encoder.texts if text not in PROBES] == ["one more meeting"]
+
+    encoder.texts.clear()
+    batch = door.post("/batches", json={"model": "notes", "dataset": more["id"], "format": "csv"}).json()
+    assert worker.supervisor.run(batch["id"]) == "succeeded"
+    assert [text for text in encoder.texts if text not in PROBES] == []
+
+    encoder.salt = "another model"  # of the same name
+    trained(door, worker, dataset)
+    assert sorted(text for text in encoder.texts if text not in PROBES) == sorted(TEXTS)
+
+    encoder.texts.clear()
+    without = Bench(encoding, database, training_children, encoder_cache_bytes=0)
+    trained(door, without, dataset)
+    without.close()
+    assert sorted(text for text in encoder.texts if text not in PROBES) == sorted(TEXTS)
