@@ -1,4 +1,6 @@
-"""Fetch the libraries that the pages use into ``service/pages/static``: ``scripts/vendor_pages.py [--check]``.
+"""Fetch the libraries of the pages into ``service/pages/static``, those of their tests into ``tests/ui/vendored``.
+
+``scripts/vendor_pages.py [--check]``.
 
 npm brings a package and checks it; what is kept of it is listed here with its SHA-256, so that everybody who runs this
 gets the same bytes. It needs npm, and nobody needs it who installs or builds prefsvm. Licences lie beside the files.
@@ -15,7 +17,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-STATIC = Path(__file__).parents[1] / "service" / "pages" / "static"
+ROOT = Path(__file__).parents[1]
+STATIC = ROOT / "service" / "pages" / "static"
+TESTS = ROOT / "tests" / "ui" / "vendored"
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class Package:
     version: str
     licence: str
     files: dict[str, tuple[str, str]]
+    folder: Path = STATIC
 
 
 PACKAGES = (
@@ -41,6 +46,20 @@ PACKAGES = (
             "dist/uPlot.min.css": ("uPlot.min.css", "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04"),
             "LICENSE": ("uPlot.LICENSE.txt", "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd"),
         },
+    ),
+    Package(
+        "axe-core",
+        "4.14.1",
+        "MPL-2.0",
+        {
+            "axe.min.js": ("axe.min.js", "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"),
+            "LICENSE": ("axe.LICENSE.txt", "af175b9d96ee93c21a036152e1b905b0b95304d4ae8c2c921c7609100ba8df7e"),
+            "LICENSE-3RD-PARTY.txt": (
+                "axe.LICENSE-3RD-PARTY.txt",
+                "4f8563870d0fca38bbc3e00b6f670cb7fa9f380ba9f26a7f7d1184a6b18b1653",
+            ),
+        },
+        TESTS,
     ),
 )
 
@@ -80,13 +99,13 @@ def main() -> None:
     check = parser.parse_args().check
     for package in PACKAGES:
         names = [name for name, _ in package.files.values()]
-        files = {name: (STATIC / name).read_bytes() for name in names} if check else fetch(package)
+        files = {name: (package.folder / name).read_bytes() for name in names} if check else fetch(package)
         differing = wrong(package, files)
         if differing:
             sys.exit(f"{package.name} {package.version}: {', '.join(differing)} are other files than those listed")
         if not check:
             for name, content in files.items():
-                (STATIC / name).write_bytes(content)
+                (package.folder / name).write_bytes(content)
         print(f"{package.name} {package.version} ({package.licence}): {', '.join(names)}")
 
 
