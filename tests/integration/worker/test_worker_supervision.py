@@ -473,7 +473,7 @@ def test_a_fork_server_that_hangs_is_replaced(bench: Bench, monkeypatch: pytest.
     for child in bench.spares._spares:
         os.kill(child.pid, signal.SIGKILL)
     thread, endings = bench.in_thread(again)
-    thread.join(40)  # a few seconds, and not the 300 that the first child of a server may take
+    thread.join(120)  # a few seconds, and not the 300 that the first child of a server may take
     assert endings == ["succeeded"]
     # Where a child was just made when that was stopped, the next one shows it.
     wait_for(lambda: is_over(server.pid), 40)
