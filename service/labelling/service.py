@@ -138,12 +138,15 @@ class QueueService:
                 at_once = len(some) // 2
                 continue
             place += len(some)
+            before = len(items)
             for row in some:
                 key, content = found[row["row"]]
                 spelt = _spelt(content, asked.shape)
                 if spelt not in asked.answered:
                     items.append(QueuedRow(**row, key=key, content=shown(content)))
                     left -= len(spelt)
+            if len(items) == before:
+                at_once *= 2  # all of them have an answer: who asks for one row at a time waits for no more readings
         return items[:n]
 
 

@@ -91,6 +91,12 @@ class Tab:
         field = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input', {{bubbles: true}}))")
 
+    def pick(self, selector: str, file: Path) -> None:
+        """Choose a file of this machine in a field."""
+        root = self.send("DOM.getDocument")["root"]["nodeId"]
+        node = self.send("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.send("DOM.setFileInputFiles", nodeId=node, files=[str(file)])
+
     def type(self, key: str, *, leaves: bool = True) -> None:
         """Press a key, which leads to another page, or not."""
         if leaves:

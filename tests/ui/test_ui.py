@@ -124,6 +124,44 @@ def test_nothing_in_data_runs(stack: str, browser: Callable[[], Tab]) -> None:
     assert tab.troubles() == []
 
 
+def test_a_large_file_goes_in_parts_is_stopped_and_goes_on_in_another_page(
+    stack: str, browser: Callable[[], Tab], tmp_path: Path
+) -> None:
+    file = tmp_path / "large.csv"
+    file.write_text("number,label\n" + "".join(f"{i},{('yes', 'no', '')[i % 3]}\n" for i in range(30_000)))
+    path = f"{stack}/ui/datasets"
+
+    def received() -> list[int]:
+        found = httpx.get(f"{stack}/uploads?status=receiving", trust_env=False).json()["items"]
+        return [each["received"] for each in found]
+
+    def begin(tab: Tab) -> None:
+        tab.open(path)
+        tab.run("Object.assign(document.getElementById('upload-form').dataset, {least: 1000, piece: 20000})")
+        tab.pick("#file", file)
+
+    tab = browser()
+    begin(tab)
+    # Stopped as soon as something has arrived, and the page is left.
+    tab.run(
+        "new MutationObserver(() => { const bar = document.getElementById('upload-bar');"
+        " if (bar.value <= 0.2 || window.stopped) return;"
+        " window.stopped = true; document.getElementById('upload-pause').click(); })"
+        ".observe(document.getElementById('upload-told'), {childList: true})"
+    )
+    tab.run("document.querySelector('#upload-form button').click()")
+    tab.until("window.stopped && document.getElementById('upload-told').textContent.startsWith('Stopped')")
+    (before,) = received()
+    assert 0 < before < file.stat().st_size
+    again = browser()
+    begin(again)
+    again.run("window.leaving = true; document.querySelector('#upload-form button').click()")
+    again.loaded()
+    assert "30,000" in again.text()
+    assert received() == []
+    assert [trouble for trouble in again.troubles() if "409" not in trouble] == []
+
+
 def every_page(stack: str) -> list[str]:
     """Addresses of all pages, of what the tests before have made."""
 

@@ -19,7 +19,7 @@ from service.access.sessions import COOKIE, VISIT_COOKIE
 from service.app import create_app
 from service.db.session import Database, acting_for
 from service.db.tables import DEFAULT_PROJECT
-from service.pages import forms
+from service.pages import forms, static_files
 from service.settings import Settings
 
 
@@ -243,8 +243,8 @@ def test_headers_of_every_page_and_what_it_loads(client: httpx.Client) -> None:
     cookie = client.get("/ui", headers={"Cookie": ""}).headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
-    for name in ("pages.css", "live.js", "times.js", "train.js", "model.js", "uPlot.iife.min.js", "uPlot.min.css"):
-        plain = client.get(f"/ui/static/{name}")
+    for file in static_files.static_files():
+        plain = client.get(f"/ui/static/{file.name}")
         assert plain.headers["cache-control"] == "no-cache"
         assert plain.headers["content-encoding"] == "gzip"
         weight += int(plain.headers["content-length"])
