@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     """File that holds `encoder_key`."""
     encoder_dimensions: Annotated[int, Field(ge=1, le=8192)] | None = None
     """Numbers of a vector that the encoder is asked for. Unset: as many as it makes."""
-    encoder_batch: Annotated[int, Field(ge=1, le=2048)] = 32
+    encoder_batch: Annotated[int, Field(ge=1, le=256)] = 32
     """Texts of one request to the encoder."""
     encoder_seconds: Seconds = 30.0
     """Longest time of one request to the encoder."""

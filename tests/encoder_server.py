@@ -67,6 +67,8 @@ class EncoderServer:
 class _Handler(BaseHTTPRequestHandler):
     encoder: EncoderServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
 
     def do_POST(self) -> None:
         encoder = self.encoder

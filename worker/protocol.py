@@ -49,7 +49,7 @@ PART_FILE = "part"
 """The result of a part of somebody else's job."""
 TEXTS_FILE, VECTORS_FILE = "encoder-texts", "encoder-vectors"
 """Texts that a child wants encoded, a list in JSON, and what the encoder made of them, as float32."""
-MOST_TEXTS_ASKED = 512
+MOST_TEXTS_ASKED = 256
 """Texts that a child asks for at once."""
 
 

@@ -106,6 +106,8 @@ def check_training(
         raise InvalidRequest(f"{joined[0].field}: {joined[0].message}", errors=joined)
     labels = labels or dataset
     identifiers = _identifiers(body, dataset)
+    if settings.encoder_model is None and body.features.text.encoder == AUTO_ENCODER:
+        del request["features"]["text"]["encoder"]  # workers of the version before read it as they always did
     if dataset.format == "mail":
         request["features"]["exclude"] += _excluded_of_mails(body, dataset)
     errors = [
@@ -572,7 +574,7 @@ def _estimate(
     feedback_rows: int,
 ) -> Demand:
     memory_bytes = settings.job_memory_bytes
-    is_encoded = settings.encoder_model is not None and request["features"]["text"]["encoder"] not in NO_ENCODER
+    is_encoded = settings.encoder_model is not None and request["features"]["text"].get("encoder") not in NO_ENCODER
     dimensions = (settings.encoder_dimensions or ENCODER_DIMENSIONS) if is_encoded else 0
     target = _target_of(request, labelling)
     labels = _labels(target, request["unlabeled"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -64,8 +64,8 @@ class TextEncoder:
         EncoderChanged
             If it is another encoder than the one that the model was trained with.
         """
-        work = _both(self._encode(texts), self.check(identity))
-        made, _ = await (work if gone is None else unless_gone(work, gone))
+        work = self._encode(texts) if self._is_known(identity) else self._encode_and_check(texts, identity)
+        made = await (work if gone is None else unless_gone(work, gone))
         if len(texts) and made.shape[1] != identity.dimensions:
             self._answers.clear()
             raise EncoderChanged(
@@ -73,6 +73,23 @@ class TextEncoder:
                 f"of {made.shape[1]}"
             )
         return KnownVectors(texts, made)
+
+    def _is_known(self, identity: EncoderIdentity) -> bool:
+        """Whether an answer to the probes that is new enough shows that it is the encoder of a model."""
+        asked_at, probes = self._answers.get(identity.texts, (-np.inf, None))
+        is_new = time.monotonic() - asked_at <= self._probe_seconds
+        return is_new and probes is not None and identity.change_to(self._name, probes) is None
+
+    async def _encode_and_check(self, texts: Sequence[str], identity: EncoderIdentity) -> VectorArray:
+        """Encode texts, and check the encoder beside that; when one fails, end the other."""
+        encoding, checking = asyncio.ensure_future(self._encode(texts)), asyncio.ensure_future(self.check(identity))
+        try:
+            await asyncio.gather(encoding, checking)
+            return encoding.result()
+        finally:
+            for task in (encoding, checking):
+                task.cancel()
+            await asyncio.gather(encoding, checking, return_exceptions=True)
 
     async def check(self, identity: EncoderIdentity) -> None:
         """Raise `EncoderChanged` if the encoder is another one than a model's, by its probes; `EncoderAway`."""
@@ -119,14 +136,3 @@ class TextEncoder:
             self._answers.clear()  # what comes back need not be what was there
             raise
         return np.frombuffer(b"".join(vectors), dtype="<f4").astype(np.float32, copy=False).reshape(len(texts), -1)
-
-
-async def _both(first: Coroutine[Any, Any, VectorArray], second: Coroutine[Any, Any, None]) -> tuple[VectorArray, None]:
-    """Run two coroutines beside each other; when one fails, end the other."""
-    tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -28,6 +28,8 @@ from service.settings import Settings
 
 THREADS = 4
 """Loads and large predictions at a time."""
+FEW_ROWS = 8
+"""Rows whose texts are looked out for an encoder on the event loop: only the beginning of each is."""
 MAX_FREE_BYTES = 1 << 23
 """What models that went out of the cache may take before it is given back to the system."""
 
@@ -192,7 +194,10 @@ class PredictionService:
         """
         identity, encoder = ready.model.encoder, None
         if identity is not None:
-            texts = await to_thread.run_sync(texts_of, ready, rows, where, limiter=self._threads)
+            if len(rows) <= FEW_ROWS:
+                texts = texts_of(ready, rows, where)
+            else:
+                texts = await to_thread.run_sync(texts_of, ready, rows, where, limiter=self._threads)
             encoder = await self._encoder.vectors(identity, texts, gone)
 
         def apply() -> Decisions:
