@@ -37,6 +37,7 @@ from solver.features import (
     matrix_from_rows,
     table_from_rows,
 )
+from solver.features.encoded import TextDigests
 from solver.reading import Reading
 from solver.tensor_file import TensorFileError, parse_json, read_tensors, write_tensors
 from solver.typing import FloatArray
@@ -222,6 +223,15 @@ class Model:
             return self.features.transform(data)
         expected = "a feature matrix" if self.features is None else f"a {self.features.kind}"
         raise FeatureError(f"the model takes {expected}, got {type(data).__name__}")
+
+    def telling_matrix(self, data: Table | MatrixData) -> FloatArray | sparse.csr_array:
+        """What tells rows apart, for `solver.labelled_rows.fingerprints`: their features, whatever is unreadable.
+
+        Of a text that is encoded the text counts instead of its vector: no encoder makes the same bits each time.
+        """
+        identity = self.encoder
+        model = self if identity is None else self.encoding_by(TextDigests(identity.dimensions))
+        return model.feature_matrix(data, refuse_unreadable=False)[0]
 
     def texts_of_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         """Return the different texts of JSON rows that have to be encoded; raises as `parse_rows`."""

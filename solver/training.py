@@ -337,8 +337,7 @@ def _with_rows(trained: TrainedModel, measured: TrainedModel, task: _Task) -> Tr
     """The model with what later ones need to be compared with it: its labelled rows, and what the test rows said."""
     data, codes, test_rows = task.corrected.data, task.target.codes, task.test_rows
     labelled = np.flatnonzero(codes != _UNLABELLED)
-    X, _ = trained.model.feature_matrix(data.take(labelled), refuse_unreadable=False)
-    prints = fingerprints(X)
+    prints = fingerprints(trained.model.telling_matrix(data.take(labelled)))
     states = np.full(len(labelled), LEARNED, dtype=np.int8)
     if len(test_rows) == 0:
         return replace(trained, labelled=LabelledRows.of(prints, states))

@@ -129,8 +129,7 @@ def _have_feedback(job: JobSpec, model: Model, path: Path, layout: Layout, unlab
     for block in read_blocks(path, layout, [column["name"] for column in model.columns], BLOCK_ROWS):
         wanted = np.flatnonzero(unlabelled[start : start + block.n_rows])
         if len(wanted):
-            X, _ = model.feature_matrix(block.take(wanted), refuse_unreadable=False)
-            found[start + wanted] = np.isin(fingerprints(X), known)
+            found[start + wanted] = np.isin(fingerprints(model.telling_matrix(block.take(wanted))), known)
         start += block.n_rows
     return found
 
@@ -151,7 +150,7 @@ def _fingerprints_of_feedback(job: JobSpec, model: Model) -> NDArray[np.uint64]:
 
 
 def _fingerprints(model: Model, rows: list[dict[str, Any]]) -> NDArray[np.uint64]:
-    return fingerprints(model.feature_matrix(model.parse_rows(rows)[0], refuse_unreadable=False)[0])
+    return fingerprints(model.telling_matrix(model.parse_rows(rows)[0]))
 
 
 def _called(job: JobSpec, model: Model, scores: FloatArray) -> BoolArray:

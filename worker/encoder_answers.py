@@ -28,6 +28,8 @@ log = logging.getLogger("prefsvm.worker")
 
 PATIENCE_SECONDS = 120.0
 """For so long an encoder that does not answer is asked again: a job has time, and encoders are restarted."""
+KEPT_BY = "train"
+"""Kind of jobs whose vectors are kept: of batches there may be more than is ever of use again."""
 MOST_TEXTS_BYTES = 64 << 20
 LOOK_SECONDS = 0.1
 Result = TypeVar("Result")
@@ -52,7 +54,7 @@ class EncoderAnswers:
         self._database = attempt.database
         self._project_id = attempt.claim.project_id
         self._most_bytes = attempt.settings.encoder_cache_bytes
-        self._is_training = attempt.claim.kind == "train"
+        self._keeps = attempt.claim.kind == KEPT_BY
         self._stopped = stopped
         self._encoder_id: str | None = None
         self._kept_bytes = 0
@@ -97,7 +99,7 @@ class EncoderAnswers:
     def _know(self, texts: list[str], probes: list[bytes]) -> None:
         """Find out which vectors of before are of this encoder."""
         name = "" if self._config is None else self._config.model
-        keep = self._is_training
+        keep = self._keeps
         self._encoder_id = self._with_cache(lambda cache: cache.encoder(name, texts, probes, keep=keep))
 
     def _find(self, digests: list[bytes]) -> dict[bytes, bytes]:
@@ -106,9 +108,9 @@ class EncoderAnswers:
         return found or {}
 
     def _keep(self, vectors: dict[bytes, bytes]) -> None:
-        """Keep what a training has encoded; of batches and audits there may be more than is ever of use again."""
+        """Keep what was encoded, if the job is of those that do."""
         encoder_id = self._encoder_id
-        if encoder_id is None or not self._is_training:
+        if encoder_id is None or not self._keeps:
             return
         self._with_cache(lambda cache: cache.keep(encoder_id, vectors))
         self._kept_bytes += sum(map(len, vectors.values()))

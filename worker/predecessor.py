@@ -125,7 +125,8 @@ def _apply(job: JobSpec, model: Model, tested: TestedRows, reporter: Reporter) -
             if reporter.should_stop:
                 break
             if len(wanted):
-                X, _ = model.feature_matrix(block.take(wanted), refuse_unreadable=False)
+                rows = block.take(wanted)
+                X, _ = model.feature_matrix(rows, refuse_unreadable=False)
                 scores.append(model.decision.decision_function(X))
-                prints.append(fingerprints(X))
+                prints.append(fingerprints(X if model.encoder is None else model.telling_matrix(rows)))
     return np.concatenate(scores), np.concatenate(prints)

@@ -13,9 +13,11 @@ from solver.decision import DecisionState
 from solver.features import Column, EncoderIdentity, EncoderNeeded, FeatureError, KnownVectors, Table, TableFeatures
 from solver.features.encoded import MAX_ENCODED_CHARACTERS, PROBES, encoder_text
 from solver.features.texts import TextOptions
+from solver.labelled_rows import fingerprints
 from solver.model_file import Model, ModelFileError, read_model, write_model
 
 NOTES = [f"the {word} of number {i} was fine" for i, word in enumerate(["parcel", "letter", "invoice"] * 10)]
+RNG = np.random.default_rng(1)
 PLACES = [None if i % 5 == 0 else f"room {i % 7} of the house" for i in range(30)]
 
 
@@ -211,3 +213,20 @@ def test_a_model_file_is_whole_or_refused(tmp_path: Any) -> None:
     cut = raw.replace(b'dimensions\\":48', b'dimensions\\":47')
     with pytest.raises(ModelFileError):
         read_model(io.BytesIO(cut).getvalue())
+
+
+def test_rows_are_told_apart_by_their_texts_and_not_by_bits_of_vectors() -> None:
+    class Noisy(Trigrams):
+        def encode(self, texts: Any) -> np.ndarray:
+            made = super().encode(texts)
+            return made + RNG.normal(scale=1e-6, size=made.shape).astype(np.float32)
+
+    model = model_of(fitted(Noisy(), text=TextOptions(words=0)))
+    one, other = (model.feature_matrix(table())[0] for _ in range(2))
+    assert not np.isin(fingerprints(one), fingerprints(other)).any()
+    prints = fingerprints(model.telling_matrix(table()))
+    assert prints.tolist() == fingerprints(model.telling_matrix(table())).tolist()
+    assert len(set(prints.tolist())) == len(NOTES)
+    rows = [{"note": f"  {NOTES[4]} ", "age": 4.0}, {"note": NOTES[5], "age": 4.0}]
+    found = fingerprints(model.telling_matrix(model.parse_rows(rows)[0]))
+    assert (found == prints[4]).tolist() == [True, False]
