@@ -6,11 +6,14 @@ from typing import Any
 
 import orjson
 import pytest
+from access_support import make_key
+from api_support import api_client
 from pages_support import Place, Reader, Visitor
 from sqlalchemy import text
 
-from service.db.tables import AuditItemRow, AuditRow
+from service.db.tables import DEFAULT_PROJECT, AuditItemRow, AuditRow
 from service.pages import labelling
+from service.settings import Settings
 
 UNLABELLED = [2, 5, 8, 11, 14]
 QUEUE = {
@@ -83,6 +86,23 @@ def test_pressing_twice_is_one_answer_and_an_undo_of_nothing_is_said(place: Plac
     for fields in ({"label": "eggs"}, {"label": ""}, {"row": "x"}, {"row": "60"}, {"drawn": "now"}):
         visitor.at = "/ui/models/twice/label"
         visitor.send(page, "/label", 422, **({"label": "spam", "once": ""} | fields))
+
+
+def test_an_answer_is_not_lost_with_a_session(place: Place, module_settings: Settings) -> None:
+    place.trained("kept", queue=QUEUE)
+    key = make_key(place.database, DEFAULT_PROJECT, "read", "write")
+    with api_client(module_settings, keys_required=True) as client:
+        visitor = Visitor(client)
+        page = visitor.send(visitor.open("/ui/models/kept/label"), "/ui/sign-in", key=key)
+        with place.database.transaction() as session:
+            session.execute(text("DELETE FROM sessions"))
+        assert "nothing that you typed is lost" in visitor.send(page, "/label", 401, label="spam").text
+        visitor.send(visitor.open("/ui"), "/ui/sign-in", key=key)
+        for _ in range(2):
+            visitor.at = "/ui/models/kept/label"
+            after = visitor.send(page, "/label", label="spam")
+        assert row_of(after) == 5
+    assert [each["labels"] for each in feedback(place, "kept")] == [{"spam": 1}]
 
 
 def test_labels_in_doubt_are_confirmed_or_changed(place: Place) -> None:
