@@ -35,11 +35,11 @@ from solver.training import TrainingRequest, train
 
 MOST_ROWS = 1_700
 FORMS: dict[str, tuple[bool, dict[str, int], str]] = {
-    "words": (False, {}, "auto"),
-    "encoder and words, linear": (True, {}, "linear"),
-    "encoder and words, rbf": (True, {}, "rbf"),
-    "encoder alone, linear": (True, {"words": 0}, "linear"),
-    "encoder alone, rbf": (True, {"words": 0}, "rbf"),
+    "words": (False, {"characters": 0}, "auto"),
+    "encoder and words, linear": (True, {"characters": 0}, "linear"),
+    "encoder and words, rbf": (True, {"characters": 0}, "rbf"),
+    "encoder alone, linear": (True, {"words": 0, "characters": 0}, "linear"),
+    "encoder alone, rbf": (True, {"words": 0, "characters": 0}, "rbf"),
 }
 
 

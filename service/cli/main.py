@@ -233,8 +233,8 @@ def train(
     text: Annotated[
         list[str],
         typer.Option(
-            help="Option of texts: encoder=words (or the name of one), words=2, characters=4, max_terms=50000 or "
-            "min_rows=2; may be repeated."
+            help="Option of texts: encoder=words (or the name of one), words=2 (pairs, too), characters=0 (no parts of "
+            "words), max_terms=50000 or min_rows=2; may be repeated."
         ),
     ] = [],  # noqa: B006
     algorithm: Annotated[str, typer.Option(help=f"{', '.join(ALGORITHMS)}.")] = "auto",

@@ -40,6 +40,8 @@ TEXT_ENTRIES = 100
 """Different words of a text, about."""
 ENCODER_DIMENSIONS = 768
 """Numbers of a vector of an encoder that the settings say nothing of, about."""
+RUN_ENTRIES = 400
+"""Different runs of characters of a text, about."""
 DATE_FEATURES = 8
 MOST_LISTED = 20
 LONGEST_LISTED = 40
@@ -624,6 +626,7 @@ def _feature_matrix(
     chosen = None if included is None else set(included)  # of up to 10,000 names, asked for each column
     excluded = {*request["features"]["exclude"], *identifiers, request["target"], request["key"]}
     width = entries_a_row = entries = 0
+    of_text = TEXT_ENTRIES + (RUN_ENTRIES if request["features"]["text"]["characters"] else 0)
     for column in dataset.columns:
         if column["kind"] == "features":  # the sparse matrix of a `matrix` layout
             share = 1.0 if chosen is None else min(1.0, len(chosen) / max(1, column["count"]))
@@ -633,7 +636,7 @@ def _feature_matrix(
             kind = request["features"]["kinds"].get(column["name"], column["kind"])
             wide = column.get("distinct") or column.get("length") or 1
             width += {"number": 1, "date": DATE_FEATURES}.get(kind, wide)
-            entries_a_row += {"number": 1, "date": DATE_FEATURES, "category": 1, "vector": wide}.get(kind, TEXT_ENTRIES)
+            entries_a_row += {"number": 1, "date": DATE_FEATURES, "category": 1, "vector": wide}.get(kind, of_text)
             width, entries_a_row = width + dimensions * (kind == "text"), entries_a_row + dimensions * (kind == "text")
     entries += entries_a_row * rows
     sparse = dataset.layout == "matrix" or width >= DENSE_FEATURES

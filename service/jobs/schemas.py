@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, StringConstraints, field_validator
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic.config import JsonDict
 
 from service.encoders.names import AUTO_ENCODER
@@ -34,7 +34,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
 class TextFeatures(Body):
-    """How free text becomes features: TF-IDF weights of its words, and beside them the vector that an encoder makes."""
+    """How free text becomes features: TF-IDF weights of words and runs of characters, and an encoder's vector."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"encoder": "auto", "words": 1, "characters": 4}]})
 
@@ -49,7 +49,9 @@ class TextFeatures(Body):
         description="Longest run of words that is a term; 0 for none, where an encoder or `characters` are enough.",
     )
     characters: Literal[0, 3, 4, 5, 6] = Field(
-        default=0, description="Longest run of characters within a word that is a term too; 0 for none."
+        default=4,
+        description="Longest run of characters within a word that is a term too; 0 for none, also where it is not "
+        "said and `words` is 0.",
     )
     max_terms: Annotated[int, Field(ge=1, le=500_000)] = Field(
         default=50_000, description="Most terms kept of a column, the most frequent ones."
@@ -59,6 +61,13 @@ class TextFeatures(Body):
         description="Terms in fewer rows are left out, where there are at least ten times as many rows; not those of "
         "labelled rows.",
     )
+
+    @model_validator(mode="after")
+    def _without_words(self) -> Self:
+        """Whoever wants no words means no parts of words either."""
+        if self.words == 0 and "characters" not in self.model_fields_set:
+            self.characters = 0
+        return self
 
 
 class Features(Body):

@@ -72,6 +72,7 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
         "text_kind": "uint8",
         "text_longest": "uint8",
         "text_normalization": "uint8",
+        "text_length": "float64",
         "term_counts": "int64",
         "term_text": "uint8",
         "term_ends": "int64",
@@ -99,10 +100,13 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
 }
 _RANGES: Final = ("number_low", "number_high")
 _NORMALIZATION: Final = "text_normalization"
+_LENGTH: Final = "text_length"
 # what older files have not
-_LATER: Final = ("level_fill", *_RANGES, _NORMALIZATION)
+_LATER: Final = ("level_fill", *_RANGES, _NORMALIZATION, _LENGTH)
 # what the JSON part of the state calls it that each vocabulary says how texts are normalised
 _NORMALIZED: Final = "normalized"
+# and that each says how long a text is
+_LENGTHS: Final = "lengths"
 # no kind of column: further features of columns of text
 _ENCODED: Final = "encoded"
 
@@ -544,7 +548,8 @@ class TableFeatures:
         # for those who have the manifest only; the arrays count
         formats = {"date_formats": self._dates.formats} if self._dates.names else {}
         encoder = {"encoder": self.encoded.meta()} if self.encoded.width else {}
-        return arrays, ranges | meta | formats | encoder | {_NORMALIZED: "text" in kinds}
+        said = {_NORMALIZED: "text" in kinds, _LENGTHS: "text" in kinds}
+        return arrays, ranges | meta | formats | encoder | said
 
     @staticmethod
     def _stored_cut(meta: Mapping[str, Any]) -> float:
@@ -581,6 +586,7 @@ class TableFeatures:
         types = {name: type_ for kind in kinds for name, type_ in _PARTS[kind].items()}
         absent: tuple[str, ...] = () if meta.get("ranges") is True else _RANGES
         absent = absent if meta.get(_NORMALIZED) is True else (*absent, _NORMALIZATION)
+        absent = absent if meta.get(_LENGTHS) is True else (*absent, _LENGTH)
         return {name: type_ for name, type_ in types.items() if name not in absent}
 
     @classmethod

@@ -1,16 +1,19 @@
-"""Free text → TF-IDF weights of its words: 1 + ln(count) times a smooth inverse row frequency, rows of length 1.
+"""Free text → TF-IDF weights of its words and of runs of their characters.
 
-The weights are those of scikit-learn's `TfidfVectorizer(sublinear_tf=True)`. It does the fitting; what it found is
-kept as arrays. Applying is our own, so that one text takes microseconds and the API need not load scikit-learn. Reading
-the words takes most of the time, so the texts that were fitted are not read again when they are transformed next.
+A weight is 1 + ln(count) times a smooth inverse row frequency, as scikit-learn's `TfidfVectorizer(sublinear_tf=True)`
+has it. Words and runs have one length, and both together length 1: neither drowns the other, and a text counts as much
+as words alone would. Scikit-learn does the fitting; what it found is kept as arrays. Applying is our own, so that one
+text takes microseconds and the API need not load scikit-learn. Reading takes most of the time, so the texts that were
+fitted are not read again when they are transformed next, and a word is cut into runs once, however many texts have it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, get_args
 
@@ -31,12 +34,14 @@ MAX_TEXT_CHARACTERS: Final = 1 << 18
 MOST_WORDS: Final = 3
 SHORTEST_CHARACTERS: Final = 3
 MOST_CHARACTERS: Final = 6
+USUAL_CHARACTERS: Final = 4
 MOST_TERMS: Final = 500_000
 # about what a term takes in the look-up table, as measured
 _BYTES_OF_A_TERM: Final = 200
 
 _WORD: Final = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]{{2,}}")
-_BLANKS: Final = re.compile(r"\s\s+")
+# from so many texts on, runs of characters are counted by the words that they have in common
+_FEWEST_TOGETHER: Final = 16
 
 # how texts are normalised that are fitted now; 0, not at all, is that of older models, which decide as they did
 NORMALIZATION: Final = 1
@@ -57,9 +62,9 @@ class TextOptions:
     words : int, default 1
         Longest run of words that is a term, 1 to 3; 0 for none. Words have two letters or digits at least and are
         lower-cased.
-    characters : int, default 0
+    characters : int, default 4
         Longest run of characters within a word that is a term, 3 to 6 (shorter ones down to 3 too); 0 for none. Helps
-        with misspelt, hyphenated and inflected words.
+        with short texts, and with misspelt, hyphenated and inflected words.
     max_terms : int, default 50000
         Most terms kept of a column, the most frequent ones; runs of characters are counted on their own.
     min_rows : int, default 2
@@ -68,7 +73,7 @@ class TextOptions:
     """
 
     words: int = 1
-    characters: int = 0
+    characters: int = USUAL_CHARACTERS
     max_terms: int = 50_000
     min_rows: int = 2
 
@@ -141,7 +146,9 @@ class TextColumns:
             kept = [each for each in found if each is not None]
             if not kept:
                 warnings.append(f"column {name!r} is left out: no word occurs in {options.min_rows} training rows")
-            vocabularies += [vocabulary for vocabulary, _ in kept]
+            for vocabulary, _ in kept:
+                vocabulary.length = 1 / math.sqrt(len(kept))
+                vocabularies.append(vocabulary)
             entries += sum(nonzeros for _, nonzeros in kept)
         return cls(vocabularies), entries
 
@@ -151,7 +158,7 @@ class TextColumns:
         return [f"{each.column}: {term}" for each in self._vocabularies for term in each.terms]
 
     def transform(self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts) -> sparse.csr_array:
-        """Weights of texts, shape (rows, width); texts of which no term is known are counted.
+        """Weights of texts, shape (rows, width); texts of which no word is known are counted.
 
         Parameters
         ----------
@@ -163,8 +170,8 @@ class TextColumns:
         blocks = []
         for name, values in zip(self.names, columns, strict=True):
             own = [vocabulary.weights(values) for vocabulary in self._vocabularies if vocabulary.column == name]
-            known = np.sum([np.diff(block.indptr) for block in own], axis=0)
-            wordless = sum(1 for i in np.flatnonzero(known == 0).tolist() if values[i])
+            # Those of words are first, where there are any. Of any word some run of characters is known.
+            wordless = sum(1 for i in np.flatnonzero(np.diff(own[0].indptr) == 0).tolist() if values[i])
             if wordless:
                 counts.wordless[name] = wordless
             blocks += own
@@ -182,6 +189,7 @@ class TextColumns:
             "text_kind": np.array([_KINDS.index(each.kind) for each in self._vocabularies], dtype=np.uint8),
             "text_longest": np.array([each.longest for each in self._vocabularies], dtype=np.uint8),
             "text_normalization": np.array([each.normalization for each in self._vocabularies], dtype=np.uint8),
+            "text_length": np.array([each.length for each in self._vocabularies], dtype=np.float64),
             "term_counts": np.array([len(each.terms) for each in self._vocabularies], dtype=np.int64),
             "term_text": term_text,
             "term_ends": term_ends,
@@ -190,7 +198,9 @@ class TextColumns:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild from `state`, believing nothing; without `text_normalization`, texts are taken as they are.
+        """Rebuild from `state`, believing nothing.
+
+        Without `text_normalization`, texts are taken as they are; without `text_length`, each block has length 1.
 
         Raises
         ------
@@ -201,8 +211,11 @@ class TextColumns:
         kinds, longest = arrays["text_kind"].tolist(), arrays["text_longest"].tolist()
         counts = arrays["term_counts"].tolist()
         normalizations = arrays["text_normalization"].tolist() if "text_normalization" in arrays else [0] * len(columns)
-        if not len(columns) == len(kinds) == len(longest) == len(counts) == len(normalizations):
-            raise StateError("text features: each vocabulary needs a column, a kind, a length, a form and a count")
+        lengths = arrays["text_length"].tolist() if "text_length" in arrays else [1.0] * len(columns)
+        if not len(columns) == len(kinds) == len(longest) == len(counts) == len(normalizations) == len(lengths):
+            raise StateError("text features: each vocabulary needs a column, a kind, two lengths, a form and a count")
+        if not all(0 < each <= 1 for each in lengths):
+            raise StateError("text features: the length of a text must be above 0, and 1 at most")
         if any(each > NORMALIZATION for each in normalizations):
             raise StateError("text features: texts are normalised in a way that is not known here")
         if len(set(zip(columns, kinds, strict=True))) != len(columns) or any(
@@ -218,7 +231,9 @@ class TextColumns:
         terms = unpack_strings(arrays["term_text"], arrays["term_ends"])
         vocabularies = []
         start = 0
-        for column, kind, most, count, form in zip(columns, kinds, longest, counts, normalizations, strict=True):
+        for column, kind, most, count, form, length in zip(
+            columns, kinds, longest, counts, normalizations, lengths, strict=True
+        ):
             if kind >= len(_KINDS) or not (
                 1 <= most <= MOST_WORDS if kind == 0 else SHORTEST_CHARACTERS <= most <= MOST_CHARACTERS
             ):
@@ -226,23 +241,28 @@ class TextColumns:
             own = terms[start : start + count]
             if len(set(own)) != count:
                 raise StateError("text features: a term is listed twice")
-            vocabularies.append(
-                _Vocabulary(column, _KINDS[kind], most, own, arrays["idf"][start : start + count], form)
-            )
+            idf = arrays["idf"][start : start + count]
+            vocabularies.append(_Vocabulary(column, _KINDS[kind], most, own, idf, form, length))
             start += count
         return cls(vocabularies)
 
 
 class _Vocabulary:
-    """The terms of one kind in one column, with their weights."""
+    """The terms of one kind in one column, with their weights, and how long a text is as these."""
 
     def __init__(
-        self, column: str, kind: TermKind, longest: int, terms: list[str], idf: NDArray[Any], normalization: int
+        self,
+        column: str,
+        kind: TermKind,
+        longest: int,
+        terms: list[str],
+        idf: NDArray[Any],
+        normalization: int,
+        length: float = 1.0,
     ) -> None:
         self.column, self.kind, self.longest, self.terms, self.idf = column, kind, longest, terms, idf
-        self.normalization = normalization
+        self.normalization, self.length = normalization, length
         self._index = {term: j for j, term in enumerate(terms)}
-        self._split = _splitter(kind, longest, normalization)
         self._fitted: tuple[Sequence[str | None], sparse.csr_array] | None = None
 
     def remember(self, texts: Sequence[str | None], counts: sparse.csr_array) -> None:
@@ -259,20 +279,77 @@ class _Vocabulary:
         X = sparse.csr_array((weights, counts.indices.astype(np.int32), ends), shape=counts.shape)
         rows = np.repeat(np.arange(len(texts)), np.diff(ends))
         X.data /= np.sqrt(np.bincount(rows, weights=weights**2, minlength=len(texts)))[rows]
+        if self.length != 1:
+            X.data *= self.length
         return X
 
     def _counts(self, texts: Sequence[str | None]) -> sparse.csr_array:
+        if self.kind == "characters":
+            return self._counts_of_runs(texts)
         # Arrays rather than lists: four bytes a term, of which there may be many millions.
         indices, frequencies, ends = array("i"), array("i"), [0]
-        index, split = self._index, self._split
+        index = self._index
         for text in texts:
-            found = sorted((index[term], n) for term, n in Counter(split(text or "")).items() if term in index)
+            words = _word_runs(*_prepared(text or "", self.normalization), self.longest)
+            found = sorted((index[term], n) for term, n in Counter(words).items() if term in index)
             indices.extend([j for j, _ in found])
             frequencies.extend([n for _, n in found])
             ends.append(len(indices))
         shape = len(texts), len(self.terms)
         parts = np.array(frequencies, dtype=np.int32), np.array(indices, dtype=np.int32), np.array(ends, dtype=np.int32)
         return sparse.csr_array(parts, shape=shape)
+
+    def _counts_of_runs(self, texts: Sequence[str | None]) -> sparse.csr_array:
+        """The same of many short terms; of several texts by way of the words, each of which is cut once."""
+        prepared = (_prepared(text or "", self.normalization)[0] for text in texts)
+        index, width = self._index, len(self.terms)
+        if len(texts) < _FEWEST_TOGETHER:
+            found = ([index[run] for run in _character_runs(text, self.longest) if run in index] for text in prepared)
+            return _counted(found, width)
+        words: dict[str, int] = {}
+        per_text = _word_counts(prepared, words)
+        known = ([index[run] for run in _runs_of(word, self.longest) if run in index] for word in words)
+        return _product(per_text, _counted(known, width))
+
+
+def _word_counts(texts: Iterable[str], words: dict[str, int]) -> sparse.csr_array:
+    """How often each text has each of its words between blanks; `words` is filled with the columns of these."""
+    return _counted([words.setdefault(word, len(words)) for word in text.split()] for text in texts)
+
+
+def _counted(rows: Iterable[Sequence[int]], width: int | None = None) -> sparse.csr_array:
+    """How often each row lists each column, of so many, or of those up to the last that is listed."""
+    # Arrays rather than lists: four bytes an entry, of which there may be many millions.
+    indices, ends = array("i"), [0]
+    for row in rows:
+        indices.extend(row)
+        ends.append(len(indices))
+    ones = np.ones(len(indices), dtype=np.int32)
+    columns = np.array(indices, dtype=np.int32)
+    width = int(columns.max(initial=-1)) + 1 if width is None else width
+    made = sparse.csr_array((ones, columns, np.array(ends, dtype=np.int32)), shape=(len(ends) - 1, width))
+    made.sum_duplicates()
+    return made
+
+
+def _product(per_text: sparse.csr_array, per_word: sparse.csr_array) -> sparse.csr_array:
+    counts = sparse.csr_array(per_text @ per_word)
+    counts.sort_indices()
+    return counts
+
+
+def _all_runs(texts: Iterable[str], longest: int) -> tuple[sparse.csr_array, list[str]]:
+    """How often each text has each run of characters, and the runs, in order."""
+    words: dict[str, int] = {}
+    runs: dict[str, int] = {}
+    per_text = _word_counts(texts, words)
+    per_word = _counted([runs.setdefault(run, len(runs)) for run in _runs_of(word, longest)] for word in words)
+    del words
+    names = sorted(runs)
+    place = np.empty(len(names), dtype=np.int32)
+    place[[runs[name] for name in names]] = np.arange(len(names), dtype=np.int32)
+    per_word.indices = place[per_word.indices]
+    return _product(per_text, per_word), names
 
 
 def _fit_vocabulary(
@@ -285,23 +362,39 @@ def _fit_vocabulary(
     labelled: IndexArray | None,
 ) -> tuple[_Vocabulary, float] | None:
     """The vocabulary of a column and its terms a row, None if no term is frequent enough."""
-    from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+    from sklearn.feature_extraction.text import TfidfTransformer
 
     fewest = options.min_rows if len(values) >= 10 * options.min_rows else 1
-    vectorizer = CountVectorizer(analyzer=_splitter(kind, longest, NORMALIZATION), dtype=np.int32)
-    try:
-        counts = sparse.csr_array(vectorizer.fit_transform(value or "" for value in passes.over(values)))
-    except ValueError:  # no term
+    looked_at = passes.over(values)
+    if kind == "characters":
+        counts, names = _all_runs((_prepared(value or "", NORMALIZATION)[0] for value in looked_at), longest)
+    else:
+        counts, names = _all_words(looked_at, longest)
+    if not names:
         return None
     kept = _kept_terms(counts, fewest, options.max_terms, labelled)
     if not len(kept):  # none is frequent enough
         return None
-    terms = vectorizer.get_feature_names_out()[kept].tolist()
+    terms = [names[j] for j in kept.tolist()]
     counts = sparse.csr_array(counts[:, kept])
     counts.sort_indices()
     vocabulary = _Vocabulary(column, kind, longest, terms, TfidfTransformer().fit(counts).idf_, NORMALIZATION)
     vocabulary.remember(values, counts)
     return vocabulary, counts.nnz / len(values)
+
+
+def _all_words(values: Iterable[str | None], longest: int) -> tuple[sparse.csr_array, list[str]]:
+    """How often each text has each run of words, and these, in order."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer(
+        analyzer=lambda text: _word_runs(*_prepared(text, NORMALIZATION), longest), dtype=np.int32
+    )
+    try:
+        counts = sparse.csr_array(vectorizer.fit_transform(value or "" for value in values))
+    except ValueError:  # no word
+        return _counted([]), []
+    return counts, vectorizer.get_feature_names_out().tolist()
 
 
 def _kept_terms(counts: sparse.csr_array, fewest: int, most: int, labelled: IndexArray | None) -> NDArray[np.intp]:
@@ -315,13 +408,6 @@ def _kept_terms(counts: sparse.csr_array, fewest: int, most: int, labelled: Inde
         times = np.bincount(counts.indices, weights=counts.data, minlength=width)[kept].astype(np.int64)
         kept = np.sort(kept[np.argsort(-times)[:most]])  # among equals the ones that scikit-learn keeps
     return kept
-
-
-def _splitter(kind: TermKind, longest: int, normalization: int) -> Callable[[str], Sequence[str]]:
-    """What cuts a text into terms."""
-    if kind == "words":
-        return lambda text: _word_runs(*_prepared(text, normalization), longest)
-    return lambda text: list(_character_runs(_prepared(text, normalization)[0], longest))
 
 
 def _prepared(text: str, normalization: int) -> tuple[str, int]:
@@ -340,13 +426,20 @@ def _word_runs(text: str, hidden: int, longest: int) -> list[str]:
     return runs
 
 
-def _character_runs(text: str, longest: int) -> Iterator[str]:
-    """Runs within words that a blank begins and ends, as `analyzer="char_wb"` of scikit-learn has them."""
-    for word in _BLANKS.sub(" ", text).split():
-        padded = f" {word} "
-        for length in range(SHORTEST_CHARACTERS, longest + 1):
-            yield padded[:length]
-            for i in range(1, len(padded) - length + 1):
-                yield padded[i : i + length]
-            if len(padded) <= length:  # a shorter word is one run, counted once
-                break
+def _character_runs(text: str, longest: int) -> list[str]:
+    """All that `_runs_of` gives of each word, and runs with two blanks, which are of no word and no terms."""
+    padded = f" {'  '.join(text.split())} "
+    lengths = range(SHORTEST_CHARACTERS, longest + 1)
+    return [padded[i : i + length] for length in lengths for i in range(len(padded) - length + 1)]
+
+
+def _runs_of(word: str, longest: int) -> list[str]:
+    """Runs of a word that a blank begins and ends, as `analyzer="char_wb"` of scikit-learn has them."""
+    padded = f" {word} "
+    runs: list[str] = []
+    for length in range(SHORTEST_CHARACTERS, longest + 1):
+        if len(padded) <= length:  # a shorter word is one run, counted once
+            runs.append(padded)
+            break
+        runs += [padded[i : i + length] for i in range(len(padded) - length + 1)]
+    return runs

@@ -77,7 +77,7 @@ def test_vectors_stand_beside_the_words() -> None:
 def test_each_text_is_asked_for_once_and_rows_without_one_for_nothing() -> None:
     encoder = Trigrams()
     data = table([*NOTES[:15], *NOTES[:15]], PLACES)
-    features = fitted(encoder, data, text=TextOptions(words=0))
+    features = fitted(encoder, data, text=TextOptions(words=0, characters=0))
     assert sorted(set(encoder.asked) - set(PROBES)) == sorted({*NOTES[:15], *(p for p in PLACES if p)})
     assert len(encoder.asked) == len(set(encoder.asked))
     X = dense(features.transform(data)[0])
@@ -176,7 +176,7 @@ def test_blocks_of_a_file_must_fit_together() -> None:
 
 def test_without_an_encoder_no_words_is_an_error_and_state_is_as_it_was() -> None:
     with pytest.raises(FeatureError, match="none is on"):
-        fitted(None, text=TextOptions(words=0))
+        fitted(None, text=TextOptions(words=0, characters=0))
     arrays, meta = fitted(None).state()
     assert not any(name.startswith("encoded") for name in arrays)
     assert "encoder" not in meta
@@ -221,7 +221,7 @@ def test_rows_are_told_apart_by_their_texts_and_not_by_bits_of_vectors() -> None
             made = super().encode(texts)
             return made + RNG.normal(scale=1e-6, size=made.shape).astype(np.float32)
 
-    model = model_of(fitted(Noisy(), text=TextOptions(words=0)))
+    model = model_of(fitted(Noisy(), text=TextOptions(words=0, characters=0)))
     one, other = (model.feature_matrix(table())[0] for _ in range(2))
     assert not np.isin(fingerprints(one), fingerprints(other)).any()
     prints = fingerprints(model.telling_matrix(table()))

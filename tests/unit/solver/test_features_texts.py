@@ -8,6 +8,8 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -51,9 +53,10 @@ def dense(X: NDArray[np.float64] | sparse.csr_array) -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     ("options", "vectorizers"),
     [
-        (TextOptions(min_rows=3), [{"min_df": 3}]),
-        (TextOptions(words=2, max_terms=40), [{"ngram_range": (1, 2), "min_df": 2, "max_features": 40}]),
-        (TextOptions(characters=4), [{"min_df": 2}, {"analyzer": "char_wb", "ngram_range": (3, 4), "min_df": 2}]),
+        (TextOptions(characters=0, min_rows=3), [{"min_df": 3}]),
+        (TextOptions(characters=0, words=2, max_terms=40), [{"ngram_range": (1, 2), "min_df": 2, "max_features": 40}]),
+        (TextOptions(), [{"min_df": 2}, {"analyzer": "char_wb", "ngram_range": (3, 4), "min_df": 2}]),
+        (TextOptions(characters=6), [{"min_df": 2}, {"analyzer": "char_wb", "ngram_range": (3, 6), "min_df": 2}]),
     ],
 )
 def test_weights_are_those_of_scikit_learn(options: TextOptions, vectorizers: list[dict[str, object]]) -> None:
@@ -64,7 +67,9 @@ def test_weights_are_those_of_scikit_learn(options: TextOptions, vectorizers: li
     for arguments in vectorizers:
         reference = TfidfVectorizer(sublinear_tf=True, **arguments).fit([text or "" for text in texts])
         expected.append(reference.transform([text or "" for text in unseen]).toarray())
-    np.testing.assert_allclose(dense(X), np.hstack(expected), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(dense(X), np.hstack(expected) / len(vectorizers) ** 0.5, rtol=0, atol=1e-12)
+    one, _ = features.transform(table(column("note", unseen[:1])))  # fewer texts are read in another way
+    np.testing.assert_array_equal(dense(one), dense(X)[:1])
     assert counts.warnings() == []
     assert features.columns == [{"name": "note", "kind": "text"}]
     assert features.has_text
@@ -104,9 +109,56 @@ def test_what_training_never_saw_is_counted_and_empty_texts_are_not() -> None:
     features = TableFeatures().fit(table(column("note", some_texts(60))))
     X, counts = features.transform(table(column("note", ["zzz qqq", "", None, "win"])))
     assert counts.wordless == {"note": 1}
+    # runs of characters that are known make no known word
+    runs, again = features.transform(table(column("note", ["winner lunchbox"])))
+    assert np.count_nonzero(dense(runs)) > 0
+    assert again.wordless == {"note": 1}
     assert "no word" in counts.warnings()[0] or "without any word" in counts.warnings()[0]
     assert np.count_nonzero(dense(X)[:3]) == 0
     assert np.linalg.norm(dense(X)[3]) == pytest.approx(1)
+
+
+def test_words_and_runs_of_characters_are_as_long_as_words_alone() -> None:
+    texts = some_texts(60)
+    for options, lengths in ((TextOptions(), [0.5**0.5] * 2), (TextOptions(characters=0), [1.0])):
+        fitted, _ = TextColumns.fit({"a": texts, "b": texts}, options, [])
+        state = fitted.state()
+        assert state["text_length"].tolist() == pytest.approx(lengths * 2)
+        X = dense(fitted.transform([texts, texts], FeatureCounts()))
+        assert np.linalg.norm(X[0, : X.shape[1] // 2]) == pytest.approx(1)
+        np.testing.assert_array_equal(
+            X, dense(TextColumns.from_state(state).transform([texts, texts], FeatureCounts()))
+        )
+        # models from before there were such lengths: words and runs have length 1 each
+        old = TextColumns.from_state({name: part for name, part in state.items() if name != "text_length"})
+        before = dense(old.transform([texts, texts], FeatureCounts()))
+        np.testing.assert_allclose(before * lengths[0], X, rtol=1e-15)
+        again = TextColumns.from_state(old.state())
+        np.testing.assert_array_equal(before, dense(again.transform([texts, texts], FeatureCounts())))
+        for lie in (0.0, -1.0, 1.5, np.nan):
+            with pytest.raises(StateError, match="length"):
+                TextColumns.from_state({**state, "text_length": np.full(len(lengths) * 2, lie)})
+    with pytest.raises(StateError, match="two lengths"):
+        TextColumns.from_state({**state, "text_length": np.ones(3)})
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(alphabet="ab\u00e9 \t\n\x1c\u3000.\u4f60", max_size=12), min_size=16, max_size=20))
+def test_runs_are_those_of_scikit_learn_whatever_the_blanks(texts: list[str]) -> None:
+    try:
+        reference = TfidfVectorizer(sublinear_tf=True, analyzer="char_wb", ngram_range=(3, 5), dtype=np.float64).fit(
+            texts
+        )
+    except ValueError:  # no run
+        return
+    fitted, _ = TextColumns.fit({"t": texts}, TextOptions(characters=5, min_rows=1), [])
+    names = [f"t: {run}" for run in sorted(reference.vocabulary_)]
+    assert fitted.feature_names[-len(names) :] == names
+    X = dense(fitted.transform([texts[::-1]], FeatureCounts()))[:, -len(names) :]
+    length = fitted.state()["text_length"][-1]
+    np.testing.assert_allclose(X, reference.transform(texts[::-1]).toarray() * length, rtol=0, atol=1e-12)
+    few = dense(fitted.transform([texts[::-1][:3]], FeatureCounts()))[:, -len(names) :]
+    np.testing.assert_array_equal(few, X[:3])
 
 
 def test_ideographs_are_words_of_their_own() -> None:
@@ -253,15 +305,17 @@ def test_other_spellings_of_letters_are_the_letters(spelt: str) -> None:
 
 def test_an_older_state_decides_as_it_did() -> None:
     """Before texts were normalised, invisible characters parted words, and full-width letters were other ones."""
-    fitted, _ = TextColumns.fit({"body": ["claim your prize now", "see you at lunch"] * 10}, TextOptions(), [])
+    fitted, _ = TextColumns.fit(
+        {"body": ["claim your prize now", "see you at lunch"] * 10}, TextOptions(characters=0), []
+    )
     state = fitted.state()
     del state["text_normalization"]
     old = TextColumns.from_state(state)
-    given = [["pr\u200bize", "ｐｒｉｚｅ", "prize lunch"]]
-    assert np.diff(fitted.transform(given, FeatureCounts()).indptr).tolist() == [1, 1, 2]
-    assert np.diff(old.transform(given, FeatureCounts()).indptr).tolist() == [0, 0, 2]
+    asked = [["pr\u200bize", "ｐｒｉｚｅ", "prize lunch"]]
+    assert np.diff(fitted.transform(asked, FeatureCounts()).indptr).tolist() == [1, 1, 2]
+    assert np.diff(old.transform(asked, FeatureCounts()).indptr).tolist() == [0, 0, 2]
     again = TextColumns.from_state(old.state())  # stored again, it stays what it is
-    assert np.diff(again.transform(given, FeatureCounts()).indptr).tolist() == [0, 0, 2]
+    assert np.diff(again.transform(asked, FeatureCounts()).indptr).tolist() == [0, 0, 2]
     for wrong in ([2], [0, 0], []):
         with pytest.raises(StateError):
             TextColumns.from_state({**state, "text_normalization": np.array(wrong, dtype=np.uint8)})
@@ -278,11 +332,11 @@ def test_normalising_takes_linear_time(unit: str) -> None:
 
 def test_a_table_of_an_older_model_is_read_as_it_was() -> None:
     table = Table({"t": Column("t", "text", np.array(["claim your prize now", "see you at lunch"] * 10, dtype=object))})
-    arrays, meta = TableFeatures(kinds={"t": "text"}).fit(table).state()
-    assert meta["normalized"] is True
+    arrays, meta = TableFeatures(kinds={"t": "text"}, text=TextOptions(characters=0)).fit(table).state()
+    assert meta["normalized"] is meta["lengths"] is True
     assert set(TableFeatures.array_types(meta)) == set(arrays)
-    old_meta = {name: value for name, value in meta.items() if name != "normalized"}
-    old_arrays = {name: array for name, array in arrays.items() if name != "text_normalization"}
+    old_meta = {name: value for name, value in meta.items() if name not in ("normalized", "lengths")}
+    old_arrays = {name: array for name, array in arrays.items() if name not in ("text_normalization", "text_length")}
     assert set(TableFeatures.array_types(old_meta)) == set(old_arrays)
     old = TableFeatures.from_state(old_arrays, old_meta)
     X, _, _ = old.transform_rows([{"t": "pr\u200bize"}])
@@ -294,12 +348,12 @@ def test_a_table_of_an_older_model_is_read_as_it_was() -> None:
 def test_words_of_labelled_rows_are_kept_however_rare_they_are() -> None:
     texts = [f"common words here {word}" for word in ("alpha", "beta", "gamma", *["delta"] * 27)]
     data = table(column("note", texts))
-    kinds = {"note": "text"}
-    assert "note: alpha" not in TableFeatures(kinds=kinds).fit(data).feature_names
-    features = stored_and_read(TableFeatures(kinds=kinds).fit(data, labelled=np.array([0, 5])))
+    kinds, words = {"note": "text"}, TextOptions(characters=0)
+    assert "note: alpha" not in TableFeatures(kinds=kinds, text=words).fit(data).feature_names
+    features = stored_and_read(TableFeatures(kinds=kinds, text=words).fit(data, labelled=np.array([0, 5])))
     assert features.feature_names == [f"note: {word}" for word in ("alpha", "common", "delta", "here", "words")]
     weights = TfidfVectorizer(sublinear_tf=True).fit(texts)
     X, _ = features.transform(data)
     np.testing.assert_allclose(dense(X)[0], weights.transform(texts).toarray()[0, [0, 2, 3, 5, 6]], rtol=1e-12)
-    few = TableFeatures(kinds=kinds, text=TextOptions(max_terms=4)).fit(data, labelled=np.array([0, 5]))
+    few = TableFeatures(kinds=kinds, text=TextOptions(characters=0, max_terms=4)).fit(data, labelled=np.array([0, 5]))
     assert few.feature_names == [f"note: {word}" for word in ("common", "delta", "here", "words")]
