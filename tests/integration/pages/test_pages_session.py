@@ -163,6 +163,21 @@ def test_a_write_needs_the_token_of_a_page(keyed: httpx.Client, database: Databa
     assert elsewhere.status_code == 403
 
 
+def test_a_file_may_go_in_parts_within_a_session(keyed: httpx.Client, database: Database) -> None:
+    """As the script of the page with the form does it."""
+    visitor = sign_in(keyed, make_key(database, DEFAULT_PROJECT, "read", "write"), "/ui/datasets")
+    token = visitor.open("/ui/datasets").form("/ui/datasets")["fields"][forms.TOKEN]
+    said = {"Tus-Resumable": "1.0.0", "Upload-Length": "8", "Upload-Metadata": "filename YS5jc3Y="}
+    assert keyed.post("/uploads", headers=said).status_code == 403
+    said["X-CSRF-Token"] = token
+    upload = keyed.post("/uploads", headers=said).json()["id"]
+    part = {"Content-Type": "application/offset+octet-stream", "Upload-Offset": "0"}
+    assert keyed.patch(f"/uploads/{upload}", headers={**said, **part}, content=b"a,b\n").status_code == 204
+    head = keyed.head(f"/uploads/{upload}", headers=said)
+    assert head.headers["upload-offset"] == "4"
+    assert keyed.delete(f"/uploads/{upload}", headers=said).status_code == 204
+
+
 def test_every_write_of_the_pages_looks_at_the_token(settings: Settings) -> None:
     app = create_app(settings)
     writes = [
