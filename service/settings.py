@@ -129,6 +129,8 @@ class Settings(BaseSettings):
     """Sent to the encoder as a bearer token."""
     encoder_key_file: Path | None = None
     """File that holds `encoder_key`."""
+    encoder_prefix: Annotated[str, Field(max_length=200)] = ""
+    """Set before each text that is sent to the encoder: some were trained so, as those called e5 with ``query: ``."""
     encoder_dimensions: Annotated[int, Field(ge=1, le=8192)] | None = None
     """Numbers of a vector that the encoder is asked for. Unset: as many as it makes."""
     encoder_batch: Annotated[int, Field(ge=1, le=256)] = 32

@@ -116,7 +116,8 @@ class HttpEncoder:
         config = self.config
         try:
             async with asyncio.timeout(config.seconds):
-                raw = await self._post(body_of(config.model, texts, config.dimensions), len(texts))
+                body = body_of(config.model, [config.prefix + text for text in texts], config.dimensions)
+                raw = await self._post(body, len(texts))
         except TimeoutError:
             raise _FailedError(f"no answer within {config.seconds:g} s", again=True) from None
         except httpx.HTTPError as error:

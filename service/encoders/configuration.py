@@ -26,6 +26,8 @@ class EncoderConfig:
         Sent as a bearer token. Never shown.
     dimensions : int or None
         Asked for and checked, if given.
+    prefix : str
+        Stands before each text that is sent.
     batch : int
         Texts of one request.
     seconds : float
@@ -38,6 +40,7 @@ class EncoderConfig:
     dimensions: int | None = None
     batch: int = 32
     seconds: float = 30.0
+    prefix: str = ""
 
 
 def encoder_config(settings: Settings) -> EncoderConfig | None:
@@ -63,6 +66,7 @@ def encoder_config(settings: Settings) -> EncoderConfig | None:
         dimensions=settings.encoder_dimensions,
         batch=settings.encoder_batch,
         seconds=settings.encoder_seconds,
+        prefix=settings.encoder_prefix,
     )
 
 

@@ -125,13 +125,18 @@ def test_dimensions_are_asked_for_and_checked(server: EncoderServer) -> None:
         encoded(server, ["a"], dimensions=16)
 
 
+def test_a_prefix_stands_before_each_text(server: EncoderServer) -> None:
+    assert encoded(server, ["a"], prefix="query: ") == [pytest.approx(vector("query: a").tolist())]
+    assert server.texts == ["query: a"]
+
+
 def test_settings(tmp_path: Path) -> None:
     def made(**changes: object) -> EncoderConfig | None:
         return encoder_config(Settings(**({"encoder_url": "http://h:1/v1/", "encoder_model": "m"} | changes)))
 
     assert encoder_config(Settings()) is None
-    plain = made(encoder_dimensions=5, encoder_batch=3, encoder_seconds=2)
-    assert plain == EncoderConfig("http://h:1/v1/embeddings", "m", None, 5, 3, 2.0)
+    plain = made(encoder_dimensions=5, encoder_batch=3, encoder_seconds=2, encoder_prefix="query: ")
+    assert plain == EncoderConfig("http://h:1/v1/embeddings", "m", None, 5, 3, 2.0, "query: ")
     direct = made(encoder_url="https://h/embeddings")
     assert direct is not None
     assert direct.url == "https://h/embeddings"
