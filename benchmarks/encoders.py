@@ -36,6 +36,8 @@ from solver.training import TrainingRequest, train
 MOST_ROWS = 1_700
 FORMS: dict[str, tuple[bool, dict[str, int], str]] = {
     "words": (False, {"characters": 0}, "auto"),
+    "words and characters": (False, {}, "auto"),
+    "encoder, words and characters": (True, {}, "linear"),
     "encoder and words, linear": (True, {"characters": 0}, "linear"),
     "encoder and words, rbf": (True, {"characters": 0}, "rbf"),
     "encoder alone, linear": (True, {"words": 0, "characters": 0}, "linear"),
@@ -97,7 +99,9 @@ def table(texts: Any) -> Table:
     return Table({"text": Column("text", "text", texts)})
 
 
-def measure(path: Path, encoder: Kept, labels: list[int], draws: int) -> dict[str, np.ndarray] | None:
+def measure(
+    path: Path, encoder: Kept, labels: list[int], draws: int, forms: Sequence[str]
+) -> dict[str, np.ndarray] | None:
     """Of each form the figures by number of labels and draw."""
     found = texts_of(path)
     if found is None:
@@ -109,7 +113,7 @@ def measure(path: Path, encoder: Kept, labels: list[int], draws: int) -> dict[st
     encoder.keep()
     return {
         form: np.array([[run(encoder, texts, positive, n, seed, form) for seed in range(draws)] for n in labels])
-        for form in FORMS
+        for form in forms
     }
 
 
@@ -122,20 +126,22 @@ def main() -> None:
     parser.add_argument("--sets", default="", help="Names of files, without their ends, separated by commas.")
     parser.add_argument("--labels", default="20,50,100")
     parser.add_argument("--draws", type=int, default=4)
+    parser.add_argument("--forms", default=";".join(FORMS), help="Separated by semicolons; the first is the measure.")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    forms = given.forms.split(";")
     labels = [int(each) for each in given.labels.split(",")]
     config = EncoderConfig(f"{given.url}/embeddings", given.model)
     wanted = [given.data / f"{name}.jsonl" for name in given.sets.split(",") if name]
     means: dict[int, list[np.ndarray]] = {n: [] for n in labels}
-    print("| set | labels | " + " | ".join(FORMS) + " |\n" + "|---" * (2 + len(FORMS)) + "|")
+    print("| set | labels | " + " | ".join(forms) + " |\n" + "|---" * (2 + len(forms)) + "|")
     for path in wanted or sorted(given.data.glob("*.jsonl")):
         encoder = Kept(config, given.kept / f"{path.stem}.npz")
-        made = measure(path, encoder, labels, given.draws)
+        made = measure(path, encoder, labels, given.draws, forms)
         if made is None:
             continue
         for place, n in enumerate(labels):
-            own = np.stack([made[form][place].mean(axis=0) for form in FORMS])
+            own = np.stack([made[form][place].mean(axis=0) for form in forms])
             means[n].append(own)
             print(f"| {path.stem} | {n} | " + " | ".join(f"{f1:.3f} / {ap:.3f}" for f1, ap, _ in own) + " |")
         if encoder.asked:
@@ -145,10 +151,10 @@ def main() -> None:
         gain = np.stack(each) - np.stack(each)[:, :1]
         mean, error = gain.mean(axis=0), gain.std(axis=0, ddof=1) / len(each) ** 0.5
         cells = [
-            f"{mean[j, 0]:+.3f} ± {error[j, 0]:.3f} / {mean[j, 1]:+.3f} ± {error[j, 1]:.3f}" for j in range(len(FORMS))
+            f"{mean[j, 0]:+.3f} ± {error[j, 0]:.3f} / {mean[j, 1]:+.3f} ± {error[j, 1]:.3f}" for j in range(len(forms))
         ]
         seconds = np.stack(each)[:, :, 2].mean(axis=0)
-        print(f"| **{len(each)} sets, beside words** | {n} | " + " | ".join(cells) + " |")
+        print(f"| **{len(each)} sets, beside the first** | {n} | " + " | ".join(cells) + " |")
         print(f"| processor seconds of a training | {n} | " + " | ".join(f"{s:.2f}" for s in seconds) + " |")
 
 
