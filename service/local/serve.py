@@ -355,6 +355,7 @@ class LocalStack:
         listens = addresses_of(self._settings.mail_listen, anywhere=True)
         if listens:
             as_api = of_the_mail_filter | addresses.api
+            self._say(f"mail software: answered at {', '.join(map(str, listens))}, log in {folder.logs / 'mail.log'}")
             last.append(MailComponent(listens, log=folder.logs / "mail.log", environment=as_api))
         for component in last:
             self._components.append(component)

@@ -99,11 +99,14 @@ class Listener:
         except Exception:  # a defect here must end this connection and no other
             log.exception("a connection failed")
         finally:
+            writer.close()
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await writer.wait_closed()
+            except (OSError, TimeoutError):
+                writer.transport.abort()  # or what nobody takes would be kept for ever
             self._open.discard(task)
             self._figures.connections.dec()
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
 
     async def _serve(self, inbound: Inbound, writer: asyncio.StreamWriter, room: Room) -> None:
         first = await inbound.line()
@@ -111,8 +114,13 @@ class Listener:
             await self._rspamd.serve(inbound, first, writer, room)
         else:
             await self._spamd.serve(inbound, first, writer)
-        async with asyncio.timeout(SEND_SECONDS):
-            await writer.drain()
+        writer.transport.set_write_buffer_limits(high=0)
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await writer.drain()
+        except TimeoutError:
+            writer.transport.abort()
+            raise HungUp from None
 
 
 def _remove_socket(path: Path) -> None:

@@ -23,7 +23,7 @@ from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.db.session import Database
 from service.ingest.mail import MAX_MESSAGE_BYTES
-from service.mailfilter import inbound
+from service.mailfilter import inbound, listener
 from service.mailfilter.addresses import addresses_of, check_mail_settings
 from service.settings import Settings
 
@@ -177,6 +177,23 @@ def test_slow_senders_are_cut_off_and_connections_are_counted(
                         dripping.sendall(b"x")
                         time.sleep(0.05)
         assert parsed(door.ask("CHECK", PLAIN))[1] != UNKNOWN
+
+
+def test_an_answer_that_nobody_takes_is_thrown_away(
+    settings: Settings, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "SEND_SECONDS", 0.3)
+    raw = PLAIN + b"x" * (MAX_MESSAGE_BYTES - len(PLAIN))
+    with mail_door(settings) as door:
+        with socket.create_connection(("127.0.0.1", door.port), timeout=20) as deaf:
+            deaf.sendall(b"PROCESS SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(raw) + raw)
+            deadline = time.monotonic() + 20
+            while door.listener._open:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            assert door.listener._budget.taken == 0
+            assert len(read_all(deaf)) < len(raw)
+        assert parsed(door.ask("PROCESS", PLAIN))[2].endswith(PLAIN)
 
 
 def test_a_unix_socket_is_left_to_the_group(settings: Settings, api: httpx.Client, short_dir: Path) -> None:
