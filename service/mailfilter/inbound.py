@@ -128,6 +128,7 @@ class Mail:
                 self._parts += chunk
         if not self.is_whole:
             self._parts.clear()
+            self._room.let_go()  # or all mails of a crowd would be crowded out, by what nobody keeps
 
     def raw(self) -> bytes:
         """Return the bytes, and let go of them."""

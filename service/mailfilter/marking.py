@@ -6,14 +6,17 @@ import re
 from collections.abc import Sequence
 
 _END_OF_HEADERS = re.compile(rb"(?:\A|\n)\r{0,2}\n")
-_LINES = re.compile(rb"[^\r\n]*(?:\r{0,2}\n|\r|\Z)")
-_MARK = re.compile(rb"(?i)x-spam-[^:\r\n]*:")
+_EOL = rb"(?:\r{0,2}\n|\r|\Z)"
+# Of mails of strangers: nothing here may try again what it has matched, or look at each of ten million lines in Python.
+_MARKS = re.compile(
+    rb"(?i)(?:\A|(?<=[\r\n]))(?:x-spam-[^:\r\n]*+:[^\r\n]*+" + _EOL + rb"(?:[ \t][^\r\n]*+" + _EOL + rb")*+)++"
+)
 
 
 def split(raw: bytes) -> tuple[bytes, bytes, bytes]:
     """Return the mbox ``From `` line in front of a mail, if any, its header, and the rest from the empty line on."""
     envelope = b""
-    if raw.startswith(b"From "):
+    if raw.startswith(b"From ") and b"\n" in raw:
         line, newline, raw = raw.partition(b"\n")
         envelope = line + newline
     end = _END_OF_HEADERS.search(raw)
@@ -31,15 +34,13 @@ def without_marks(header: bytes) -> bytes:
     if b"x-spam-" not in header.lower():
         return header
     kept: list[bytes] = []
-    drops = False
-    for found in _LINES.finditer(header):
-        line = found[0]
-        drops = _MARK.match(line) is not None or (drops and line[:1] in (b" ", b"\t"))
-        if not drops:
-            kept.append(line)
-        elif kept and kept[-1].endswith(b"\r") and line.endswith(b"\n"):
+    end = 0
+    for found in _MARKS.finditer(header):
+        kept.append(header[end : found.start()])
+        if kept[-1].endswith(b"\r") and b"\n" in found[0]:
             kept.append(b"\n")  # or the field behind would become a part of the one before
-    return b"".join(kept)
+        end = found.end()
+    return b"".join([*kept, header[end:]])
 
 
 def marked(raw: bytes, headers: Sequence[str], *, only_header: bool = False) -> bytes:
@@ -59,4 +60,4 @@ def marked(raw: bytes, headers: Sequence[str], *, only_header: bool = False) -> 
     ours = b"".join(line.encode("ascii").replace(b"\n", line_break) + line_break for line in headers)
     if only_header:
         body = body[: body.find(b"\n") + 1]
-    return envelope + ours + without_marks(header) + body
+    return without_marks(envelope) + ours + without_marks(header) + body

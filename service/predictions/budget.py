@@ -50,11 +50,15 @@ class Room:
         budget.taken += more
         self._held += more
 
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        self._budget.taken -= self._held
+        self._held = 0
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._budget.taken -= self._held
-        self._held = 0
+        self.let_go()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from email import message_from_bytes
 
 import pytest
@@ -25,7 +26,7 @@ def test_all_bytes_but_marks_stay(raw: bytes) -> None:
     envelope, header, body = split(raw)
     assert envelope + header + body == raw
     out = marked(raw, headers_of(SPAM))
-    assert out.startswith(envelope + b"X-Spam-Flag: YES")
+    assert out.startswith(without_marks(envelope) + b"X-Spam-Flag: YES")
     assert out.endswith(body)
     lines = re.split(rb"\r{0,2}\n|\r", without_marks(header))
     assert not any(re.match(rb"(?i)x-spam-[^:]*:", line) for line in lines)
@@ -38,6 +39,23 @@ def test_all_bytes_but_marks_stay(raw: bytes) -> None:
 def test_a_field_behind_a_mark_is_no_part_of_the_one_before() -> None:
     header = b"Subject: a\rX-Spam-Flag: NO\r\nFrom: b\r\n"
     assert without_marks(header) == b"Subject: a\r\nFrom: b\r\n"
+
+
+@pytest.mark.parametrize("filler", [b"\r", b"a\r", b"a\n", b" \n", b"X-Spam-a:\n"])
+def test_a_header_of_millions_of_lines_takes_no_memory_a_line(filler: bytes) -> None:
+    header = b"X-Spam-a: b\r\n" + filler * (1_000_000 // len(filler))
+    tracemalloc.start()
+    try:
+        without_marks(header)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * len(header)
+
+
+def test_the_envelope_hides_no_mark_and_a_mail_of_one_line_has_none() -> None:
+    assert marked(b"From x\rX-Spam-Flag: YES\nA: b\n\nc", []) == b"From x\r\nA: b\n\nc"
+    assert marked(b"From x", ["X-Spam-Flag: YES"]) == b"X-Spam-Flag: YES\nFrom x"
 
 
 @pytest.mark.parametrize("kind", ["spam", "ham", "unsure"])

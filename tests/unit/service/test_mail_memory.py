@@ -1,0 +1,22 @@
+"""A mail that is not kept holds no memory that others need."""
+
+from __future__ import annotations
+
+from service.mailfilter.inbound import Mail
+from service.predictions.budget import RequestBudget, Room
+
+
+def test_a_mail_that_is_crowded_out_lets_the_others_in() -> None:
+    budget = RequestBudget(100)
+    with Room(budget, 1) as one, Room(budget, 1) as other:
+        kept, crowded = Mail(one), Mail(other)
+        kept.add(b"a" * 50)
+        crowded.add(b"b" * 40)
+        crowded.add(b"b" * 40)
+        assert crowded.is_crowded_out
+        assert budget.taken == 50
+        crowded.add(b"b" * 40)
+        kept.add(b"a" * 50)
+        assert kept.is_whole
+        assert kept.raw() == b"a" * 100
+    assert budget.taken == 0
