@@ -16,6 +16,7 @@ from anyio import to_thread
 from service.access.caller import Caller, Scope
 from service.access.errors import Forbidden, TooManyRequests, Unauthorized
 from service.db.session import AWAY, acting_for
+from service.encoders.errors import EncoderAway, EncoderChanged
 from service.errors import Problem
 from service.feedback.mails import MailLearned
 from service.mailfilter.verdict import Reason, Verdict, verdict_of
@@ -37,6 +38,8 @@ _REASONS: tuple[tuple[tuple[type[Exception], ...], Reason], ...] = (
     ((DamagedModel,), "damaged_model"),
     ((Unauthorized, Forbidden), "no_access"),
     ((TooManyRequests,), "too_many_requests"),
+    ((EncoderAway,), "encoder_away"),
+    ((EncoderChanged,), "encoder_changed"),
     (AWAY, "database_away"),
 )
 

@@ -22,6 +22,8 @@ Reason = Literal[
     "busy",
     "damaged_model",
     "database_away",
+    "encoder_away",
+    "encoder_changed",
     "error",
     "no_access",
     "no_model",

@@ -22,6 +22,7 @@ from pydantic import SecretStr
 from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.db.session import Database
+from service.encoders.errors import EncoderAway, EncoderChanged
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter import inbound, listener
 from service.mailfilter.addresses import addresses_of, check_mail_settings
@@ -116,6 +117,22 @@ def test_a_defect_is_no_verdict(settings: Settings, api: httpx.Client, caplog: p
         door.predictions.predict_mail = fails  # type: ignore[method-assign]
         passes_unmarked(door, "error")
     assert "a mail could not be decided on" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(EncoderAway(), "encoder_away"), (EncoderChanged("b"), "encoder_changed")]
+)
+def test_an_encoder_that_is_away_is_no_defect(
+    settings: Settings, api: httpx.Client, caplog: pytest.LogCaptureFixture, error: Exception, reason: str
+) -> None:
+    with mail_door(settings) as door:
+
+        async def fails(*_: Any) -> Any:
+            raise error
+
+        door.predictions.predict_mail = fails  # type: ignore[method-assign]
+        passes_unmarked(door, reason)
+    assert "Traceback" not in caplog.text
 
 
 def test_tempfail_if_so_asked(settings: Settings, api: httpx.Client) -> None:
