@@ -202,7 +202,7 @@ class MailFilter:
 
     def _aliases(self, user: str | None) -> list[str]:
         """Return the names of the models that may decide, the user's own first."""
-        if user is None or _USER.fullmatch(user) is None or AT in user:
-            return [self._alias]
+        if user is None or _USER.fullmatch(user) is None or AT in user.lower().replace("@", "-"):
+            return [self._alias]  # also where ``a-at@b`` and ``a@at-b`` would be one alias
         own = f"{self._alias}.{user.lower().replace('@', AT)}"
         return [own, self._alias] if is_alias(own) else [self._alias]

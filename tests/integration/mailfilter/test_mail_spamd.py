@@ -189,6 +189,10 @@ def test_each_user_may_have_a_model(
     assert own in decided_by("Anna@Example.org")
     for other in ("bert@example.org", "anna-at-example.org", "anna", "../anna", "a b", "x" * 99, "", "\xe4nna"):
         assert own not in decided_by(other), other
+    assert own not in decided_by("Anna-AT-example.org")
+    api.put("/aliases/spam-filter.a-at-at-b", json={"model": own})
+    for other in ("a-at@b", "a@at-b", "a-at-at-b"):  # any of them could be meant
+        assert own not in decided_by(other), other
     with door.http() as http:
         for headers, mine in (
             ({"Deliver-To": "anna@example.org"}, True),
