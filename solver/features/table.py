@@ -35,6 +35,7 @@ from solver.reading import Reading, ReadingError, number_text
 from solver.typing import FloatArray, IndexArray
 
 # share of the fitting that is done when all columns have been looked at
+_NO_TERMS: Final = "texts become features by their words, their runs of characters or an encoder: none is on"
 _SEEN: Final = 0.1
 # arrays of the state and their types, by the kind of column that they belong to
 _PARTS: Final[dict[str, dict[str, str]]] = {
@@ -212,9 +213,7 @@ class TableFeatures:
             If `include`, `exclude` or `kinds` names a column that is not there or not of that kind, or no column is
             left.
         """
-        unknown = [name for name in (*(self.include or ()), *self.exclude, *self.kinds) if name not in table.columns]
-        if unknown:
-            raise FeatureError(f"no such column: {', '.join(repr(name) for name in unknown)}")
+        self._refuse_unknown(table)
         self.warnings = []
         numbers: dict[str, FloatArray] = {}
         categories: dict[str, Sequence[str | None]] = {}
@@ -263,9 +262,7 @@ class TableFeatures:
         vector_columns = VectorColumns.fit(vectors, beside, self.warnings)
         encoded = EncodedTexts.fit(self._groups(texts), self.encoder, beside, self.warnings)
         if texts and not self.text.passes and not encoded.width:
-            raise FeatureError(
-                "texts become features by their words, their runs of characters or an encoder: none is on"
-            )
+            raise FeatureError(_NO_TERMS)
         self._set(number_columns, date_columns, vector_columns, encoded, category_columns, text_columns, readings)
         progress(1.0)
         if self.n_features == 0:
@@ -275,6 +272,11 @@ class TableFeatures:
         nonzeros = self._n_dense + len(self._categories.names) + entries
         self.sparse = self.n_features >= 512 and (self.has_text or nonzeros < 0.05 * self.n_features)
         return self
+
+    def _refuse_unknown(self, table: Table) -> None:
+        unknown = [name for name in (*(self.include or ()), *self.exclude, *self.kinds) if name not in table.columns]
+        if unknown:
+            raise FeatureError(f"no such column: {', '.join(repr(name) for name in unknown)}")
 
     def _groups(self, texts: Mapping[str, Sequence[str | None]]) -> list[dict[str, Sequence[str | None]]]:
         """Which columns of text are encoded, by what is one text together."""
