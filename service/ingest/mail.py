@@ -292,18 +292,16 @@ class _MimeParts:
 
     def _between(self, body: bytes, boundary: bytes, most: int) -> list[bytes]:
         """Return what stands between the boundaries, without copying what stands before and after them."""
-        marks = re.compile(rb"--" + re.escape(boundary) + rb"(--)?[ \t]*" + rb"(?:\r{0,2}\n|\r|\Z)")
+        # What is fixed comes first, as that is looked for fast; whether a line begins there is looked at behind it.
+        line = rb"--" + re.escape(boundary)
+        marks = re.compile(
+            line + rb"(?:(?<=[\r\n]" + line + rb")|(?<=\A" + line + rb"))(--)?[ \t]*+(?:\r{0,2}\n|\r|\Z)"
+        )
         parts: list[bytes] = []
         start = None
-        position = -1
-        while (position := body.find(b"--" + boundary, position + 1)) >= 0:
-            if position and body[position - 1] not in b"\r\n":
-                continue
-            mark = marks.match(body, position)
-            if mark is None:
-                continue
+        for mark in marks.finditer(body):
             if start is not None:
-                parts.append(body[start:position])
+                parts.append(body[start : mark.start()])
             start = None if mark[1] else mark.end()
             if mark[1] or len(parts) > most:
                 break

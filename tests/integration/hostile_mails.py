@@ -68,6 +68,10 @@ def by_python() -> bytes:
 BODY = b"\r\n\r\n" + TEXT
 MAILS = {
     "50,000 parts": Hostile(multipart(b"\r\n" + TEXT, *[b"\r\nx"] * 50_000), truncated=True),
+    "a body of dashes, and so is the boundary": Hostile(
+        HEAD + b'Content-Type: multipart/mixed; boundary="' + b"-" * 60 + b'"' + BODY + b"\r\n" + b"-" * 9_000_000,
+        truncated=True,
+    ),
     "2,000 levels": Hostile(nested(2000), label=None, truncated=True),
     "50,000 messages in messages": Hostile(HEAD + b"Content-Type: message/rfc822\r\n\r\n" * 50_000, None, True),
     "20,000 addresses in To": Hostile(b"To: " + b"someone@example.org, " * 20_000 + b"\r\n" + PLAIN, truncated=True),
