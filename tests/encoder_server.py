@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from solver.features.encoded import PROBES
+
 DIMENSIONS = 48
 MODEL = "test/trigrams-48"
 KEY = "sk-not-to-be-seen"
@@ -38,6 +40,8 @@ class EncoderServer:
         `ok`, or what `_Handler` knows of.
     salt : str
         Another one makes other vectors.
+    turns : bool
+        Whether it becomes another one with the first text that is no probe.
     failures : int
         Requests that `mode` still concerns, -1 for all.
     texts : list of str
@@ -46,6 +50,7 @@ class EncoderServer:
 
     def __init__(self, port: int = 0) -> None:
         self.mode, self.salt, self.failures, self.seconds = "ok", "", -1, 0.0
+        self.turns = False
         self.texts: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
@@ -76,6 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
         encoder.bodies.append(body)
         encoder.texts += body["input"]
         encoder.keys.append(self.headers.get("Authorization"))
+        if encoder.turns and not set(body["input"]) <= set(PROBES):
+            encoder.salt = "another one by now"
         mode = encoder.mode if encoder.failures else "ok"
         if mode != "ok" and encoder.failures > 0:
             encoder.failures -= 1

@@ -123,6 +123,8 @@ class AskedEncoder:
             raise UnrunnableJobError(
                 "not_encoded", "the job had to stop before all of its texts were encoded, so that nothing is to be kept"
             )
+        if "changed" in answer:
+            raise UnrunnableJobError("encoder_changed", f"{answer['changed']}; train again")
         if "dimensions" not in answer:
             raise UnrunnableJobError("encoder_away", str(answer.get("away", "the texts could not be encoded")))
         vectors = np.frombuffer((self._scratch / VECTORS_FILE).read_bytes(), dtype="<f4")

@@ -19,8 +19,8 @@ import orjson
 
 from service.db.session import AWAY
 from service.encoders.configuration import EncoderConfig
-from service.encoders.errors import EncoderAway
-from service.encoders.repository import VectorCache
+from service.encoders.errors import EncoderAway, EncoderChanged
+from service.encoders.repository import VectorCache, are_same
 from worker.attempt import Attempt
 from worker.protocol import MOST_TEXTS_ASKED, TEXTS_FILE, VECTORS_FILE
 
@@ -57,6 +57,8 @@ class EncoderAnswers:
         self._keeps = attempt.claim.kind == KEPT_BY
         self._stopped = stopped
         self._encoder_id: str | None = None
+        self._probes: tuple[list[str], list[bytes]] | None = None
+        """The texts that tell which encoder it is, and what it made of them last."""
         self._kept_bytes = 0
         self.was_asked = False
 
@@ -66,7 +68,8 @@ class EncoderAnswers:
         Returns
         -------
         dict or None
-            ``dimensions`` of the vectors, which lie in the folder as float32; or, under ``away``, why there are none.
+            ``dimensions`` of the vectors, which lie in the folder as float32; or, under ``away`` or ``changed``, why
+            there are none.
             None if the child waits no more.
         """
         self.was_asked = True
@@ -75,9 +78,11 @@ class EncoderAnswers:
         known = {} if question.get("probes") else self._find(digests)
         new = [text for text, digest in zip(texts, digests, strict=True) if digest not in known]
         try:
-            made = asyncio.run(self._until_stopped(self._encode(new))) if new else []
+            made = asyncio.run(self._until_stopped(self._encode_as_before(new, question))) if new else []
         except EncoderAway as error:
             return {"away": error.detail}
+        except EncoderChanged as error:
+            return {"changed": error.detail}
         except asyncio.CancelledError:
             return None
         fresh = dict(zip((digest for digest in digests if digest not in known), made, strict=True))
@@ -98,6 +103,7 @@ class EncoderAnswers:
 
     def _know(self, texts: list[str], probes: list[bytes]) -> None:
         """Find out which vectors of before are of this encoder."""
+        self._probes = texts, probes
         name = "" if self._config is None else self._config.model
         keep = self._keeps
         self._encoder_id = self._with_cache(lambda cache: cache.encoder(name, texts, probes, keep=keep))
@@ -138,6 +144,16 @@ class EncoderAnswers:
         if not all(isinstance(text, str) and text for text in texts):
             raise ValueError("what is encoded must be text")
         return texts
+
+    async def _encode_as_before(self, texts: list[str], question: Mapping[str, Any]) -> list[bytes]:
+        """Encode texts, and make sure that no other encoder did: its vectors would be kept for all later trainings."""
+        made = await self._encode(texts)
+        if self._probes is not None and not question.get("probes"):
+            probes, before = self._probes
+            now = await self._encode(probes)
+            if not are_same(b"".join(before), b"".join(now), len(probes)):
+                raise EncoderChanged("the encoder became another one while texts were encoded")
+        return made
 
     async def _encode(self, texts: list[str]) -> list[bytes]:
         # Loaded where it is used: most deployments have no encoder.

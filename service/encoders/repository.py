@@ -66,7 +66,7 @@ class VectorCache:
         now = b"".join(probes)
         newest_first = select(TextEncoderRow).where(*of_name).order_by(TextEncoderRow.created_at.desc())
         for row in self._session.scalars(newest_first):
-            if _are_same(row.probes, now, len(probes)):
+            if are_same(row.probes, now, len(probes)):
                 return row.id
         if not keep:
             return None
@@ -139,7 +139,7 @@ class VectorCache:
         return go
 
 
-def _are_same(before: bytes, now: bytes, count: int) -> bool:
+def are_same(before: bytes, now: bytes, count: int) -> bool:
     """Tell whether an encoder makes of probes what it made before; as `EncoderIdentity.change_to`."""
     if len(before) != len(now) or not count or len(now) % (4 * count):
         return False

@@ -332,6 +332,20 @@ def test_of_mails_subject_and_body_are_one_text(door: httpx.Client, worker: Benc
     assert set(encoder.texts) - set(PROBES) <= set(texts)
 
 
+def test_what_another_encoder_made_meanwhile_is_not_kept(
+    door: httpx.Client, worker: Bench, encoder: EncoderServer
+) -> None:
+    dataset = upload(door, csv_file(), "notes.csv")
+    encoder.turns = True
+    body = train_body(dataset, alias="notes", algorithm="svm", objective={"kind": "f1"})
+    job = run(door, worker, body)
+    assert (job["status"], job["error"]["code"]) == ("failed", "encoder_changed")
+    encoder.turns, encoder.salt = False, ""
+    encoder.texts.clear()
+    trained(door, worker, dataset)
+    assert sorted(text for text in encoder.texts if text not in PROBES) == sorted(TEXTS)
+
+
 def test_a_retraining_sends_only_what_is_new(
     door: httpx.Client,
     worker: Bench,
