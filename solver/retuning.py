@@ -159,6 +159,9 @@ def _promise(
     # What the test rows said is of this model at the threshold of its training, if it has not learned from them since.
     is_trained = threshold == report.threshold
     is_same = is_trained and chosen == report.abstain
+    # A higher threshold calls some of the same rows.
+    is_stricter = threshold >= report.threshold and chosen is None and report.abstain is None
+    counted = report.unlabelled if is_same or is_stricter else None
     return promise_of(
         objective,
         counts,
@@ -170,7 +173,7 @@ def _promise(
         certificate=ALGORITHMS.get(report.algorithm, ALGORITHMS["svm"]).certificate(report.rows.unlabelled),
         labelled=report.rows.labelled - (0 if report.refit is not None else report.rows.test),
         unlabelled=report.rows.unlabelled,
-        called=report.unlabelled.called if is_same and report.unlabelled is not None else None,
+        called=None if counted is None else counted.called,
         abstained=chosen,
         test_abstained=report.test_abstain if is_same and report.refit is None else None,
     )

@@ -17,6 +17,7 @@ from solver.operating_point import Objective, certify_from_curve, choose_thresho
 from solver.report import (
     Classes,
     CurvePoints,
+    DecidedUnlabelled,
     JudgedMethod,
     Judgement,
     ProbabilityReport,
@@ -184,3 +185,17 @@ def test_no_error_seen_is_not_no_cost():
     shown = measures(ConfusionCounts(10, 0, 10, 0), costs=(5.0, 1.0)).cost
     assert shown.value == shown.low == 0
     assert 0.5 < shown.high < 1
+
+
+def test_a_stricter_threshold_asks_for_no_more_rows_to_be_checked_than_are_called():
+    scores, y = scored(120, 3)
+    curve = OperatingCurve.from_scores(scores, y)
+    rows = RowCounts(total=500, labelled=124, positive=40, negative=84, unlabelled=376)
+    called = DecidedUnlabelled(rows=376, measured=376, positive=30, share=30 / 376, labelled_share=0.3)
+    trained = report(curve, rows=rows, unlabelled=called, threshold=1.0)
+    point = chosen_point(trained, Objective.parse({"kind": "precision", "target": 0.99}))
+    assert point is not None
+    assert point.threshold > 1.0
+    assert point.promise is not None
+    assert point.promise.needs is not None
+    assert point.promise.needs.checkable == 30
