@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
 from service.api.access import Writer
-from service.errors import InvalidRequest, Problem
+from service.errors import IdempotencyConflict, InvalidRequest, Problem
 from service.feedback.errors import FeedbackNotFound
 from service.feedback.schemas import Feedback, FeedbackRequest
 from service.identifiers import new_id
@@ -75,7 +75,13 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
 
     @router.post("/ui/models/{name}/label")
     def answer(request: Request, caller: Writer, name: str, form: Written) -> Response:
-        made = services.feedback.add(caller.project_id, _feedback(name, form), form.text("once") or None)
+        try:
+            made = services.feedback.add(caller.project_id, _feedback(name, form), form.text("once") or None)
+        except IdempotencyConflict:  # somebody went back to a page that is answered, and presses another button
+            raise IdempotencyConflict(
+                "this row has another answer from this page, or that was taken back: open the list again; there the "
+                "last answer can be taken back, and then the row is asked again"
+            ) from None
         return _back(room, request, name, form, last=made.id)
 
     @router.post("/ui/models/{name}/unlabel")

@@ -60,7 +60,7 @@ class Tried:
     above: int | None = None
     """Of 1,000 labelled rows, those that score higher."""
     point: ThresholdPoint | None = None
-    """What a threshold just below the score would give; None below all that are known."""
+    """The threshold that parts the labelled rows that score higher from the others; None where none does."""
     beyond: bool = False
     """Whether no labelled row has a score like it."""
 
@@ -214,12 +214,12 @@ def _placed(
 
 
 def _place(thresholds: Thresholds, score: float) -> tuple[int, ThresholdPoint | None]:
-    """Return how many of 1,000 labelled rows score higher, and what a threshold just below a score would give."""
+    """Return how many of 1,000 labelled rows score higher, and the threshold that parts these from the others."""
     rows = max(1, thresholds.positives + thresholds.negatives)
     higher = [point for point in thresholds.points if point.threshold >= score]
-    counted = higher[-1].true_positives + higher[-1].false_positives if higher else 0
-    below = thresholds.points[len(higher)] if len(higher) < len(thresholds.points) else None
-    return round(1000 * counted / rows), below
+    last = higher[-1] if higher else None
+    counted = 0 if last is None else last.true_positives + last.false_positives
+    return round(1000 * counted / rows), last
 
 
 def _of_json(text: str) -> dict[str, Any]:

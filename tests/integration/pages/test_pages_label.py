@@ -76,6 +76,8 @@ def test_pressing_twice_is_one_answer_and_an_undo_of_nothing_is_said(place: Plac
         visitor.at = "/ui/models/twice/label"
         after = visitor.send(page, "/label", label="ham")
     assert len(feedback(place, "twice")) == 1
+    visitor.at = "/ui/models/twice/label"  # back, and the other button
+    assert "the last answer can be taken back" in visitor.send(page, "/label", 409, label="spam").text
     visitor.at = "/ui/models/twice/label"
     visitor.send(after, "/unlabel")
     visitor.at = "/ui/models/twice/label"
