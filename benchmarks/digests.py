@@ -92,7 +92,7 @@ def trainings() -> Iterator[Training]:
     spam = {"target": "label", "positive": "spam", "unlabeled": ["unknown"]}
     for name, algorithm in ALGORITHMS.items():
         # by itself: what is returned is then what the algorithm learned, and not its control
-        alone = {"mode": "method"} if any(each.name == "mode" for each in algorithm.parameters) else {}
+        alone = {"mode": "method"} if any("method" in each.choices for each in algorithm.parameters) else {}
         yield f"{name}, measurements", "tumours", {**tumours, "algorithm": name, "objective": recall, "params": alone}
         yield f"{name}, texts", "texts", {**spam, "algorithm": name, "objective": f1, "params": alone}
         yield f"{name}, mails", "mails", {**spam, "algorithm": name, "objective": f1}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from encoder_server import vector
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
@@ -32,7 +33,8 @@ from solver.estimators import (
     SpyEM,
 )
 from solver.evaluation import OperatingCurve
-from solver.features import Column, Table
+from solver.features import Column, Encoder, EncoderIdentity, Table
+from solver.features.encoded import PROBES
 from solver.report import CurvePoints, Report
 from solver.training import TrainingRequest, train
 
@@ -219,8 +221,24 @@ def random_table(seed: int, *, text: bool, labelled: int) -> tuple[Table, NDArra
     return Table({**columns, "colour": Column("colour", "text", colours)}), labels
 
 
+class Trigrams:
+    """An encoder of texts."""
+
+    def identity(self) -> EncoderIdentity:
+        return EncoderIdentity("trigrams", PROBES, self.encode(PROBES))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.stack([vector(text) for text in texts])
+
+
 def check_training(
-    algorithm: str, params: Mapping[str, Any], seeds: Sequence[int], *, text: bool, feedback: int = 0
+    algorithm: str,
+    params: Mapping[str, Any],
+    seeds: Sequence[int],
+    *,
+    text: bool,
+    feedback: int = 0,
+    encoder: Encoder | None = None,
 ) -> None:
     informedness, areas, briers, taken = [], [], [], 0
     for seed in seeds:
@@ -232,6 +250,7 @@ def check_training(
             test_fraction=0.4,
             seed=seed,
             kinds={"body": "text"} if text else {},
+            encoder=encoder,
         )
         corrections = None
         if feedback:
@@ -239,6 +258,7 @@ def check_training(
             rows = [{name: column.values[100 + i] for name, column in table.columns.items()} for i in range(feedback)]
             corrections = Corrections(rows, rng.choice(["yes", "no"], feedback).tolist())
         made = train(table, labels, request, corrections=corrections)
+        assert (made.report.encoder is None) == (encoder is None)
         test = made.report.test
         informedness.append(
             test.true_positives / (test.true_positives + test.false_negatives)
@@ -258,6 +278,10 @@ def check_training(
 def test_what_a_training_measures_of_labels_drawn_at_random_is_chance(algorithm: str, text: bool) -> None:
     params = {"mode": "safe"} if algorithm == "psvm" else {}
     check_training(algorithm, params, range(8), text=text)
+
+
+def test_vectors_of_an_encoder_tell_nothing_of_labels_drawn_at_random() -> None:
+    check_training("svm", {}, range(8), text=True, encoder=Trigrams())
 
 
 @pytest.mark.slow
