@@ -254,7 +254,10 @@ def test_rows_without_a_text_say_nothing(door: httpx.Client, worker: Bench, enco
     rows = [{"note": value, "age": 25} for value in (None, "", "   ", TEXTS[0], TEXTS[0])]
     answer = door.post("/predict", json={"model": "notes", "rows": rows})
     scores = scores_of(answer)
-    assert scores[0] == scores[1] == scores[2] != scores[3] == scores[4]
+    # Where a row stands among others decides how it is added up: the last bit may differ.
+    assert scores[1:3] == pytest.approx([scores[0]] * 2, abs=1e-12)
+    assert scores[4] == pytest.approx(scores[3], abs=1e-12)
+    assert abs(scores[3] - scores[0]) > 1e-6
     assert [text for text in encoder.texts if text not in PROBES] == [TEXTS[0]]
     foreign = predicted(door, ["昨日"])
     assert foreign.status_code == 200
