@@ -265,7 +265,8 @@ class Client:
         target : str
             Column with the labels; rows without one are the unlabelled ones.
         objective : str or mapping
-            As the command line says it (``"recall=0.95"``, ``"f1"``, ``"cost=5:1"``) or as ``POST /train`` does.
+            As the command line says it (``"recall=0.95"``, ``"ham_loss=0.001"``, ``"f1"``, ``"cost=5:1"``) or as
+            ``POST /train`` does.
         positive : str or None, default=None
             The class that the objective speaks of; may be left out where labels are 0/1 or -1/+1.
         algorithm : str, default="auto"
@@ -421,7 +422,8 @@ class Client:
             Model, id or alias.
         dataset : Dataset or str
         objective : str or mapping
-            ``"precision=0.95"``, ``"recall=0.9"`` or ``"cost=5:1"``, or as ``POST /audits`` says it.
+            ``"precision=0.95"``, ``"recall=0.9"``, ``"ham_loss=0.001"`` or ``"cost=5:1"``, or as ``POST /audits``
+            says it.
         at_most : float or None, default=None
             With ``"cost=…"``: what a row may cost on average.
         confidence : float, default=0.95

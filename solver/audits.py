@@ -10,6 +10,7 @@ Each statement says that a sum over the pool is not negative:
 precision  sum of (y / t - 1) over what is called positive
 recall     sum of y (called / t - 1)
 cost       sum of (t - cost of the decision)
+false +    sum of (1 - y) (t - called)
 =========  ============================  =====================================================
 
 A draw of row i with probability q_i gives the value g_i / q_i, whose mean is the sum over the rows that are left. If
@@ -32,10 +33,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from solver.choices import FALSE_POSITIVE_KINDS
 from solver.evaluation.betting import BETS_ON_FEW, BETS_ON_MANY, Bets, log_capital
 from solver.typing import BoolArray, FloatArray, IndexArray
 
-AuditedMeasure = Literal["precision", "recall", "cost"]
+AuditedMeasure = Literal["precision", "recall", "false_positive_rate", "cost"]
 Standing = Literal["proven", "refuted", "open"]
 
 # shares of the draws that are spread by what a failure weighs, from which the plan chooses
@@ -44,7 +46,7 @@ _FLOORS: Final = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 _PARTS: Final = 10
 # how exactly a bound is found, relative to it; it is rounded to the safe side
 _EXACTNESS: Final = 1e-4
-# for recall and cost, whose draws differ in weight
+# for all but precision, whose draws differ in weight
 BETS_ON_WEIGHTED: Final = Bets((0.03, 0.1, 0.3, 0.7), (0.15, 0.6, 0.2, 0.05))
 NOT_ANSWERED: Final = -1
 # of a higher recall, hits would tell next to nothing, and so few would be drawn that nobody could estimate it
@@ -59,7 +61,8 @@ class AuditTarget:
     ----------
     kind : str
         `precision`: of the rows that are called positive, at least the share `target` is. `recall`: of the rows that
-        are positive, at least the share `target` is called so. `cost`: wrong decisions cost at most `target` a row.
+        are positive, at least the share `target` is called so. `false_positive_rate`: of the rows that are not
+        positive, at most the share `target` is called so. `cost`: wrong decisions cost at most `target` a row.
     target : float
         A share in (0, 1], or a cost above 0.
     false_negative, false_positive : float
@@ -77,6 +80,8 @@ class AuditTarget:
             return positive / target - 1.0
         if self.kind == "recall":
             return positive * (called / target - 1.0)
+        if self.kind == "false_positive_rate":
+            return ~positive * (target - called)
         return target - np.where(called, ~positive * self.false_positive, positive * self.false_negative)
 
     def losses(self, called: BoolArray) -> FloatArray:
@@ -85,12 +90,16 @@ class AuditTarget:
             return np.ones(len(called))
         if self.kind == "recall":
             return (~called).astype(np.float64)
+        if self.kind == "false_positive_rate":
+            return called.astype(np.float64)
         return np.where(called, self.false_positive, self.false_negative)
 
     def gains(self, called: BoolArray, target: float) -> FloatArray:
         """Return how far above zero the value of a row can be at most."""
         if self.kind == "cost":
             return np.full(len(called), target)
+        if self.kind == "false_positive_rate":
+            return ~called * target
         return called * (1.0 / target - 1.0)
 
 
@@ -99,6 +108,8 @@ def target_of(objective: Mapping[str, Any]) -> AuditTarget:
     if objective["kind"] == "cost":
         costs = (objective["false_negative"], objective["false_positive"])
         return AuditTarget("cost", objective["at_most"], *costs)
+    if objective["kind"] in FALSE_POSITIVE_KINDS:
+        return AuditTarget("false_positive_rate", objective["at_most"])
     return AuditTarget(objective["kind"], objective["target"])
 
 
@@ -130,7 +141,8 @@ class Verdict:
 
     standing: Standing
     bound: float
-    """What is proved at the confidence, whatever the target: precision or recall is at least this, cost at most."""
+    """What is proved at the confidence, whatever the target: precision or recall is at least this, a false positive
+    rate or a cost at most."""
     estimate: float | None
     """The value itself, as far as the answers tell; None without any answer that counts."""
     decided_at: int | None
@@ -190,7 +202,8 @@ def _parts(probabilities: FloatArray, called: BoolArray, target: AuditTarget) ->
     parts = []
     for side in (True, False):
         rows = np.flatnonzero(called == side)
-        if target.kind == "recall" and side:
+        # where no row can be a failure, all are alike
+        if not target.losses(np.array([side])).any():
             order = rows
             ends = np.array([len(rows)])
         else:
@@ -253,7 +266,7 @@ def judge(draws: Draws, answers: Sequence[int] | IndexArray, target: AuditTarget
     """
     path = _Path.of(draws, np.asarray(answers), target)
     needed = -np.log1p(-confidence)
-    safe, best = (_dearest(draws, target), 0.0) if target.kind == "cost" else (0.0, 1.0)
+    safe, best = (0.0, 1.0) if target.kind in ("precision", "recall") else (_dearest(draws, target), 0.0)
     if path.draws == 0:
         return Verdict("open", safe, None, None)
     proof, disproof = path.first_proof(target.target, needed), path.first_disproof(target.target, needed)
@@ -280,7 +293,9 @@ def rows_to_prove(target: float, rate: float, confidence: float, most: int) -> i
 
 
 def _dearest(draws: Draws, target: AuditTarget) -> float:
-    """Return what a row costs at most."""
+    """Return what a row costs at most; a false positive rate is at most 1."""
+    if target.kind == "false_positive_rate":
+        return 1.0
     return float(target.losses(np.array([stratum.called for stratum in draws.strata])).max())
 
 
@@ -413,9 +428,10 @@ class _Path:
         if self.target.kind == "cost":
             costs = np.where(called, ~positive * self.target.false_positive, positive * self.target.false_negative)
             return float((costs * weights).sum() / weights.sum())
-        among = called if self.target.kind == "precision" else positive
+        among = {"precision": called, "recall": positive}.get(self.target.kind, ~positive)
+        counted = called & (~positive if self.target.kind == "false_positive_rate" else positive)
         total = (among * weights).sum()
-        return float((weights * (positive & called)).sum() / total) if total > 0 else None
+        return float((weights * counted).sum() / total) if total > 0 else None
 
 
 def _tolerance(sums: FloatArray) -> FloatArray:

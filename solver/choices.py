@@ -5,7 +5,12 @@ Nothing here imports anything but `typing`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
+
+FALSE_POSITIVE_KINDS: Final = ("false_positive_rate", "ham_loss")
+"""Kinds of objectives that limit the share of negative rows that are called positive: one thing in two words."""
+TARGET_KINDS: Final = ("precision", "recall", "precision_recall", *FALSE_POSITIVE_KINDS)
+"""Kinds that are reached or not, and that a confidence goes with."""
 
 ThresholdRule = Literal["auto", "f1max", "paper", "lcb", "fixed-sequence", "zero"]
 LabeledSplit = Literal["xfit", "part", "full"]

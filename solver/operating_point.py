@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solver.chances import CHOSEN_WORTH, LIKELY, Share
-from solver.choices import Certificate, ThresholdRule
+from solver.choices import TARGET_KINDS, Certificate, ThresholdRule
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import clopper_pearson_lower
@@ -22,15 +22,17 @@ from solver.evaluation.probability import Sigmoid, fit_sigmoid
 from solver.steady_threshold import cheapest, steady_position
 from solver.typing import BoolArray, FloatArray, IndexArray
 
-ObjectiveKind = Literal["precision", "recall", "precision_recall", "f1", "f_beta", "cost"]
+ObjectiveKind = Literal[
+    "precision", "recall", "precision_recall", "false_positive_rate", "ham_loss", "f1", "f_beta", "cost"
+]
 PointStatus = Literal["met", "preference_unmet", "cannot_certify"]
 
 OBJECTIVE_KINDS: Final[tuple[ObjectiveKind, ...]] = get_args(ObjectiveKind)
 THRESHOLD_RULES: Final[tuple[ThresholdRule, ...]] = get_args(ThresholdRule)
 CERTIFICATES: Final[tuple[Certificate, ...]] = get_args(Certificate)
 
-# kinds that have a target, which a confidence can be asked for
-_WITH_TARGET: Final = ("precision", "recall", "precision_recall")
+# kinds that the threshold rule of the PSVM paper knows
+_OF_THE_PAPER: Final = ("precision", "recall", "precision_recall", "f1")
 
 # level of the lower bounds when a bounding rule is asked for and the objective names no confidence
 DEFAULT_CONFIDENCE: Final = 0.9
@@ -39,6 +41,8 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "precision": ("target",),
     "recall": ("target",),
     "precision_recall": ("precision", "recall"),
+    "false_positive_rate": ("at_most",),
+    "ham_loss": ("at_most",),
     "f1": (),
     "f_beta": ("beta",),
     "cost": ("false_negative", "false_positive"),
@@ -94,10 +98,12 @@ class Objective:
     ----------
     kind : str
         `precision` or `recall` (reach `target` with the best F1), `precision_recall` (reach both `precision` and
-        `recall`, also where the two are equal; the PSVM paper's "specify both to be 1" is `f1` here), `f1`, `f_beta`
-        (with `beta`), `cost` (lowest mean cost with `false_negative`, `false_positive`).
+        `recall`, also where the two are equal; the PSVM paper's "specify both to be 1" is `f1` here),
+        `false_positive_rate` (of the negative rows at most the share `at_most` is called positive, with the best F1;
+        `ham_loss` is the word of mail filters for it), `f1`, `f_beta` (with `beta`), `cost` (lowest mean cost with
+        `false_negative`, `false_positive`).
     confidence : float or None
-        With a precision or recall target, or both: they shall hold on new rows with this probability.
+        With a target: it shall hold on new rows with this probability.
     certificate : str or None
         With a confidence, by which rows: `cross_fitted` (what None means) tests on all labelled rows, each scored by a
         model that left it out; `strict` on a half of them that nothing in training has looked at.
@@ -109,6 +115,7 @@ class Objective:
     target: float | None = None
     precision: float | None = None
     recall: float | None = None
+    at_most: float | None = None
     beta: float | None = None
     false_negative: float | None = None
     false_positive: float | None = None
@@ -152,12 +159,14 @@ class Objective:
         for name in {"target", "precision", "recall"} & numbers.keys():
             if not 0 < numbers[name] <= 1:
                 raise ObjectiveError(name, f"{name} must lie in (0, 1], got {numbers[name]:g}")
+        if not 0 < numbers.get("at_most", 0.5) < 1:
+            raise ObjectiveError("at_most", f"at_most must lie in (0, 1), got {numbers['at_most']:g}")
         for name in {"beta", "false_negative", "false_positive"} & numbers.keys():
             if not numbers[name] > 0:
                 raise ObjectiveError(name, f"{name} must be greater than 0, got {numbers[name]:g}")
         if "confidence" in numbers:
-            if kind not in _WITH_TARGET:
-                raise ObjectiveError("confidence", f"a confidence needs a precision or recall target, not {kind!r}")
+            if kind not in TARGET_KINDS:
+                raise ObjectiveError("confidence", f"a confidence needs a target, which {kind!r} has not")
             if not 0 < numbers["confidence"] < 1:
                 raise ObjectiveError("confidence", f"confidence must lie in (0, 1), got {numbers['confidence']:g}")
         if certificate is not None:
@@ -189,10 +198,30 @@ class Objective:
         return self.recall or 0.0
 
     @property
+    def specificity_target(self) -> float:
+        """Wanted share of the negative rows that are not called positive; 0 when none is wanted."""
+        return 0.0 if self.at_most is None else 1.0 - self.at_most
+
+    @property
     def targets(self) -> dict[str, float]:
-        """Wanted measures by name: `precision`, `recall`, both or none."""
-        wanted = {"precision": self.precision_target, "recall": self.recall_target}
+        """What measures have to be at least, by name: `precision`, `recall`, both, `specificity` or none.
+
+        A false positive rate is at most what the specificity is at least to one.
+        """
+        wanted = {
+            "precision": self.precision_target,
+            "recall": self.recall_target,
+            "specificity": self.specificity_target,
+        }
         return {name: target for name, target in wanted.items() if target > 0}
+
+    @property
+    def targets_in_words(self) -> str:
+        """The targets as people say them."""
+        return " and ".join(
+            f"a false positive rate of at most {self.at_most:g}" if name == "specificity" else f"{name} {target:g}"
+            for name, target in self.targets.items()
+        )
 
     @property
     def costs(self) -> tuple[float, float] | None:
@@ -209,13 +238,14 @@ class Objective:
 
     def utility(self, counts: ConfusionCounts) -> float:
         """One number to compare decisions by: the value, less what is missing to the targets."""
-        missing = max(0.0, self.precision_target - counts.precision) + max(0.0, self.recall_target - counts.recall)
+        missing: float = sum(max(0.0, target - getattr(counts, name)) for name, target in self.targets.items())
         return self.value(counts) - missing
 
     def utilities(self, tables: ConfusionTables) -> FloatArray:
         """The `utility` of many decisions."""
-        missing = np.maximum(0.0, self.precision_target - tables.precision)
-        missing += np.maximum(0.0, self.recall_target - tables.recall)
+        missing = np.zeros(np.shape(tables.total))
+        for name, target in self.targets.items():
+            missing += np.maximum(0.0, target - getattr(tables, name))
         values: FloatArray
         if self.costs is not None:
             values = -tables.cost(*self.costs) / np.maximum(tables.total, 1) - missing
@@ -225,25 +255,30 @@ class Objective:
 
     def is_met(self, counts: ConfusionCounts) -> bool:
         """Whether the targets (if any) hold on these counts."""
-        return counts.precision >= self.precision_target - _SLACK and counts.recall >= self.recall_target - _SLACK
+        return all(getattr(counts, name) >= target - _SLACK for name, target in self.targets.items())
 
     def rank(self, counts: ConfusionCounts) -> tuple[float, ...]:
         """Sort key of a decision: the greater tuple serves the objective better.
 
         Targets met come first, then (all met) the value; while a single target is missed, its measure, then the value.
         """
-        targets = [
-            (measure, target)
-            for measure, target in (
-                (counts.precision, self.precision_target),
-                (counts.recall, self.recall_target),
-            )
-            if target > 0
-        ]
+        targets = [(getattr(counts, name), target) for name, target in self.targets.items()]
         met = sum(measure >= target - _SLACK for measure, target in targets)
         if len(targets) == 1 and met == 0:
             return (0.0, targets[0][0], self.value(counts))
         return (float(met), self.value(counts))
+
+
+def measure_words(name: str, value: float, form: str = ".3g") -> str:
+    """Say a measure as people do: a specificity as what is missing to one."""
+    if name == "specificity":
+        return f"false positive rate {_complement(value):.3g}"
+    return f"{name} {value:{form}}"
+
+
+def _complement(share: float) -> float:
+    """One minus a share, without the digits that rounding leaves behind."""
+    return round(1.0 - share, 12)
 
 
 @dataclass(frozen=True)
@@ -384,33 +419,29 @@ def certify_from_curve(curve: OperatingCurve, objective: Objective, positive_sha
     curve : OperatingCurve
         Of rows that nothing has looked at in training.
     objective : Objective
-        With a precision or recall target.
+        With a target.
     positive_share : float
         Share of positives, known from other rows.
     """
     check_rule("fixed-sequence", objective)
-    positions, admitted = _positions_to_test(curve, positive_share, objective), curve.predicted_positives
-    return _test_in_order(
-        curve.thresholds[positions], curve.true_positives[positions], admitted[positions], curve, objective
-    )
+    return _test_in_order(curve.at(_positions_to_test(curve, positive_share, objective)), curve, objective)
 
 
 def passed_in_order(curve: OperatingCurve, objective: Objective, positive_share: float) -> IndexArray:
     """Positions on a curve that pass the test of `certify_from_curve`, which certifies them all at once."""
     check_rule("fixed-sequence", objective)
     positions = _positions_to_test(curve, positive_share, objective)
-    admitted = curve.predicted_positives[positions]
-    return positions[_passed(curve.true_positives[positions], admitted, curve.positives, objective)]
+    return positions[_passed(curve.at(positions), objective)]
 
 
 def check_rule(rule: str, objective: Objective) -> None:
     """Raise ValueError when a threshold rule is unknown or does not go with the objective."""
     if rule not in THRESHOLD_RULES:
         raise ValueError(f"threshold_rule must be one of {', '.join(THRESHOLD_RULES)}, got {rule!r}")
-    if rule == "paper" and objective.kind in ("f_beta", "cost"):
+    if rule == "paper" and objective.kind not in _OF_THE_PAPER:
         raise ValueError(f"threshold_rule 'paper' knows precision, recall and F1, not objective {objective.kind!r}")
-    if rule in ("lcb", "fixed-sequence") and objective.kind not in _WITH_TARGET:
-        raise ValueError(f"threshold_rule {rule!r} needs a precision or recall target, not {objective.kind!r}")
+    if rule in ("lcb", "fixed-sequence") and objective.kind not in TARGET_KINDS:
+        raise ValueError(f"threshold_rule {rule!r} needs a target, which objective {objective.kind!r} has not")
 
 
 def _number(name: str, value: Any) -> float:
@@ -432,16 +463,19 @@ def _point(threshold: float, counts: ConfusionCounts, objective: Objective) -> C
             return ChosenThreshold(threshold, counts, "cannot_certify", reason)
         return ChosenThreshold(threshold, counts, "met", "")
     missed = [
-        f"{name} {measure:.3f} where {target:g} was asked"
-        for name, measure, target in (
-            ("precision", counts.precision, objective.precision_target),
-            ("recall", counts.recall, objective.recall_target),
-        )
-        if measure < target - _SLACK
+        _missed_words(name, getattr(counts, name), target)
+        for name, target in objective.targets.items()
+        if getattr(counts, name) < target - _SLACK
     ]
     return ChosenThreshold(
         threshold, counts, "preference_unmet", "The calibration rows reach only " + " and ".join(missed) + "."
     )
+
+
+def _missed_words(name: str, reached: float, target: float) -> str:
+    if name == "specificity":
+        return f"a false positive rate of {_complement(reached):.3g} where at most {_complement(target):g} was asked"
+    return f"{name} {reached:.3f} where {target:g} was asked"
 
 
 def _from_position(curve: OperatingCurve, position: int, objective: Objective) -> ChosenThreshold:
@@ -456,23 +490,22 @@ def _value(curve: OperatingCurve, objective: Objective) -> FloatArray:
 
 def _best_position(curve: OperatingCurve, objective: Objective) -> int:
     """The best value among the candidates that meet the targets; none meets them: the least miss."""
-    p_goal, r_goal = objective.precision_target, objective.recall_target
-    value = _value(curve, objective)
-    if p_goal == 0 and r_goal == 0:
+    targets, value = objective.targets, _value(curve, objective)
+    if not targets:
         return int(np.argmax(value))
     useful = curve.true_positives > 0
-    precision, recall = curve.precision, curve.recall
-    feasible = useful & (precision >= p_goal - _SLACK) & (recall >= r_goal - _SLACK)
+    measured: dict[str, FloatArray] = {name: getattr(curve, name) for name in targets}
+    feasible = useful & (_reached(objective, measured) >= -_SLACK)
     if feasible.any():
         return _argmax_where(value, feasible)
     if not useful.any():
         return len(curve) - 1
-    if p_goal > 0 and r_goal > 0:
-        miss = np.maximum((p_goal - precision) / p_goal, (r_goal - recall) / r_goal)
+    if len(targets) > 1:
+        miss = np.max([(target - measured[name]) / target for name, target in targets.items()], axis=0)
         return _argmax_where(-miss, useful)
-    if p_goal > 0:
-        return _most_precise(precision, useful)
-    return _argmax_where(recall, useful)
+    if "recall" in targets:
+        return _argmax_where(measured["recall"], useful)
+    return _lowest_of_best(measured.popitem()[1], useful)
 
 
 def _likely_position(curve: OperatingCurve, objective: Objective) -> int:
@@ -484,13 +517,12 @@ def _likely_position(curve: OperatingCurve, objective: Objective) -> int:
     """
     if objective.precision_target > 0 and not curve.is_better_than_chance:
         return _best_position(curve, objective)
-    hits = curve.true_positives
-    misses = {"precision": curve.false_positives, "recall": curve.positives - hits}
     chance = np.ones(len(curve))
     for name, target in objective.targets.items():
-        chance *= Share(CHOSEN_WORTH * hits, CHOSEN_WORTH * misses[name]).above(target)
-    reached = _reached(objective, {"precision": curve.precision, "recall": curve.recall}) >= -_SLACK
-    likely = (chance >= LIKELY) & reached & (hits > 0)
+        hits, trials = curve.proportion(name)
+        chance *= Share(CHOSEN_WORTH * hits, CHOSEN_WORTH * (trials - hits)).above(target)
+    reached = _reached(objective, {name: getattr(curve, name) for name in objective.targets}) >= -_SLACK
+    likely = (chance >= LIKELY) & reached & (curve.true_positives > 0)
     return _argmax_where(_value(curve, objective), likely) if likely.any() else _best_position(curve, objective)
 
 
@@ -499,9 +531,9 @@ def _argmax_where(value: FloatArray, allowed: BoolArray) -> int:
     return int(np.argmax(np.where(allowed, value, -np.inf)))
 
 
-def _most_precise(precision: FloatArray, allowed: BoolArray) -> int:
-    """Position of maximal precision; among equals the lowest threshold, which has the highest recall."""
-    restricted = np.where(allowed, precision, -np.inf)
+def _lowest_of_best(measure: FloatArray, allowed: BoolArray) -> int:
+    """Position where a measure is greatest; among equals the lowest threshold, which has the highest recall."""
+    restricted = np.where(allowed, measure, -np.inf)
     return int(np.flatnonzero(restricted >= restricted.max() - _SLACK)[-1])
 
 
@@ -523,7 +555,7 @@ def _paper(curve: OperatingCurve, objective: Objective) -> tuple[OperatingCurve,
         if not allowed.any():
             return zero
         enough = np.flatnonzero(allowed & (precision >= goal - _SLACK))
-        return int(enough[-1]) if len(enough) else _most_precise(precision, allowed)
+        return int(enough[-1]) if len(enough) else _lowest_of_best(precision, allowed)
 
     def raise_recall(goal: float) -> int:
         """Largest θ <= 0 with this recall."""
@@ -552,16 +584,10 @@ def _paper(curve: OperatingCurve, objective: Objective) -> tuple[OperatingCurve,
     return curve, improve_f1()
 
 
-def _lower_bounds(
-    objective: Objective,
-    true_positives: NDArray[np.int64],
-    predicted_positives: NDArray[np.int64],
-    positives: int,
-) -> dict[str, FloatArray]:
+def _lower_bounds(objective: Objective, curve: OperatingCurve) -> dict[str, FloatArray]:
     """Clopper–Pearson lower bounds of each measure that the objective has a target for."""
     confidence = objective.confidence or DEFAULT_CONFIDENCE
-    trials = {"precision": predicted_positives, "recall": np.full_like(true_positives, positives)}
-    return {name: clopper_pearson_lower(true_positives, trials[name], confidence) for name in objective.targets}
+    return {name: clopper_pearson_lower(*curve.proportion(name), confidence) for name in objective.targets}
 
 
 def _reached(objective: Objective, measures: Mapping[str, FloatArray]) -> FloatArray:
@@ -570,7 +596,7 @@ def _reached(objective: Objective, measures: Mapping[str, FloatArray]) -> FloatA
 
 
 def _lower_bound(curve: OperatingCurve, objective: Objective) -> ChosenThreshold:
-    bounds = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
+    bounds = _lower_bounds(objective, curve)
     feasible = _reached(objective, bounds) >= -_SLACK
     if feasible.any():
         return _from_position(curve, _argmax_where(curve.f_beta(), feasible), objective)
@@ -592,44 +618,33 @@ def _fixed_sequence(
     truth = y > 0
     admits = scores[None, :] > grid[:, None]
     hits = (admits & truth[None, :]).sum(axis=1, dtype=np.int64)
-    return _test_in_order(grid, hits, admits.sum(axis=1, dtype=np.int64), curve, objective)
+    alarms = admits.sum(axis=1, dtype=np.int64) - hits
+    return _test_in_order(OperatingCurve(grid, hits, alarms, curve.positives, curve.negatives), curve, objective)
 
 
-def _test_in_order(
-    thresholds: FloatArray,
-    hits: NDArray[np.int64],
-    admitted: NDArray[np.int64],
-    curve: OperatingCurve,
-    objective: Objective,
-) -> ChosenThreshold:
+def _test_in_order(tested: OperatingCurve, curve: OperatingCurve, objective: Objective) -> ChosenThreshold:
     """Test thresholds in their order until one fails; return the best of those that passed."""
-    passed = _passed(hits, admitted, curve.positives, objective)
+    passed = _passed(tested, objective)
     if len(passed) == 0:
         return _uncertified(curve, objective)
     # every threshold that passed is certified at once: take the one with the best F1
-    counts = [_counts(curve, int(hits[position]), int(admitted[position])) for position in passed]
+    counts = [tested.counts(int(position)) for position in passed]
     chosen = max(range(len(passed)), key=lambda position: counts[position].f1)
-    return ChosenThreshold(float(thresholds[passed[chosen]]), counts[chosen], "met", "")
+    return ChosenThreshold(float(tested.thresholds[passed[chosen]]), counts[chosen], "met", "")
 
 
-def _passed(hits: NDArray[np.int64], admitted: NDArray[np.int64], positives: int, objective: Objective) -> IndexArray:
+def _passed(tested: OperatingCurve, objective: Objective) -> IndexArray:
     """Which of the thresholds in the order of testing come before the first one that fails."""
     target = objective.precision_target
-    tested = np.arange(len(hits))
+    order = np.arange(len(tested))
     if target > 0:
         confidence = objective.confidence or DEFAULT_CONFIDENCE
         # a threshold that admits fewer rows cannot pass even without an error; counting them needs no label
         needed = 1 if target == 1 else math.ceil(math.log(1 - confidence) / math.log(target))
-        tested = np.flatnonzero(admitted >= needed)
+        order = np.flatnonzero(tested.predicted_positives >= needed)
     # with two targets both tests have to pass, each at the whole level: the two are missed at once or one of them is
-    bounds = _lower_bounds(objective, hits[tested], admitted[tested], positives)
-    failures = np.flatnonzero(_reached(objective, bounds) < -_SLACK)
-    return tested[: failures[0]] if len(failures) else tested
-
-
-def _counts(curve: OperatingCurve, hits: int, admitted: int) -> ConfusionCounts:
-    alarms = admitted - hits
-    return ConfusionCounts(hits, alarms, curve.negatives - alarms, curve.positives - hits)
+    failures = np.flatnonzero(_reached(objective, _lower_bounds(objective, tested.at(order))) < -_SLACK)
+    return order[: failures[0]] if len(failures) else order
 
 
 def _grid(reference: FloatArray, positive_share: float, objective: Objective, resolution: float) -> FloatArray:
@@ -641,11 +656,14 @@ def _grid(reference: FloatArray, positive_share: float, objective: Objective, re
 def _positions_to_test(curve: OperatingCurve, positive_share: float, objective: Objective) -> IndexArray:
     """Candidates in the order of testing.
 
-    Precision: from a quarter of the positives' share predicted positive up to all rows. Recall: from all rows down.
-    Both: from where they are likeliest to hold together, to both sides in turn.
+    Precision: from a quarter of the positives' share predicted positive up to all rows. False positive rate: from the
+    first row up, as it only rises. Recall: from all rows down. Precision and recall: from where they are likeliest to
+    hold together, to both sides in turn.
     """
+    if not 0 < positive_share < 1:
+        raise ValueError(f"positive_share must lie in (0, 1), got {positive_share}")
     admitted = curve.predicted_positives
-    shares = _shares(positive_share, int(admitted[-1]))
+    shares = _shares(0.0 if objective.specificity_target > 0 else positive_share / 4, int(admitted[-1]))
     if objective.kind == "precision_recall":
         # a share of s called positive needs recall_target · positive_share <= s <= positive_share / precision_target
         middle = positive_share * math.sqrt(objective.recall_target / objective.precision_target)
@@ -658,11 +676,9 @@ def _positions_to_test(curve: OperatingCurve, positive_share: float, objective: 
     return in_order[::-1] if objective.kind == "recall" else in_order
 
 
-def _shares(positive_share: float, n: int) -> FloatArray:
-    """Shares of `n` rows predicted positive, rising from a quarter of the positives' share to all."""
-    if not 0 < positive_share < 1:
-        raise ValueError(f"positive_share must lie in (0, 1), got {positive_share}")
-    first = max(positive_share / 4, 1 / n)
+def _shares(first: float, n: int) -> FloatArray:
+    """Shares of `n` rows predicted positive, rising from the first, or that of one row, to all."""
+    first = max(first, 1 / n)
     steps = math.ceil(math.log(1 / first) / math.log(_GRID_RATIO))
     return np.append(first * _GRID_RATIO ** np.arange(steps), 1.0)
 
@@ -670,15 +686,21 @@ def _shares(positive_share: float, n: int) -> FloatArray:
 def _uncertified(curve: OperatingCurve, objective: Objective) -> ChosenThreshold:
     """The point with the best lower bounds, with the truth about it."""
     confidence = objective.confidence or DEFAULT_CONFIDENCE
-    bounds = _lower_bounds(objective, curve.true_positives, curve.predicted_positives, curve.positives)
-    position = int(np.argmax(_reached(objective, bounds)))
-    reached = _reached(objective, {"precision": curve.precision, "recall": curve.recall})
-    attainable = bool(np.any((curve.true_positives > 0) & (reached >= -_SLACK)))
-    supported = " and ".join(f"{name} {bounds[name][position]:.3f}" for name in objective.targets)
-    asked = " and ".join(f"{target:g}" for target in objective.targets.values())
+    bounds = _lower_bounds(objective, curve)
+    reached = _reached(objective, {name: getattr(curve, name) for name in objective.targets})
+    reaches = (curve.true_positives > 0) & (reached >= -_SLACK)
+    if objective.specificity_target > 0:  # its bound is best where nothing is called positive
+        position = _best_position(curve, objective)
+    else:
+        position = int(np.argmax(_reached(objective, bounds)))
+    supported = " and ".join(measure_words(name, float(bounds[name][position]), ".3f") for name in objective.targets)
+    asked = " and ".join(
+        f"at most {_complement(target):g}" if name == "specificity" else f"{target:g}"
+        for name, target in objective.targets.items()
+    )
     return ChosenThreshold(
         float(curve.thresholds[position]),
         curve.counts(position),
-        "cannot_certify" if attainable else "preference_unmet",
+        "cannot_certify" if reaches.any() else "preference_unmet",
         f"The calibration rows support {supported} at confidence {confidence:g}, where {asked} was asked.",
     )

@@ -16,7 +16,7 @@ from solver.chances import CHOSEN_WORTH, LIKELY, Share
 from solver.choices import Certificate, PromiseLevel
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import CHOSEN_ROW_WORTH, clopper_pearson_lower, wilson
-from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus
+from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus, measure_words
 from solver.report import (
     Abstention,
     CalledRows,
@@ -102,12 +102,14 @@ def promise_of(
     if is_proven:
         chance = max(chance or 0.0, confidence)
         bounds = {name: max(low, objective.targets[name]) for name, low in bounds.items()}
+    if "specificity" in bounds:
+        bounds = {"false_positive_rate": round(1.0 - bounds["specificity"], 12)}
     level = _level(objective, calibration, chance, is_proven=is_proven)
     needs = None
     spoiled = _lacks_negatives(objective, calibration) or (test is not None and _misses_a_target(objective, test))
     if level in ("likely", "open") and not has_seen and not (level == "open" and spoiled):
         needs = _needs(objective, calibration, evidence, confidence, labelled, objective.certificate or certificate)
-        needs = _that_there_are(needs, unlabelled, called)
+        needs = _that_there_are(needs, unlabelled, called, every=objective.specificity_target > 0)
     promised = None
     sentence = _sentence(objective, calibration, test, positive, level, chance, confidence, bounds, needs, unlabelled)
     if abstained is not None and not has_seen:
@@ -171,6 +173,8 @@ def _hits_and_misses(name: str, counts: Counts, objective: Objective) -> tuple[f
         return counts.true_positives, counts.false_positives
     if name == "recall":
         return counts.true_positives, counts.false_negatives
+    if name == "specificity":
+        return counts.true_negatives, counts.false_positives
     weight = (objective.beta or 1.0) ** 2
     errors = 2 * (weight * counts.false_negatives + counts.false_positives) / (1 + weight)
     return counts.true_positives, errors
@@ -251,11 +255,16 @@ def _needs(
     return Needs(random_labels=labels, checked_rows=checks if len(objective.targets) == 1 else None)
 
 
-def _that_there_are(needs: Needs | None, unlabelled: int | None, called: int | None) -> Needs | None:
-    """The same with the rows that there are: no more are asked to be checked, unless there are none."""
+def _that_there_are(needs: Needs | None, unlabelled: int | None, called: int | None, *, every: bool) -> Needs | None:
+    """The same with the rows that there are: no more are asked to be checked, unless there are none.
+
+    A false positive rate takes `every` one that is called positive at most: others can be no false positives.
+    """
     if needs is None:
         return None
     checks, there = needs.checked_rows, unlabelled if called is None else called
+    if every and called:
+        checks = called
     if checks is not None and there:
         checks = min(checks, there)
     return replace(needs, checked_rows=checks, unlabelled=unlabelled, checkable=there)
@@ -267,7 +276,13 @@ def _lower_bounds(rate: float, confidence: float) -> FloatArray:
 
 # -- words -------------------------------------------------------------------------------------------------------------
 
-_NAMES: Final = {"f1": "an F1", "f_beta": "an F-beta", "precision": "a precision", "recall": "a recall"}
+_NAMES: Final = {
+    "f1": "an F1 of",
+    "f_beta": "an F-beta of",
+    "precision": "a precision of",
+    "recall": "a recall of",
+    "false_positive_rate": "a false positive rate of at most",
+}
 
 
 def _sentence(
@@ -286,11 +301,13 @@ def _sentence(
         return "Nothing can be promised: the threshold was chosen on rows that trained the model."
     if "cost" in bounds:
         return _cost_sentence(objective, counts, positive, bounds["cost"])
-    counted = "What you can count on is " + " and ".join(f"{_NAMES[name]} of {low:.2f}" for name, low in bounds.items())
+    counted = "What you can count on is " + " and ".join(
+        f"{_NAMES[name]} {_rounded(name, bound)}" for name, bound in bounds.items()
+    )
     if level is None:
         return f"{counted}."
-    less = f" {_capital(_less(unlabelled))}"
-    wanted = " and ".join(f"{name} {target:g}" for name, target in objective.targets.items())
+    less = f" {_capital(_less(objective, unlabelled))}"
+    wanted = objective.targets_in_words
     verb = "is" if len(objective.targets) == 1 else "are"
     if level == "proven":
         return f"{_capital(wanted)} {verb} proven for new rows like the labelled ones, with confidence {confidence:g}."
@@ -349,7 +366,16 @@ def _abstention_words(promised: PromisedAbstention, chosen: Abstention, confiden
 
 def _reached(objective: Objective, counts: Counts) -> str:
     """What rows reach of the targets."""
-    return " and ".join(f"{name} {_rate(*_hits_and_misses(name, counts, objective)):.3g}" for name in objective.targets)
+    reached = {name: _rate(*_hits_and_misses(name, counts, objective)) for name in objective.targets}
+    return " and ".join(measure_words(name, share) for name, share in reached.items())
+
+
+def _rounded(name: str, bound: float) -> str:
+    """A bound with the digits that it is worth, rounded to the safe side."""
+    if name != "false_positive_rate":
+        return f"{bound:.2f}"
+    digits = max(2, 1 - math.floor(math.log10(max(bound, 1e-9))))
+    return f"{math.ceil(bound * 10**digits - 1e-9) / 10**digits:.{digits}f}"
 
 
 def _capital(text: str) -> str:
@@ -363,6 +389,9 @@ def _few(objective: Objective, counts: Counts, test: Counts | None, positive: st
     positives = sum(each.true_positives + each.false_negatives for each in rows)
     if _lacks_negatives(objective, counts):
         return f"{counts.true_negatives + counts.false_positives} labelled rows that are not {positive!r} are too few"
+    if objective.specificity_target > 0:
+        negatives = sum(each.true_negatives + each.false_positives for each in rows)
+        return f"{negatives} labelled rows that are not {positive!r} are too few"
     if objective.precision_target > 0 and (objective.recall_target == 0 or called < positives):
         return f"{called} labelled rows called {positive!r} are too few"
     return f"{positives} labelled {positive!r} rows are too few"
@@ -381,7 +410,9 @@ def _advice(
     if 1.0 in objective.targets.values():
         return " However many labels there are, they never prove that there is no error at all: ask for 0.99, say."
     if needs is None:
-        return f" It is too near to the target to be proven by more labels: {_less(unlabelled)}"
+        if objective.specificity_target > 0 and counts.false_positives == 0:
+            return f" It takes more than {_MOST_ROWS:,} labels to prove it: {_less(objective, unlabelled)}"
+        return f" It is too near to the target to be proven by more labels: {_less(objective, unlabelled)}"
     if needs.random_labels <= 0:
         return f" Ask for it with a confidence: the labels there are may prove {wanted}."
     if needs.by_audit and needs.checked_rows is not None:
@@ -405,10 +436,11 @@ def _audit_advice(needs: Needs, checks: int, positive: str, wanted: str) -> str:
     return f" To prove {wanted}, check {rows}, in an audit."
 
 
-def _less(unlabelled: int | None) -> str:
+def _less(objective: Objective, unlabelled: int | None) -> str:
     """What can be done where no number of rows proves the target."""
     rows = "more rows" if unlabelled == 0 else "the rows that teach most (`prefsvm queue`)"
-    return f"ask for a lower target, or label {rows} and train again."
+    target = "a higher rate" if objective.specificity_target > 0 else "a lower target"
+    return f"ask for {target}, or label {rows} and train again."
 
 
 def _some(rows: int) -> str:

@@ -70,6 +70,13 @@ class Measures(JsonObject):
     )
     recall: Estimate | None
     f1: Estimate | None
+    false_positive_rate: Estimate | None = field(
+        default=None,
+        metadata=_about(
+            "Share of the negative rows that are predicted positive: of a mail filter the good mails that are lost. "
+            "Null where no row is negative, and in reports of trainings before it was measured."
+        ),
+    )
     cost: Estimate | None = field(default=None, metadata=_about("Mean cost of a row, where the objective is a cost."))
     confidence: float = field(metadata=_about("Level of the intervals."))
 
@@ -500,7 +507,10 @@ class Promise(JsonObject):
     chance: float | None = field(metadata=_about("That the target holds; null without one."))
     confidence: float = field(metadata=_about("Level of the bounds: that of the objective, else 0.95."))
     bounds: dict[str, float] = field(
-        metadata=_about("What each measure is at least (a cost: at most). Empty where nothing was measured honestly.")
+        metadata=_about(
+            "What each measure is at least (a false positive rate and a cost: at most). Empty where nothing was "
+            "measured honestly."
+        )
     )
     needs: Needs | None = field(
         default=None, metadata=_about("What would prove the target; null where it is, or nothing to speak of would.")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from solver.choices import FALSE_POSITIVE_KINDS, TARGET_KINDS
 from solver.report import Classes, ComparedRows, Estimate, ReportedPoint, Succession
 
 FEW_ROWS: Final = 20
@@ -121,7 +122,7 @@ def _words(objective: dict[str, Any]) -> str:
 
 def _fallen(now: Standing, before: Standing, rows: ComparedRows | None) -> str | None:
     """Say that the new model promises less."""
-    if now.point.objective["kind"] in ("precision", "recall", "precision_recall"):
+    if now.point.objective["kind"] in TARGET_KINDS:
         level, was = _level(now.point), "proven" if before.proven_by else _level(before.point)
         if level is None or was is None or _LEVELS.index(level) >= _LEVELS.index(was):
             return None
@@ -169,6 +170,7 @@ def _on_rows(rows: ComparedRows | None, why_none: str, kind: str) -> str:
         return f"no common rows to compare on ({why_none})" if why_none else "no common rows to compare on"
     told = {
         **{each: each for each in ("precision", "recall") if each in kind or kind == "f_beta"},
+        **({"false_positive_rate": "false positive rate"} if kind in FALSE_POSITIVE_KINDS else {}),
         **({"cost": "cost of a row"} if kind == "cost" else {"f1": "F1"}),
     }
     figures = ", ".join(

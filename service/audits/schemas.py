@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from service.jobs.schemas import JobError
-from service.models.objectives import ErrorCost, Share
+from service.models.objectives import ErrorCost, LostShare, Share
 from service.schemas import AliasName, Answer, Body, Label
 
 MOST_ROWS = 10_000
@@ -30,6 +30,16 @@ class AuditRecall(Body):
     target: Share
 
 
+class AuditFalsePositiveRate(Body):
+    """Of the rows that are not positive, the model calls at most this share so.
+
+    `ham_loss` is the same in the words of mail filters: the share of good mail that is lost.
+    """
+
+    kind: Literal["false_positive_rate", "ham_loss"]
+    at_most: LostShare
+
+
 class AuditCost(Body):
     """Wrong decisions cost at most so much a row, on average over all rows."""
 
@@ -39,7 +49,9 @@ class AuditCost(Body):
     false_positive: ErrorCost
 
 
-AuditObjective = Annotated[AuditPrecision | AuditRecall | AuditCost, Field(discriminator="kind")]
+AuditObjective = Annotated[
+    AuditPrecision | AuditRecall | AuditFalsePositiveRate | AuditCost, Field(discriminator="kind")
+]
 
 
 class AuditRequest(Body):
@@ -123,8 +135,8 @@ class AuditPool(Answer):
     )
     undecided: int = Field(
         default=0,
-        description="Rows without a label by the model. For a precision they are not called positive; for a recall or "
-        "a cost they are what the threshold alone says.",
+        description="Rows without a label by the model. For a precision they are not called positive; for the "
+        "others they are what the threshold alone says.",
     )
     positive: str
     negative: str
@@ -135,8 +147,9 @@ class AuditVerdict(Answer):
     """What the answers prove."""
 
     bound: float = Field(
-        description="Proved at the confidence, whatever the target: precision or recall is at least this, a cost at "
-        "most. What was proved once stays, also where later answers speak against it; the sentence then says so."
+        description="Proved at the confidence, whatever the target: precision or recall is at least this, a false "
+        "positive rate or a cost at most. What was proved once stays, also where later answers speak against it; the "
+        "sentence then says so."
     )
     estimate: float | None = Field(description="The value itself, as far as the answers tell; no more than a guess.")
     decided_after: int | None = Field(description="Rows after which it was proven or refuted.")

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 AuditId = Annotated[str, typer.Argument(help="Id of the audit (aud_…).")]
 audits_app = typer.Typer(help="Targets that are proved by looking at few rows (prefsvm audit).")
-OBJECTIVES = "precision=0.95, recall=0.9, or cost=5:1 (of a false negative and of a false positive) with --at-most."
+OBJECTIVES = (
+    "precision=0.95, recall=0.9, ham_loss=0.001 (or false_positive_rate=0.001), or cost=5:1 (of a false negative and "
+    "of a false positive) with --at-most."
+)
 AT_ONCE = 100
 """Rows of one answer of the service."""
 

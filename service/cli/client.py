@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 import httpx
 
+from solver.choices import FALSE_POSITIVE_KINDS, TARGET_KINDS
+
 EVENT_RETRIES = 10
 """How often in a row a stream of events is taken up again."""
 PATIENCE_SECONDS = 60.0
@@ -336,8 +338,8 @@ def parse_objective(
         It is none of the known forms.
     """
     kind, _, value = text.partition("=")
-    if confidence is not None and kind not in ("precision", "recall", "precision_recall"):
-        raise ValueError("a confidence goes with a precision or a recall only")
+    if confidence is not None and kind not in TARGET_KINDS:
+        raise ValueError("a confidence goes with a target only: a precision, a recall or a false positive rate")
     if certificate is not None and confidence is None:
         raise ValueError("a certificate goes with a confidence only")
     objective: dict[str, Any] = {"kind": kind}
@@ -347,6 +349,8 @@ def parse_objective(
                 objective["target"] = float(value)
             case "precision_recall":
                 objective["precision"], objective["recall"] = map(float, value.split(":"))
+            case "false_positive_rate" | "ham_loss":
+                objective["at_most"] = float(value)
             case "f_beta":
                 objective["beta"] = float(value)
             case "cost":
@@ -354,7 +358,7 @@ def parse_objective(
             case _ if text != "f1":
                 raise ValueError
     except ValueError:
-        known = "precision=0.9, recall=0.95, precision_recall=0.9:0.8, f1, f_beta=2, cost=5:1"
+        known = "precision=0.9, recall=0.95, precision_recall=0.9:0.8, ham_loss=0.001, f1, f_beta=2, cost=5:1"
         raise ValueError(f"{text!r} is none of {known}; more is said by --confidence and --abstain") from None
     if confidence is not None:
         objective["confidence"] = confidence
@@ -374,8 +378,8 @@ def parse_audit_objective(text: str, at_most: float | None = None) -> dict[str, 
         It is none of the known forms.
     """
     kind = text.partition("=")[0]
-    if kind not in ("precision", "recall", "cost"):
-        raise ValueError(f"{text!r} is none of precision=0.95, recall=0.9, cost=5:1")
+    if kind not in ("precision", "recall", *FALSE_POSITIVE_KINDS, "cost"):
+        raise ValueError(f"{text!r} is none of precision=0.95, recall=0.9, ham_loss=0.001, cost=5:1")
     if (at_most is None) == (kind == "cost"):
         raise ValueError("a cost, and nothing else, goes with what a row may cost at most")
     objective = parse_objective(text)

@@ -68,8 +68,8 @@ app = typer.Typer(
 )
 
 OBJECTIVES = (
-    "precision=0.9, recall=0.95, precision_recall=0.9:0.8, f1, f_beta=2, or cost=5:1 (of a false negative and of a "
-    "false positive)."
+    "precision=0.9, recall=0.95, precision_recall=0.9:0.8, false_positive_rate=0.001 (or ham_loss=0.001: at most this "
+    "share of the others is flagged), f1, f_beta=2, or cost=5:1 (of a false negative and of a false positive)."
 )
 NO_ROWS_OF_TEXT = frozenset(
     (

@@ -242,6 +242,8 @@ def print_measures(*measured: tuple[str, Measures | None], title: str = "", call
 
     known = [(name, measures) for name, measures in measured if measures is not None]
     shown = {"precision": "precision", "recall": "recall", "f1": "F1"}
+    if any(measures.false_positive_rate is not None for _, measures in known):
+        shown["false_positive_rate"] = "false positives"
     if any(measures.cost is not None for _, measures in known):
         shown["cost"] = "cost of a row"
     rows = [

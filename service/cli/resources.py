@@ -178,7 +178,7 @@ def threshold(
     objective: Annotated[
         str | None,
         typer.Option(
-            help="precision=0.99, recall=0.95, f1, f_beta=2 or cost=10:1, as for prefsvm train.",
+            help="precision=0.99, recall=0.95, ham_loss=0.001, f1, f_beta=2 or cost=10:1, as for prefsvm train.",
             show_default="list those that were applied",
         ),
     ] = None,

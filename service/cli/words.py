@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from solver.choices import TARGET_KINDS
 from solver.report import Abstention, ReportedPoint, percent
 
 UNDECIDED = "undecided"
@@ -23,6 +24,8 @@ def _aim_words(objective: dict[str, Any]) -> str:
             return f"{kind} {target:g}{_confidence_words(objective)}"
         case {"kind": "precision_recall", "precision": precision, "recall": recall}:
             return f"precision {precision:g} and recall {recall:g}{_confidence_words(objective)}"
+        case {"kind": "false_positive_rate" | "ham_loss" as kind, "at_most": at_most}:
+            return f"{kind.replace('_', ' ')} at most {at_most:g}{_confidence_words(objective)}"
         case {"kind": "f1"}:
             return "best F1"
         case {"kind": "f_beta", "beta": beta}:
@@ -52,7 +55,7 @@ def status_words(objective: dict[str, Any], status: str, rows: int | None = None
     where = "the calibration rows" if rows is None else f"the {rows:,} calibration rows"
     confidence = objective.get("confidence")
     at = "" if confidence is None else f" at confidence {confidence:g}"
-    has_target = objective.get("kind") in ("precision", "recall", "precision_recall")
+    has_target = objective.get("kind") in TARGET_KINDS
     match status:
         case "met" | "preference_unmet" if not has_target:
             return ""
@@ -90,7 +93,8 @@ def audit_command(model: dict[str, Any], point: ReportedPoint) -> str | None:
     asked = point.objective
     confidence = f" --confidence {asked['confidence']:g}" if asked.get("confidence") is not None else ""
     dataset = "FILE" if needs.checkable == 0 else model["dataset_id"] or "FILE"
-    return f"prefsvm audit {model['id']} {dataset} --objective {asked['kind']}={asked['target']:g}{confidence}"
+    target = asked["at_most"] if "at_most" in asked else asked["target"]
+    return f"prefsvm audit {model['id']} {dataset} --objective {asked['kind']}={target:g}{confidence}"
 
 
 def reasons(point: ReportedPoint) -> list[str]:

@@ -13,7 +13,7 @@ from solver.report import Abstention, Estimate, Measures, Report
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
 MOST_COLUMNS = 50
 """Listed by name."""
-MEASURES = ("precision", "recall", "f1", "cost")
+MEASURES = ("precision", "recall", "f1", "false_positive_rate", "cost")
 
 
 def model_card(model: Model, origin: Origin) -> str:
@@ -200,7 +200,7 @@ def _status(point: Report | OperatingPoint, model: Model) -> str:
 def _estimate(measured: Measures, name: str) -> str:
     estimate: Estimate | None = getattr(measured, name)
     if estimate is None:
-        return "" if name == "cost" else "undefined"
+        return "" if name in ("cost", "false_positive_rate") else "undefined"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationError, ValidatorFunctionW
 from pydantic_core import PydanticCustomError
 
 from service.schemas import Body
+from solver.choices import FALSE_POSITIVE_KINDS as FALSE_POSITIVE_KINDS  # for the pages, too
 from solver.choices import Certificate
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
@@ -22,6 +23,15 @@ def _share(value: Any, check: ValidatorFunctionWrapHandler) -> float:
     return made
 
 
+def _lost(value: Any, check: ValidatorFunctionWrapHandler) -> float:
+    """Say how a share that may be lost is written, where a percentage or a text was given."""
+    try:
+        made: float = check(value)
+    except ValidationError:
+        raise PydanticCustomError("share", "should be a number above 0 and below 1: 0.001 for 0.1 %") from None
+    return made
+
+
 def _no_text(value: Any) -> Any:
     """Say how an objective is written, where it was given as the command line takes it."""
     if isinstance(value, str):
@@ -31,6 +41,7 @@ def _no_text(value: Any) -> Any:
 
 
 Share = Annotated[float, Field(gt=0, le=1), WrapValidator(_share)]
+LostShare = Annotated[float, Field(gt=0, lt=1), WrapValidator(_lost)]
 ErrorCost = Annotated[float, Field(gt=0, le=1e12)]
 
 
@@ -92,6 +103,17 @@ class PrecisionRecallObjective(Target):
     recall: Share
 
 
+class FalsePositiveRateObjective(Target):
+    """Of the negative rows at most this share is called positive; below it the highest F1.
+
+    It does not move with the share of positive rows, as a precision does. `ham_loss` is the same in the words of mail
+    filters, where the positive class is spam: the share of good mail that is lost. Answers keep the word that was said.
+    """
+
+    kind: Literal["false_positive_rate", "ham_loss"]
+    at_most: LostShare
+
+
 class F1Objective(Decided):
     """The highest F1."""
 
@@ -114,7 +136,13 @@ class CostObjective(Decided):
 
 
 ObjectiveBody = Annotated[
-    PrecisionObjective | RecallObjective | PrecisionRecallObjective | F1Objective | FBetaObjective | CostObjective,
+    PrecisionObjective
+    | RecallObjective
+    | PrecisionRecallObjective
+    | FalsePositiveRateObjective
+    | F1Objective
+    | FBetaObjective
+    | CostObjective,
     Field(discriminator="kind"),
     BeforeValidator(_no_text),
 ]

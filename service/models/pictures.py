@@ -128,6 +128,9 @@ def _roc(curve: RocCurve) -> Plot:
         text = f"true positives {measured.recall.value:.3f}, false positives {rate:.3f}"
         chosen = Chosen((rate, measured.recall.value), None, measured.recall, text, measured.confidence)
     guessing = [Helper((0.0, 0.0), (1.0, 1.0), "guessing")]
+    if curve.objective.get("at_most"):
+        most = curve.objective["at_most"]
+        guessing.append(Helper((most, 0.0), (most, 1.0), f"target: false positive rate {most:g}"))
     return Plot(
         "Receiver operating characteristic",
         "false positive rate",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from service.db.tables import AuditRow
 from solver.band import Band
+from solver.choices import FALSE_POSITIVE_KINDS
 
 DEFAULT_CONFIDENCE: Final = 0.95
 
@@ -18,7 +19,8 @@ def verdict_words(row: AuditRow) -> str | None:
         return None
     statement = statement_of(row.objective, pool)
     standing, bound = verdict["standing"], f"{verdict['bound']:.4g}"
-    reached = f"at most {bound} a row" if row.objective["kind"] == "cost" else f"at least {bound}"
+    of_a_row = " a row" if row.objective["kind"] == "cost" else ""
+    reached = f"at {'most' if 'at_most' in row.objective else 'least'} {bound}{of_a_row}"
     with_confidence = f"(confidence {row.confidence:g})"
     if standing == "open":
         said = f"open after {row.answered} rows whether {statement}; proved so far: {reached} {with_confidence}"
@@ -39,10 +41,17 @@ def proving_audit(
         pool, verdict, asked = row.pool, row.verdict, row.objective
         if pool is None or verdict is None or verdict["standing"] != "proven" or _against_bound(row, verdict):
             continue
-        is_it = asked["kind"] == objective.get("kind") and decides_by(pool, threshold, band)
-        if is_it and row.confidence >= confidence and asked.get("target", 0) >= objective.get("target", 1):
+        is_it = _is_as_strict(asked, objective) and decides_by(pool, threshold, band)
+        if is_it and row.confidence >= confidence:
             return row.id
     return None
+
+
+def _is_as_strict(proved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether what was proved is what was asked, or more; a cost is not asked to be at most anything."""
+    if proved["kind"] in FALSE_POSITIVE_KINDS:
+        return asked.get("kind") in FALSE_POSITIVE_KINDS and bool(proved["at_most"] <= asked["at_most"])
+    return proved["kind"] == asked.get("kind") and bool(proved.get("target", 0) >= asked.get("target", 1))
 
 
 def decides_by(pool: Mapping[str, Any], threshold: float, band: Band | None) -> bool:
@@ -53,11 +62,11 @@ def decides_by(pool: Mapping[str, Any], threshold: float, band: Band | None) -> 
 def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
     """Say that answers since contradict what was proved, which it stays: that is how one of many proofs goes wrong."""
     estimate, bound = verdict["estimate"], verdict["bound"]
-    is_cost = row.objective["kind"] == "cost"
-    if estimate is None or not (estimate > bound if is_cost else estimate < bound):
+    is_most = "at_most" in row.objective
+    if estimate is None or not (estimate > bound if is_most else estimate < bound):
         return ""
     return (
-        f"; the answers since speak against what was proved ({'at most' if is_cost else 'at least'} {bound:.4g}): all "
+        f"; the answers since speak against what was proved ({'at most' if is_most else 'at least'} {bound:.4g}): all "
         f"together they say {estimate:.4g}, so this is one of the proofs that go wrong at this confidence"
     )
 
@@ -76,6 +85,11 @@ def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any]) -> str:
         return (
             f"of the {rows} that are {positive}, {pool['rows']} being {kept}, the model calls at least "
             f"{objective['target']:g} {positive}{_undecided(pool)}"
+        )
+    if objective["kind"] in FALSE_POSITIVE_KINDS:
+        return (
+            f"of the {rows} that are not {positive}, {pool['rows']} being {kept}, the model calls at most "
+            f"{objective['at_most']:g} {positive}{_undecided(pool)}"
         )
     decisions = f"the model's decisions on the {pool['rows']} {rows}"
     return f"{decisions} cost at most {objective['at_most']:g} a row{_undecided(pool)}"

@@ -8,9 +8,19 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
 from service.api.access import Reader, Writer
-from service.audits.schemas import MOST_ROWS, Audit, AuditAnswers, AuditItems, AuditRequest, AuditSeal
+from service.audits.schemas import (
+    MOST_ROWS,
+    Audit,
+    AuditAnswers,
+    AuditItems,
+    AuditPrecision,
+    AuditRecall,
+    AuditRequest,
+    AuditSeal,
+)
 from service.errors import InvalidRequest
 from service.models.errors import ModelNotFound
+from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Model
 from service.pages import pictures
 from service.pages.forms import BUTTON, Form, Written, as_invalid, parsed, whole
@@ -89,6 +99,8 @@ def _request(name: str, form: Form) -> AuditRequest:
     if kind == "cost":
         fields = {"at_most": "at_most", "false_negative": "missed", "false_positive": "alarm"}
         objective |= {key: _number(form, field) for key, field in fields.items()}
+    elif kind in FALSE_POSITIVE_KINDS:
+        objective["at_most"] = _number(form, "lost", 0.01)
     else:
         objective["target"] = _number(form, "target", 0.01)
     body = {
@@ -122,7 +134,7 @@ def _picture(audit: Audit) -> Any:
     """Return how far the proof is, against what is to be proved."""
     if audit.verdict is None:
         return None
-    if audit.objective.kind == "cost":
+    if not isinstance(audit.objective, AuditPrecision | AuditRecall):
         target = audit.objective.at_most
         most = max(2 * target, audit.verdict.bound)
     else:

@@ -14,7 +14,7 @@ from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
 from service.errors import InvalidRequest, Problem
 from service.models.errors import AliasNotFound, NoCurve
-from service.models.objectives import ObjectiveBody
+from service.models.objectives import FALSE_POSITIVE_KINDS, ObjectiveBody
 from service.models.schemas import ChooseOperatingPoint, Model, OperatingPoint, PutAlias, Thresholds
 from service.pages import pictures
 from service.pages.forms import BUTTON, Form, Written, parsed
@@ -27,6 +27,8 @@ from solver.report import Abstention, Estimate, Measures
 ON_A_LIST = 30
 OBJECTIVES: TypeAdapter[ObjectiveBody] = TypeAdapter(ObjectiveBody)
 NAMES: TypeAdapter[str] = TypeAdapter(AliasName)
+ON_THE_FORM = ("precision", "recall", *FALSE_POSITIVE_KINDS, "cost", "f1")
+"""Objectives that a threshold can be chosen for."""
 OF_THOUSAND = 1000
 MOST_REFUSED = 3
 """Columns that are named where they keep a model from a form."""
@@ -176,6 +178,8 @@ def _objective(form: Form, abstain: str) -> ObjectiveBody:
     try:
         if kind == "cost":
             wanted |= {"false_negative": float(form.text("missed")), "false_positive": float(form.text("alarm"))}
+        elif kind in FALSE_POSITIVE_KINDS:
+            wanted["at_most"] = round(float(form.text("lost").replace(",", ".")) / 100, 9)
         elif kind != "f1":
             wanted["target"] = round(float(form.text("target").replace(",", ".")) / 100, 6)
         if abstain:
@@ -183,7 +187,8 @@ def _objective(form: Form, abstain: str) -> ObjectiveBody:
         return OBJECTIVES.validate_python(wanted)
     except (ValueError, ValidationError):
         raise InvalidRequest.of(
-            "form.target", "should be a share above 0 % and up to 100 %, or costs above 0"
+            "form.target",
+            "should be a share above 0 % and up to 100 %, or one below 100 % to be lost, or costs above 0",
         ) from None
 
 
@@ -200,8 +205,9 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
     asked = (model.operating_point or model.report).objective
     kind = given.text("kind")
     usual = {
-        "kind": kind or (asked["kind"] if asked.get("kind") in ("precision", "recall", "cost", "f1") else "precision"),
+        "kind": kind or (asked["kind"] if asked.get("kind") in ON_THE_FORM else "precision"),
         "target": f"{100 * asked['target']:g}" if "target" in asked else "95",
+        "lost": f"{100 * asked.get('at_most', 0.001):g}",
         "missed": f"{asked.get('false_negative', 5):g}",
         "alarm": f"{asked.get('false_positive', 1):g}",
         "at": "",

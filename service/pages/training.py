@@ -31,7 +31,7 @@ SHOWN_EVENTS = 40
 MOST_CHOICES = 200
 """Columns that are offered as the target."""
 
-Objective = Literal["precision", "recall", "both", "cost", "f1"]
+Objective = Literal["precision", "recall", "both", "lost", "cost", "f1"]
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _choices(dataset: Dataset, given: Form) -> Choices:
     counts = (target and target.values) or {}
     labels = [spelt.get(value, value) for value in sorted(counts, key=lambda value: counts[value])]
     positive = given.exact("positive")
-    usual = {"objective": "recall", "precision": "95", "recall": "95", "missed": "20", "alarm": "1"}
+    usual = {"objective": "recall", "precision": "95", "recall": "95", "lost": "0.1", "missed": "20", "alarm": "1"}
     names = (*usual, "confidence", "abstain", "alias", "algorithm", "max_seconds", "test")
     fields = {name: given.text(name) or usual.get(name, "") for name in names}
     is_known = positive in labels or (positive and not labels)
@@ -208,6 +208,8 @@ def _objective(fields: dict[str, str]) -> dict[str, Any]:
         case "both":
             both = {name: _number(fields[name], 0.01) for name in ("precision", "recall")}
             return {"kind": "precision_recall", **both, **sure}
+        case "lost":
+            return {"kind": "false_positive_rate", "at_most": _number(fields["lost"], 0.01), **sure}
         case "cost":
             costs = {"false_negative": _number(fields["missed"]), "false_positive": _number(fields["alarm"])}
             return {"kind": "cost", **costs, **undecided}
@@ -217,7 +219,7 @@ def _objective(fields: dict[str, str]) -> dict[str, Any]:
 def _number(text: str, scale: float = 1.0) -> float | str:
     """Return what a field says, as it is where it is no number: the check of the request says so then."""
     try:
-        return round(float(text.replace(",", ".")) * scale, 6)
+        return round(float(text.replace(",", ".")) * scale, 9)
     except ValueError:
         return text
 

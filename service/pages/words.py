@@ -50,6 +50,9 @@ def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
                 f"Of what it flags, at least {percent(precision)} is right, and it finds at least "
                 f"{percent(recall)} of the {rows}{sure}"
             )
+        case {"kind": "false_positive_rate" | "ham_loss", "at_most": at_most}:
+            others = "good mails" if objective["kind"] == "ham_loss" else "other rows"
+            return f"Of the {others}, it flags at most {number(100 * at_most)} %{sure}"
         case {"kind": "cost", "false_negative": missed, "false_positive": alarm}:
             return f"A miss costs {number(missed)}, a false alarm {number(alarm)}: as little cost as possible"
         case {"kind": "f1"}:

@@ -56,6 +56,11 @@ class ConfusionCounts:
         return _ratio(self.true_positives, self.positives)
 
     @property
+    def specificity(self) -> float:
+        """TN / (TN + FP), one minus the false positive rate."""
+        return _ratio(self.true_negatives, self.negatives)
+
+    @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN)."""
         return self.f_beta(1.0)
@@ -98,6 +103,11 @@ class ConfusionTables:
     def recall(self) -> FloatArray:
         """TP / (TP + FN)."""
         return _ratios(self.true_positives, self.true_positives + self.false_negatives)
+
+    @property
+    def specificity(self) -> FloatArray:
+        """TN / (TN + FP)."""
+        return _ratios(self.true_negatives, self.true_negatives + self.false_positives)
 
     @property
     def f1(self) -> FloatArray:

@@ -117,6 +117,19 @@ class OperatingCurve:
         return self.true_positives / max(self.positives, 1)
 
     @property
+    def specificity(self) -> FloatArray:
+        """Share of the negative rows that are not predicted positive, 0 when no row is negative."""
+        return (self.negatives - self.false_positives) / max(self.negatives, 1)
+
+    def proportion(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Successes and trials of precision, recall or specificity at each threshold."""
+        if name == "precision":
+            return self.true_positives, self.predicted_positives
+        if name == "recall":
+            return self.true_positives, np.full_like(self.true_positives, self.positives)
+        return self.negatives - self.false_positives, np.full_like(self.true_positives, self.negatives)
+
+    @property
     def is_better_than_chance(self) -> bool:
         """Whether positive rows have higher scores than negative ones, beyond noise (Mann and Whitney's test)."""
         n, m = self.positives, self.negatives
@@ -171,16 +184,23 @@ class OperatingCurve:
             negatives=self.positives,
         )
 
+    def at(self, positions: NDArray[Any]) -> OperatingCurve:
+        """Some of its candidates, in the order of these positions."""
+        return OperatingCurve(
+            self.thresholds[positions],
+            self.true_positives[positions],
+            self.false_positives[positions],
+            self.positives,
+            self.negatives,
+        )
+
     def thinned(self, points: int) -> OperatingCurve:
         """At most `points` candidates, evenly spaced by rank, both ends kept."""
         if points < 2:
             raise ValueError(f"points must be at least 2, got {points}")
         if len(self) <= points:
             return self
-        keep = np.unique(np.linspace(0, len(self) - 1, points).round().astype(np.int64))
-        return OperatingCurve(
-            self.thresholds[keep], self.true_positives[keep], self.false_positives[keep], self.positives, self.negatives
-        )
+        return self.at(np.unique(np.linspace(0, len(self) - 1, points).round().astype(np.int64)))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, as it stands in reports."""

@@ -14,14 +14,14 @@ def measures(
     costs: tuple[float, float] | None = None,
     worth: float = 1.0,
 ) -> Measures:
-    """Precision, recall, F1 and cost with intervals.
+    """Precision, recall, false positive rate, F1 and cost with intervals.
 
     Parameters
     ----------
     counts : ConfusionCounts
         The decision's confusion matrix.
     confidence : float, default 0.95
-        Nominal coverage of the intervals: Wilson for precision, recall and F1, MOVER for the cost.
+        Nominal coverage of the intervals: Wilson for all but the cost, MOVER for the cost.
     costs : (false_negative, false_positive), optional
         Adds `cost`: the mean cost of a row.
     worth : float, default 1
@@ -45,6 +45,7 @@ def measures(
         false_negatives=counts.false_negatives,
         precision=_proportion(counts.true_positives, counts.predicted_positives, confidence, worth),
         recall=_proportion(counts.true_positives, counts.positives, confidence, worth),
+        false_positive_rate=_proportion(counts.false_positives, counts.negatives, confidence, worth),
         f1=f1,
         cost=cost,
         confidence=confidence,

@@ -156,8 +156,9 @@ def test_objectives_and_algorithms(prefsvm: Run) -> None:
     write("data.csv", "label,n,m", lambda i: f"{label(i) if i < 80 else ''},{i * 7 % 13}.5,{i % 2 + i % 3}.5", rows=160)
     train = "train data.csv --target label --positive spam"
     said = prefsvm(train, code=2)
-    objectives = re.findall(r"\b(?:precision|recall|precision_recall|f1|f_beta|cost)=[\d.:]*\d|\bf1\b", said)
-    assert len(objectives) == 6
+    kinds = "precision|recall|precision_recall|false_positive_rate|ham_loss|f1|f_beta|cost"
+    objectives = re.findall(rf"\b(?:{kinds})=[\d.:]*\d|\bf1\b", said)
+    assert len(objectives) == 8
     for objective in objectives:
         prefsvm(f"{train} --objective {objective} --dry-run")
     said = prefsvm(f"{train} --objective f1 --algorithm svm --wait")

@@ -204,6 +204,7 @@ def measures() -> dict[str, Any]:
         "precision": estimate(0.8),
         "recall": estimate(1.0),
         "f1": estimate(0.89),
+        "false_positive_rate": {"value": 1 / 6, "low": 0.1, "high": 0.3},
         "cost": None,
         "confidence": 0.95,
     }

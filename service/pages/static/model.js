@@ -50,7 +50,7 @@ function sayElsewhere() {
   if (!place || !found) return;
   const chosen = chosenPlace();
   place.hidden = chosen === null || chosen === Number(handle.value);
-  const isTarget = ["precision", "recall"].includes(wish.elements.kind.value);
+  const isTarget = ["precision", "recall", "false_positive_rate", "ham_loss"].includes(wish.elements.kind.value);
   const why = isTarget ? " It is chosen so that it is likely to hold for other rows, too." : "";
   place.textContent = `That is not where the handle is: on the curve it is the square.${why} Move the handle for the threshold under it.`;
 }

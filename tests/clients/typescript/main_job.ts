@@ -23,6 +23,8 @@ const objectives: Objective[] = [
   { kind: "precision", target: 0.9, confidence: 0.8 },
   { kind: "recall", target: 0.9 },
   { kind: "precision_recall", precision: 0.8, recall: 0.7 },
+  { kind: "ham_loss", at_most: 0.001, confidence: 0.9 },
+  { kind: "false_positive_rate", at_most: 0.01 },
   { kind: "f1" },
   { kind: "f_beta", beta: 2 },
   { kind: "cost", false_negative: 5, false_positive: 1 },

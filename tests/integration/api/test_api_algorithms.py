@@ -68,6 +68,8 @@ def test_a_wrong_objective_of_any_algorithm_is_named(client, database):
         ]
         both = {"kind": "precision_recall", "precision": 0.9, "recall": target}
         wrong.append((both, "body.objective.precision_recall.recall"))
+    for kind, at_most in (("ham_loss", 0), ("ham_loss", 1), ("false_positive_rate", "0,1 %"), ("ham_loss", None)):
+        wrong.append(({"kind": kind, "at_most": at_most}, f"body.objective.{kind}.at_most"))
     dataset = store_dataset(database)
     for algorithm in ALGORITHMS:
         body = train_body(dataset, algorithm=algorithm, params={})

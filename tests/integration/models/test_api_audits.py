@@ -247,6 +247,8 @@ STATEMENTS = [
     ({"kind": "precision", "target": 0.999}, AuditTarget("precision", 0.999), "refuted"),
     ({"kind": "recall", "target": 0.8}, AuditTarget("recall", 0.8), "proven"),
     ({"kind": "recall", "target": 1}, AuditTarget("recall", 1.0), "refuted"),
+    ({"kind": "ham_loss", "at_most": 0.3}, AuditTarget("false_positive_rate", 0.3), "proven"),
+    ({"kind": "false_positive_rate", "at_most": 0.001}, AuditTarget("false_positive_rate", 0.001), "refuted"),
     ({"kind": "cost", "at_most": 0.5, **COSTS}, AuditTarget("cost", 0.5, **COSTS), "proven"),
     ({"kind": "cost", "at_most": 0.05, **COSTS}, AuditTarget("cost", 0.05, **COSTS), "open"),
 ]
@@ -405,7 +407,12 @@ def test_what_cannot_be_audited_says_why(
     problem(client.post("/audits", json=body | {"dataset": "ds_" + 32 * "0"}), 422, "invalid-request")
     lacking = upload(client, b"job\ncook\n")["id"]
     problem(client.post("/audits", json=body | {"dataset": lacking}), 422, "rows-do-not-fit")
-    for wrong in ({"kind": "f1"}, {"kind": "precision", "target": 0}, {"kind": "cost", "at_most": 1}):
+    for wrong in (
+        {"kind": "f1"},
+        {"kind": "ham_loss", "at_most": 1},
+        {"kind": "precision", "target": 0},
+        {"kind": "cost", "at_most": 1},
+    ):
         assert client.post("/audits", json=body | {"objective": wrong}).status_code == 422
 
 

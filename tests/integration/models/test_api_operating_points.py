@@ -53,6 +53,8 @@ def calibrated(database, tmp_path, rng, n: int = 400, **changes):
         {"kind": "precision", "target": 0.9},
         {"kind": "recall", "target": 0.95},
         {"kind": "precision_recall", "precision": 0.7, "recall": 0.7},
+        {"kind": "ham_loss", "at_most": 0.02},
+        {"kind": "false_positive_rate", "at_most": 0.02},
         {"kind": "f_beta", "beta": 2.0},
         {"kind": "cost", "false_negative": 10.0, "false_positive": 1.0},
     ],

@@ -55,12 +55,14 @@ def test_what_is_chosen_is_what_is_sent_and_what_curl_would_send(client: httpx.C
     for objective, rest in (
         ("f1", {}),
         ("recall", {"target": 0.95}),
+        ("lost", {"at_most": 0.001}),
         ("cost", {"false_negative": 20, "false_positive": 1}),
     ):
         path = f"/ui/datasets/{dataset['id']}/train?target=label&positive=spam&objective={objective}&abstain=97.5"
         page = visitor.open(path)
         said = orjson.loads(page.form("/ui/train")["fields"]["request"])
-        assert said["objective"] == {"kind": objective, **rest, "abstain": {"precision": 0.975}}
+        kind = "false_positive_rate" if objective == "lost" else objective
+        assert said["objective"] == {"kind": kind, **rest, "abstain": {"precision": 0.975}}
     assert "get no label" in page.text
     # What cannot be is said, and there is no button.
     for wrong in ("objective=recall&recall=950", "objective=recall&recall=x", "objective=recall&alias=No%20Name"):
@@ -225,7 +227,18 @@ def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database
     assert "Undo" in page.text
     visitor.send(page, "/undo")
     assert client.get(f"/models/{model}").json()["operating_point"]["objective"] == {"kind": "f1"}
-    for wrong in ("kind=recall&target=900", "kind=recall&target=x", "kind=cost&missed=0&alarm=1", "kind=what"):
+    page = visitor.send(visitor.open("/ui/models/filter?kind=ham_loss&lost=2,5"), "/use")
+    applied = client.get(f"/models/{model}").json()["operating_point"]["objective"]
+    assert applied == {"kind": "ham_loss", "at_most": 0.025}
+    assert "Of the good mails, it flags at most 2.5 %" in page.text
+    visitor.send(page, "/undo")
+    for wrong in (
+        "kind=ham_loss&lost=100",
+        "kind=recall&target=900",
+        "kind=recall&target=x",
+        "kind=cost&missed=0&alarm=1",
+        "kind=what",
+    ):
         assert 'class="note bad"' in str(visitor.open(f"/ui/models/filter?{wrong}") and visitor.answer.text)
     visitor.open("/ui/models/nobodys", 404)
 

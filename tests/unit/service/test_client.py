@@ -70,6 +70,8 @@ def test_a_number_that_no_request_can_say_is_refused_in_words(number: str) -> No
         ("f1", {"kind": "f1"}),
         ("f_beta=2", {"kind": "f_beta", "beta": 2.0}),
         ("cost=5:1", {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0}),
+        ("ham_loss=0.001", {"kind": "ham_loss", "at_most": 0.001}),
+        ("false_positive_rate=0.02", {"kind": "false_positive_rate", "at_most": 0.02}),
     ],
 )
 def test_objectives(text, objective):
@@ -85,6 +87,7 @@ def test_what_is_no_objective_names_the_known_forms(text):
 
 
 def test_a_confidence_goes_with_a_target():
+    assert parse_objective("ham_loss=0.01", 0.9) == {"kind": "ham_loss", "at_most": 0.01, "confidence": 0.9}
     assert parse_objective("recall=0.9", 0.95) == {"kind": "recall", "target": 0.9, "confidence": 0.95}
     both = parse_objective("precision_recall=0.9:0.8", 0.95, "strict")
     assert both == {
@@ -475,6 +478,7 @@ def a_model(objective: dict[str, Any], status: str = "met", **report: Any) -> di
         ("recall=0.9", "preference_unmet", "psvm, objective recall 0.9: target not reached on the 40 calibration rows"),
         ("f1", "met", "psvm, objective best F1"),
         ("f_beta=2", "met", "psvm, objective best F-beta, beta 2"),
+        ("ham_loss=0.001", "met", "psvm, objective ham loss at most 0.001: met on the 40 calibration rows"),
         ("cost=5:1", "met", "psvm, objective lowest cost, false negative 5, false positive 1"),
         ("f1", "stopped", "psvm, objective best F1: stopped early, the best so far"),
     ],

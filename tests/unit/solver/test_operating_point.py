@@ -50,6 +50,11 @@ def all_decisions(scores, y):
         ({"kind": "precision", "target": 0.9, "confidence": 0.9, "certificate": "half"}, "certificate"),
         ({"kind": "f1", "certificate": "strict"}, "certificate"),
         ({"kind": "precision_recall", "precision": 0.5, "recall": 2}, "recall"),
+        ({"kind": "ham_loss"}, "at_most"),
+        ({"kind": "ham_loss", "at_most": 0}, "at_most"),
+        ({"kind": "false_positive_rate", "at_most": 1}, "at_most"),
+        ({"kind": "false_positive_rate", "target": 0.1}, "target"),
+        ({"kind": "recall", "target": 0.9, "at_most": 0.1}, "at_most"),
         (7, None),
     ],
 )
@@ -67,6 +72,8 @@ def test_objective_survives_its_mapping_form():
         {"kind": "precision_recall", "precision": 0.9, "recall": 0.8, "confidence": 0.95, "certificate": "strict"},
         {"kind": "cost", "false_negative": 5.0, "false_positive": 1.0},
         {"kind": "precision_recall", "precision": 0.5, "recall": 0.75},
+        {"kind": "ham_loss", "at_most": 0.001, "confidence": 0.9},
+        {"kind": "false_positive_rate", "at_most": 0.02},
     ):
         assert Objective.parse(Objective.parse(value)).to_dict() == value
     assert Objective.parse("f1") == Objective()
