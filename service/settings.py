@@ -169,6 +169,8 @@ class Settings(BaseSettings):
     """File that holds `mail_key`."""
     mail_learn: bool = False
     """Whether mail software may say what is spam and what is not."""
+    mail_chat: bool = False
+    """Whether the mail filter also answers ``POST /v1/chat/completions``, for add-ons that ask a language model."""
     mail_seconds: Seconds = 2.0
     """A mail that is not decided on within this time is passed on as it came."""
     mail_tempfail: bool = False

@@ -140,6 +140,12 @@ def mail_identity(message: bytes) -> str:
     return digest.hexdigest()
 
 
+def attached_mails(message: bytes) -> list[bytes]:
+    """Return the mails that were attached to a message, as people forward spam to an address that learns it."""
+    parts = _MimeParts(_without_envelope(message)[:MAX_MESSAGE_BYTES], is_text=False)
+    return list(parts.attached())
+
+
 def _without_envelope(raw: bytes) -> bytes:
     """Return a message without empty lines and the mbox ``From `` line in front of it."""
     raw = raw.lstrip(b"\r\n")
@@ -208,6 +214,17 @@ class _MimeParts:
                 self.is_cut = True
                 continue
             waiting += [(*self._split(each), depth + 1) for each in reversed(inner)]
+
+    def attached(self) -> Iterator[bytes]:
+        """Yield the messages among the parts that are right below the top."""
+        kind = _type(self.top)
+        if kind.get_content_type() == "message/rfc822":
+            yield self.body
+        elif kind.get_content_type().startswith("multipart/"):
+            for part in self._inside(self.body, _boundary(kind), MAX_PARTS) or []:
+                fields, body = self._split(part)
+                if _type(fields).get_content_type() == "message/rfc822":
+                    yield body
 
     def text(self, part: _Part, room: int) -> str:
         """Return the text of a part, cut before it is decoded if it is far too long."""

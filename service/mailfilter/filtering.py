@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from service.access.caller import Caller, Scope
 from service.access.errors import Forbidden, TooManyRequests, Unauthorized
@@ -27,6 +27,10 @@ from service.schemas import is_alias
 
 MAX_OPEN = 64
 """Decisions under way."""
+MAX_LEARNING = 16
+"""Mails that are being learned. Those are among them that took too long and were not waited for."""
+LEARNING_THREADS = 4
+"""Of their own: learning that hangs must not take the threads of decisions."""
 MAX_MODELS = 1000
 """Whose numbers of labels are remembered."""
 AT = "-at-"
@@ -71,6 +75,10 @@ class LearningRefused(Problem, type="learning-refused", title="Learning is off",
     """The setting for it is off."""
 
 
+class LearningLate(Problem, type="learning-late", title="Not learned in time", status=503, retry_after=60):
+    """The database takes too long. What was said may still come to be kept; to say it again changes nothing then."""
+
+
 class MailFilter:
     """Decides on mails and learns from them, for use on one event loop.
 
@@ -85,7 +93,7 @@ class MailFilter:
     learns : bool
         Whether it may be told what is spam.
     seconds : float
-        Longest time a mail waits for its verdict.
+        Longest time a mail waits for its verdict, and who has said what it is for an answer.
     min_labels : int
         Labelled rows of each class that a model needs.
     most_bytes : int
@@ -117,6 +125,8 @@ class MailFilter:
         self._counts: dict[str, tuple[int, int]] = {}
         self._open: dict[asyncio.Task[Verdict], int] = {}
         """Bytes of the mail that each looks at."""
+        self._learning: dict[asyncio.Task[MailLearned], int] = {}
+        self._threads = CapacityLimiter(LEARNING_THREADS)
 
     async def check(self, raw: bytes, user: str | None) -> Verdict:
         """Return what is to be said of a mail, within `seconds`; raises nothing.
@@ -128,8 +138,7 @@ class MailFilter:
         user : str or None
             Whose mail it is, where it is one user's.
         """
-        others = sum(self._open.values())
-        if len(self._open) >= MAX_OPEN or (others and others + len(raw) > self._most_bytes):
+        if len(self._open) >= MAX_OPEN or not self._has_room_for(raw):
             return Verdict("unknown", reason="busy")
         # A thread cannot be ended: what takes too long goes on, and its mail is not waited for.
         task = asyncio.create_task(self._check(raw, user))
@@ -139,24 +148,47 @@ class MailFilter:
         return task.result() if done else Verdict("unknown", reason="slow")
 
     async def learn(self, raw: bytes, user: str | None, wanted: bool | None) -> MailLearned:
-        """Keep what somebody has said of a mail: spam, no spam, or None to forget it.
+        """Keep what somebody has said of a mail within `seconds`: spam, no spam, or None to forget it.
 
         Raises
         ------
         LearningRefused
             If it is not allowed.
+        LearningLate
+            If the database does not answer in time, or too many wait for it.
         Problem
             As `MailFeedback.learn`, and if the key does not allow it.
         """
         if not self._learns:
             raise LearningRefused("learning is off; PREFSVM_MAIL_LEARN allows it")
+        if len(self._learning) >= MAX_LEARNING or not self._has_room_for(raw):
+            raise LearningLate("too many mails wait to be learned; say it again later")
+        task = asyncio.create_task(self._learn(raw, user, wanted))
+        self._learning[task] = len(raw)
+        task.add_done_callback(self._learned)
+        done, _ = await asyncio.wait({task}, timeout=self._seconds)
+        if not done:
+            raise LearningLate(f"not learned within {self._seconds:g} s; say it again later")
+        return task.result()
+
+    def _learned(self, task: asyncio.Task[MailLearned]) -> None:
+        del self._learning[task]
+        if not task.cancelled():
+            task.exception()  # which nobody may have waited for
+
+    def _has_room_for(self, raw: bytes) -> bool:
+        others = sum(self._open.values()) + sum(self._learning.values())
+        return not others or others + len(raw) <= self._most_bytes
+
+    async def _learn(self, raw: bytes, user: str | None, wanted: bool | None) -> MailLearned:
         caller = await self._admitted("write")
         with acting_for(caller.project_id):
             *own, site = self._aliases(user)
             for alias in own:
-                if await to_thread.run_sync(self._is_there, caller.project_id, alias):
+                if await to_thread.run_sync(self._is_there, caller.project_id, alias, limiter=self._threads):
                     site = alias
-            return await to_thread.run_sync(self._feedback.learn, caller.project_id, site, raw, wanted)
+            learn = self._feedback.learn
+            return await to_thread.run_sync(learn, caller.project_id, site, raw, wanted, limiter=self._threads)
 
     def _is_there(self, project_id: str, alias: str) -> bool:
         try:

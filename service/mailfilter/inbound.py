@@ -96,6 +96,13 @@ class Inbound:
 class Mail:
     """The bytes of a mail as they come. What is too much is counted and thrown away.
 
+    Parameters
+    ----------
+    room : Room
+        Where the memory for it is held.
+    most : int, default=MAX_MESSAGE_BYTES
+        Bytes that are kept.
+
     Attributes
     ----------
     size : int
@@ -104,8 +111,9 @@ class Mail:
         Why not all of them are kept: more than are looked at of a mail; or others take all the memory there is.
     """
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, most: int = MAX_MESSAGE_BYTES) -> None:
         self._room = room
+        self._most = most
         self._parts = bytearray()
         self.size = 0
         self.is_too_large = self.is_crowded_out = False
@@ -118,7 +126,7 @@ class Mail:
     def add(self, chunk: bytes) -> None:
         """Take further bytes."""
         self.size += len(chunk)
-        self.is_too_large = self.is_too_large or self.size > MAX_MESSAGE_BYTES
+        self.is_too_large = self.is_too_large or self.size > self._most
         if self.is_whole:
             try:
                 self._room.grow(self.size)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from service.mailfilter.addresses import Address
 from service.mailfilter.figures import Figures
+from service.mailfilter.http_doors import HttpDoors
 from service.mailfilter.inbound import CHUNK, HungUp, Inbound
-from service.mailfilter.rspamd import Rspamd
 from service.mailfilter.spamd import Spamd
 from service.predictions.budget import BYTES_A_BYTE_OF_MAIL, RequestBudget, Room
 
@@ -33,7 +33,7 @@ class Listener:
     Parameters
     ----------
     spamd : Spamd
-    rspamd : Rspamd
+    http : HttpDoors
     figures : Figures
     most_connections : int
         Further ones are ended at once: their mail is passed on as it came.
@@ -42,10 +42,10 @@ class Listener:
     """
 
     def __init__(
-        self, spamd: Spamd, rspamd: Rspamd, figures: Figures, *, most_connections: int, memory_bytes: int
+        self, spamd: Spamd, http: HttpDoors, figures: Figures, *, most_connections: int, memory_bytes: int
     ) -> None:
         self._spamd = spamd
-        self._rspamd = rspamd
+        self._http = http
         self._figures = figures
         self._most = most_connections
         self._budget = RequestBudget(memory_bytes)
@@ -111,7 +111,7 @@ class Listener:
     async def _serve(self, inbound: Inbound, writer: asyncio.StreamWriter, room: Room) -> None:
         first = await inbound.line()
         if HTTP.fullmatch(first):
-            await self._rspamd.serve(inbound, first, writer, room)
+            await self._http.serve(inbound, first, writer, room)
         else:
             await self._spamd.serve(inbound, first, writer)
         writer.transport.set_write_buffer_limits(high=0)

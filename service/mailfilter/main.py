@@ -20,9 +20,13 @@ from service.db.session import Database
 from service.feedback.mails import MailFeedback
 from service.isolation import hide_secrets
 from service.mailfilter.addresses import Address, check_mail_settings
+from service.mailfilter.chat import Chat
+from service.mailfilter.counted import CountedFilter
 from service.mailfilter.figures import Figures
 from service.mailfilter.filtering import MailFilter
+from service.mailfilter.http_doors import Basics, HttpDoor, HttpDoors
 from service.mailfilter.listener import Listener
+from service.mailfilter.mta_hooks import MtaHooks
 from service.mailfilter.rspamd import Rspamd
 from service.mailfilter.spamd import Spamd
 from service.memory import settle
@@ -54,9 +58,14 @@ def make_listener(
         most_bytes=settings.mail_memory_bytes // BYTES_A_BYTE_OF_MAIL,
     )
     figures = Figures()
+    counted = CountedFilter(mails, figures)
+    tempfail = settings.mail_tempfail
+    doors: list[HttpDoor] = [Basics(figures), Rspamd(counted, tempfail=tempfail), MtaHooks(counted, tempfail=tempfail)]
+    if settings.mail_chat:
+        doors.append(Chat(counted, settings.mail_model, tempfail=tempfail))
     return Listener(
-        Spamd(mails, figures, tempfail=settings.mail_tempfail),
-        Rspamd(mails, figures, tempfail=settings.mail_tempfail),
+        Spamd(counted, tempfail=tempfail),
+        HttpDoors(doors),
         figures,
         most_connections=settings.mail_connections,
         memory_bytes=settings.mail_memory_bytes,

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 _END_OF_HEADERS = re.compile(rb"(?:\A|\n)\r{0,2}\n")
 _EOL = rb"(?:\r{0,2}\n|\r|\Z)"
 # Of mails of strangers: nothing here may try again what it has matched, or look at each of ten million lines in Python.
+# A name may be folded before its colon, too: there is software that reads over that.
+_NAME = rb"x-spam-[^:\r\n]*+(?:(?:\r{0,2}\n|\r)[ \t][^:\r\n]*+)*+:"
 _MARKS = re.compile(
-    rb"(?i)(?:\A|(?<=[\r\n]))(?:x-spam-[^:\r\n]*+:[^\r\n]*+" + _EOL + rb"(?:[ \t][^\r\n]*+" + _EOL + rb")*+)++"
+    rb"(?i)(?:\A|(?<=[\r\n]))(?:" + _NAME + rb"[^\r\n]*+" + _EOL + rb"(?:[ \t][^\r\n]*+" + _EOL + rb")*+)++"
 )
 
 

@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 import zlib
 from dataclasses import dataclass, field
 
-from service.db.session import AWAY
-from service.errors import Problem
-from service.ingest.mail import MAX_MESSAGE_BYTES
-from service.mailfilter.figures import Figures
-from service.mailfilter.filtering import LearningRefused, MailFilter
+from service.mailfilter.counted import CountedFilter, NotLearned
 from service.mailfilter.inbound import CHUNK, Inbound, Mail
 from service.mailfilter.marking import marked
 from service.mailfilter.verdict import REQUIRED, Verdict, headers_of, report_of
@@ -31,6 +26,7 @@ TEMPFAIL = 75, "EX_TEMPFAIL"
 PROTOCOL = 76, "EX_PROTOCOL"
 TOO_BIG = 98, "EX_TOOBIG"
 """What SpamAssassin's client calls it, and then passes on the mail that it has."""
+_OF_STATUS = {413: TOO_BIG, 503: TEMPFAIL}
 
 
 @dataclass(frozen=True)
@@ -58,15 +54,13 @@ class Spamd:
 
     Parameters
     ----------
-    mails : MailFilter
-    figures : Figures
+    mails : CountedFilter
     tempfail : bool
         Whether to answer with an error where nothing is known of a mail.
     """
 
-    def __init__(self, mails: MailFilter, figures: Figures, *, tempfail: bool) -> None:
+    def __init__(self, mails: CountedFilter, *, tempfail: bool) -> None:
         self._mails = mails
-        self._figures = figures
         self._tempfail = tempfail
 
     async def serve(self, inbound: Inbound, first: bytes, writer: asyncio.StreamWriter) -> None:
@@ -97,13 +91,8 @@ class Spamd:
         return await self._check(request, mail)
 
     async def _check(self, request: Request, mail: Mail) -> bytes:
-        began = time.perf_counter()
-        raw, size = mail.raw(), mail.size
-        if mail.is_whole:
-            verdict = await self._mails.check(raw, request.user)
-        else:
-            verdict = Verdict("unknown", reason="too_large" if mail.is_too_large else "busy")
-        self._figures.note(DOOR, verdict, size, time.perf_counter() - began)
+        raw = mail.raw()
+        verdict, _ = await self._mails.check(DOOR, mail, request.user, raw)
         if verdict.kind == "unknown":
             if self._tempfail:
                 return _refusal(TEMPFAIL, f"nothing can be said of this mail ({verdict.reason})")
@@ -118,20 +107,10 @@ class Spamd:
         wanted = {"spam": True, "ham": False}.get(said)
         if "local" not in sets | removes or ("local" in sets and wanted is None):
             return _refusal(PROTOCOL, "TELL: expected Set: local with Message-class: spam or ham, or Remove: local")
-        if not mail.is_whole:
-            return _refusal(TOO_BIG, f"a mail that is learned may have at most {MAX_MESSAGE_BYTES} bytes")
         try:
-            result = await self._mails.learn(mail.raw(), request.user, wanted if "local" in sets else None)
-        except LearningRefused as error:
-            self._figures.note_learned(DOOR, "refused")
-            return _refusal(UNAVAILABLE, error.detail)
-        except Problem as error:
-            self._figures.note_learned(DOOR, "failed")
-            return _refusal(UNAVAILABLE, error.detail)
-        except AWAY:
-            self._figures.note_learned(DOOR, "failed")
-            return _refusal(TEMPFAIL, "the database does not answer")
-        self._figures.note_learned(DOOR, result)
+            result = await self._mails.learn(DOOR, mail, request.user, wanted if "local" in sets else None)
+        except NotLearned as error:
+            return _refusal(_OF_STATUS.get(error.status, UNAVAILABLE), error.detail)
         did = {"learned": b"DidSet: local\r\n", "forgotten": b"DidRemove: local\r\n"}.get(result, b"")
         return b"SPAMD/1.1 0 EX_OK\r\n" + did + b"Content-length: 0\r\n\r\n"
 

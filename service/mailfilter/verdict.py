@@ -26,6 +26,7 @@ Reason = Literal[
     "encoder_changed",
     "error",
     "no_access",
+    "no_mail",
     "no_model",
     "not_of_mails",
     "slow",
@@ -124,6 +125,13 @@ def headers_of(verdict: Verdict) -> list[str]:
         *([f"X-Spam-Level: {level}"] if level else []),
         f"X-Spam-Model: {verdict.alias}\n\t({verdict.model})",
     ]
+
+
+def fields_of(verdict: Verdict) -> list[tuple[str, str]]:
+    """Return the header fields that tell a verdict, name and value of each, unfolded; none if nothing is known."""
+    lines = "\n".join(headers_of(verdict)).replace("\n\t", " ").split("\n")
+    found = [line.partition(": ") for line in lines if line]
+    return [(name, value) for name, _, value in found]
 
 
 def report_of(verdict: Verdict) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from mail_e2e.conftest import Filter, free_port, listens, mail, need, need_root, running, wait_for
+from mail_e2e.conftest import INTEGRATIONS, Filter, free_port, listens, mail, need, need_root, running, wait_for
 
 pytestmark = pytest.mark.mail_e2e
 
@@ -116,9 +116,26 @@ def milter(mails: Filter, port: int, filter_port: int | None = None) -> Iterator
         yield
 
 
-def scans(mails: Filter) -> float:
+@contextmanager
+def our_milter(mails: Filter, port: int, filter_port: int | None = None) -> Iterator[None]:
+    """Run the milter of `integrations/` with the system's Python, which has pymilter by Debian's python3-milter."""
+    python = "/usr/bin/python3"
+    if subprocess.run([python, "-c", "import Milter"], capture_output=True, check=False).returncode:
+        pytest.skip("python3-milter is not installed; Debian has it")
+    script = INTEGRATIONS / "milter/prefsvm-milter"
+    where = f"127.0.0.1:{filter_port or mails.port}"
+    with (
+        (mails.folder / "our-milter.log").open("ab") as log,
+        running(python, script, f"inet:{port}@127.0.0.1", where, log=log),
+    ):
+        wait_for(lambda: listens(port), "our milter does not listen")
+        yield
+
+
+def scans(mails: Filter, door: str = "spamd") -> float:
     text = httpx.get(f"http://127.0.0.1:{mails.port}/metrics", trust_env=False).text
-    return sum(float(each) for each in re.findall(r'^prefsvm_mails_total\{door="spamd".*\} (.*)$', text, re.MULTILINE))
+    found = re.findall(rf'^prefsvm_mails_total\{{door="{door}".*\}} (.*)$', text, re.MULTILINE)
+    return sum(map(float, found))
 
 
 def test_mails_are_marked_once_and_below_the_marks_they_stay_as_they_are(mails: Filter) -> None:
@@ -152,3 +169,27 @@ def test_mail_goes_through_whatever_is_down(mails: Filter) -> None:
             assert raw.endswith(mail(True, 202).partition(b"\n\n")[2])
         with milter(mails, port):
             assert b"X-Spam-Flag: YES" in mta.deliver(mail(True, 203))[0]
+
+
+def test_our_milter_marks_and_lets_pass_whatever_is_down(mails: Filter) -> None:
+    port = free_port()
+    with postfix(mails, port) as mta:
+        forged = b"X-Spam-Flag: NO\nX-SPAM-Status: No,\n\tscore=-9\n" * 200 + b"Subject: caf\xe9 \xff\n"
+        with our_milter(mails, port):
+            before = scans(mails, "rspamd")
+            copies = mta.deliver(mail(True, 210, head=forged), "you@example.org", "me@example.org")
+            assert scans(mails, "rspamd") == before + 1
+            for raw in copies:
+                message = message_from_bytes(raw)
+                assert message.get_all("X-Spam-Flag") == ["YES"]
+                assert len(message.get_all("X-Spam-Status", [])) == 1
+                assert b"score=-9" not in raw
+                assert raw.endswith(mail(True, 210).partition(b"\n\n")[2])
+                assert b"Subject: caf\xe9 \xff\n" in raw
+            (ham,) = map(message_from_bytes, mta.deliver(mail(False, 210)))
+            assert "X-Spam-Flag" not in ham
+            assert str(ham["X-Spam-Status"]).startswith("No, score=")
+        with our_milter(mails, port, filter_port=1):
+            (raw,) = mta.deliver(mail(True, 211, head=b"X-Spam-Flag: NO\n"))
+            assert b"X-Spam-Flag" not in raw
+            assert raw.endswith(mail(True, 211).partition(b"\n\n")[2])

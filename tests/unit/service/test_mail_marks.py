@@ -16,8 +16,24 @@ from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, Verdict, heade
 
 SPAM = Verdict("spam", 7.46, alias="spam-filter", model="mdl_" + "0" * 32, label="späm\r\nX-A: b", score=1.0)
 PIECES = st.sampled_from(
-    [b"\n", b"\r\n", b"\r", b"\r\r\n", b" ", b"\t", b"A: b", b"X-Spam-Flag: NO", b"x-SPAM-a : c", b"From ", b"\0x"]
+    [b"\n", b"\r\n", b"\r", b"\r\r\n", b" ", b"\t", b"A: b", b"X-Spam-Flag: NO", b"x-SPAM-a : c", b"From ", b"\0x",
+     b"X-Spam-b", b": d"]
 )  # fmt: skip
+
+
+def fields(header: bytes) -> list[bytes]:
+    """Return the lines of a header, each with those that continue it."""
+    found: list[bytes] = []
+    for line in re.split(rb"\r{0,2}\n|\r", header):
+        if found and line[:1] in (b" ", b"\t"):
+            found[-1] += line
+        else:
+            found.append(line)
+    return found
+
+
+def is_mark(field: bytes) -> bool:
+    return re.match(rb"(?i)x-spam-[^:]*:", field) is not None
 
 
 @settings(max_examples=examples(300))
@@ -28,10 +44,8 @@ def test_all_bytes_but_marks_stay(raw: bytes) -> None:
     out = marked(raw, headers_of(SPAM))
     assert out.startswith(without_marks(envelope) + b"X-Spam-Flag: YES")
     assert out.endswith(body)
-    lines = re.split(rb"\r{0,2}\n|\r", without_marks(header))
-    assert not any(re.match(rb"(?i)x-spam-[^:]*:", line) for line in lines)
-    kept = re.split(rb"\r{0,2}\n|\r", header)
-    dropped = any(re.match(rb"(?i)x-spam-[^:]*:", line) for line in kept)
+    assert not any(map(is_mark, fields(without_marks(header))))
+    dropped = any(map(is_mark, fields(header)))
     assert dropped or without_marks(header) == header
     assert len(message_from_bytes(out).get_all("X-Spam-Flag", [])) == 1 or envelope
 
@@ -41,7 +55,15 @@ def test_a_field_behind_a_mark_is_no_part_of_the_one_before() -> None:
     assert without_marks(header) == b"Subject: a\r\nFrom: b\r\n"
 
 
-@pytest.mark.parametrize("filler", [b"\r", b"a\r", b"a\n", b" \n", b"X-Spam-a:\n"])
+@pytest.mark.parametrize(
+    "folded", [b"X-Spam-A\r\n : NO", b"x-spam-a\n\t\n :\n NO", b"X-SPAM-a\r x\r\n\ty:", b"X-Spam- b \n c : d\n e"]
+)
+def test_a_mark_that_is_folded_before_its_colon_goes_too(folded: bytes) -> None:
+    assert without_marks(b"Subject: a\r\n" + folded + b"\r\nFrom: b\r\n") == b"Subject: a\r\nFrom: b\r\n"
+    assert without_marks(b"X-Spam-a\r\nFrom: b\r\n") == b"X-Spam-a\r\nFrom: b\r\n"  # no field, and what follows is one
+
+
+@pytest.mark.parametrize("filler", [b"\r", b"a\r", b"a\n", b" \n", b"X-Spam-a:\n", b"X-Spam-a\n", b"X-Spam-a\n b\n"])
 def test_a_header_of_millions_of_lines_takes_no_memory_a_line(filler: bytes) -> None:
     header = b"X-Spam-a: b\r\n" + filler * (1_000_000 // len(filler))
     tracemalloc.start()
