@@ -17,6 +17,8 @@ from solver.features.vectors import VectorArray
 from solver.model_file import Model
 from worker.protocol import MOST_TEXTS_ASKED, TEXTS_FILE, VECTORS_FILE, JobSpec, Reporter, UnrunnableJobError
 
+SHORT_PATIENCE: Final = 2.0
+"""Seconds for which an encoder that does not answer is asked again where the job can do without."""
 PROBE_SECONDS: Final = 60.0
 """A job goes on for hours: so often the encoder is asked whether it is still the same one."""
 
@@ -40,6 +42,12 @@ class AskedEncoder:
         Called with how many texts of a call are encoded, and how many there are.
     keeps : bool, default False
         Whether vectors are kept for the next call, as trainings look at the same rows several times.
+
+    Attributes
+    ----------
+    patience : float or None
+        Seconds for which an encoder that does not answer is asked again; None for those of any job.
+    was_asked : bool
     """
 
     def __init__(
@@ -62,6 +70,7 @@ class AskedEncoder:
         self._places: dict[str, int] = {}
         self._kept: VectorArray | None = None
         self._lock = threading.Lock()
+        self.patience: float | None = None
         self.was_asked = False
 
     def identity(self) -> EncoderIdentity:
@@ -118,7 +127,8 @@ class AskedEncoder:
     def _ask(self, texts: Sequence[str], *, probes: bool = False) -> VectorArray:
         self.was_asked = True
         (self._scratch / TEXTS_FILE).write_bytes(orjson.dumps(list(texts)))
-        answer = self._reporter.ask("encode", probes=probes)
+        patience = {} if self.patience is None else {"patience": self.patience}
+        answer = self._reporter.ask("encode", probes=probes, **patience)
         if answer is None:
             raise UnrunnableJobError(
                 "not_encoded", "the job had to stop before all of its texts were encoded, so that nothing is to be kept"
@@ -131,7 +141,9 @@ class AskedEncoder:
         return vectors.reshape(len(texts), int(answer["dimensions"])).astype(np.float32, copy=False)
 
 
-def with_encoder(model: Model, job: JobSpec, reporter: Reporter, open_: Encoder | None = None) -> Model:
+def with_encoder(
+    model: Model, job: JobSpec, reporter: Reporter, open_: Encoder | None = None, patience: float | None = None
+) -> Model:
     """Return a model with the encoder at hand that it was trained with, if it needs one.
 
     Parameters
@@ -141,6 +153,8 @@ def with_encoder(model: Model, job: JobSpec, reporter: Reporter, open_: Encoder 
     reporter : Reporter
     open_ : Encoder, optional
         One that the job has asked before, which is taken if it is the same.
+    patience : float, optional
+        Seconds for which it is asked again if it does not answer, from now on; by default those of any job.
 
     Raises
     ------
@@ -158,7 +172,9 @@ def with_encoder(model: Model, job: JobSpec, reporter: Reporter, open_: Encoder 
             "(PREFSVM_ENCODER_URL)",
         )
     if isinstance(open_, AskedEncoder) and open_.is_that_of(identity):
+        open_.patience = patience
         return model.encoding_by(open_)
     encoder = AskedEncoder(reporter, Path(job.scratch), name, known=identity)
+    encoder.patience = patience
     encoder.identity()
     return model.encoding_by(encoder)

@@ -12,8 +12,11 @@ import asyncio
 import hashlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -24,10 +27,20 @@ from service.encoders.repository import VectorCache, are_same
 from worker.attempt import Attempt
 from worker.protocol import MOST_TEXTS_ASKED, TEXTS_FILE, VECTORS_FILE
 
+if TYPE_CHECKING:
+    from service.encoders.client import HttpEncoder
+
 log = logging.getLogger("prefsvm.worker")
 
 PATIENCE_SECONDS = 120.0
 """For so long an encoder that does not answer is asked again: a job has time, and encoders are restarted."""
+SHORT_PROBE_SECONDS = 5.0
+"""For so long one is waited for at most, by whom it is said that he has little patience, before it has shown that it is
+there."""
+QUIET_SECONDS = 3.0
+"""An encoder that has not answered for so long, and not for twice as long as its slowest answer took, is said to be
+waited for; one whose answer was an error at once."""
+SAY_AGAIN_SECONDS = 10.0
 KEPT_BY = "train"
 """Kind of jobs whose vectors are kept: of batches there may be more than is ever of use again."""
 MOST_TEXTS_BYTES = 64 << 20
@@ -46,10 +59,24 @@ class EncoderAnswers:
         The job. In its folder supervisor and child leave files for each other.
     stopped : threading.Event
         Set when the child waits no more.
+    waits : callable, optional
+        Called with ``message``, ``seconds`` and ``until`` while the encoder is waited for, and with None when it
+        answers again.
     """
 
-    def __init__(self, config: EncoderConfig | None, attempt: Attempt, stopped: threading.Event) -> None:
+    def __init__(
+        self,
+        config: EncoderConfig | None,
+        attempt: Attempt,
+        stopped: threading.Event,
+        waits: Callable[[dict[str, Any] | None], object] = lambda _: None,
+    ) -> None:
         self._config = config
+        self._waits = waits
+        self._client: HttpEncoder | None = None
+        self._slowest = 0.0
+        self._says_at: float | None = None
+        """When it is said again that the encoder is waited for; None as long as it is not."""
         self._folder = attempt.folder
         self._database = attempt.database
         self._project_id = attempt.claim.project_id
@@ -71,6 +98,7 @@ class EncoderAnswers:
             ``dimensions`` of the vectors, which lie in the folder as float32; or, under ``away`` or ``changed``, why
             there are none.
             None if the child waits no more.
+            The question may have a ``patience`` of its own, in seconds.
         """
         self.was_asked = True
         texts = self._texts()
@@ -85,6 +113,8 @@ class EncoderAnswers:
             return {"changed": error.detail}
         except asyncio.CancelledError:
             return None
+        finally:
+            self._say_no_more()
         fresh = dict(zip((digest for digest in digests if digest not in known), made, strict=True))
         if question.get("probes"):
             self._know(texts, made)
@@ -147,22 +177,30 @@ class EncoderAnswers:
 
     async def _encode_as_before(self, texts: list[str], question: Mapping[str, Any]) -> list[bytes]:
         """Encode texts, and make sure that no other encoder did: its vectors would be kept for all later trainings."""
-        made = await self._encode(texts)
-        if self._probes is not None and not question.get("probes"):
+        is_probe, patience = bool(question.get("probes")), question.get("patience")
+        made = await self._encode(texts, patience, is_probe=is_probe)
+        if self._probes is not None and not is_probe:
             probes, before = self._probes
-            now = await self._encode(probes)
+            now = await self._encode(probes, patience, is_probe=True)
             if not are_same(b"".join(before), b"".join(now), len(probes)):
                 raise EncoderChanged("the encoder became another one while texts were encoded")
         return made
 
-    async def _encode(self, texts: list[str]) -> list[bytes]:
+    async def _encode(self, texts: list[str], patience: float | None, *, is_probe: bool) -> list[bytes]:
         # Loaded where it is used: most deployments have no encoder.
         from service.encoders.client import HttpEncoder
 
-        if self._config is None:
+        config = self._config
+        if config is None:
             raise EncoderAway
-        async with HttpEncoder(self._config) as encoder:
-            return await encoder.encode(texts, PATIENCE_SECONDS)
+        if patience is not None and is_probe:
+            config = replace(config, seconds=min(config.seconds, SHORT_PROBE_SECONDS))
+        async with HttpEncoder(config) as encoder:
+            self._client = encoder
+            try:
+                return await encoder.encode(texts, PATIENCE_SECONDS if patience is None else patience)
+            finally:
+                self._client, self._slowest = None, max(self._slowest, encoder.longest)
 
     async def _until_stopped(self, work: Coroutine[Any, Any, Result]) -> Result:
         task = asyncio.ensure_future(work)
@@ -170,4 +208,29 @@ class EncoderAnswers:
             if self._stopped.is_set():
                 task.cancel()
             await asyncio.wait([task], timeout=LOOK_SECONDS)
+            self._say_what_is_waited_for()
         return task.result()
+
+    def _say_what_is_waited_for(self) -> None:
+        wait, now = None if self._client is None else self._client.waiting, time.monotonic()
+        if wait is None or self._config is None:
+            return
+        seconds = now - wait.since
+        if not wait.reason and seconds < max(QUIET_SECONDS, 2 * self._slowest):
+            self._say_no_more()
+            return
+        if self._says_at is not None and now < self._says_at:
+            return
+        self._says_at = now + SAY_AGAIN_SECONDS
+        until = datetime.now(UTC) + timedelta(seconds=max(0.0, wait.until - now))
+        why = f" ({wait.reason})" if wait.reason else ""
+        message = (
+            f"the encoder at {self._config.host} has not answered for {seconds:.0f} s{why}; waiting until "
+            f"{until:%H:%M:%S} UTC"
+        )
+        self._waits({"message": message, "seconds": round(seconds, 1), "until": until.isoformat(timespec="seconds")})
+
+    def _say_no_more(self) -> None:
+        if self._says_at is not None:
+            self._says_at = None
+            self._waits(None)

@@ -53,6 +53,8 @@ class PartAnswers:
         Called with what a stage came to, for the events of the job.
     encoder : EncoderConfig, optional
         That of the deployment.
+    waits : callable, optional
+        Called when the encoder is waited for, see `EncoderAnswers`.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class PartAnswers:
         answer: Callable[[dict[str, Any]], None],
         tell: Callable[[dict[str, Any]], None],
         encoder: EncoderConfig | None = None,
+        waits: Callable[[dict[str, Any] | None], object] = lambda _: None,
     ) -> None:
         self._database = attempt.database
         self._parts = PartSharing(attempt.settings.lease_seconds)
@@ -73,7 +76,7 @@ class PartAnswers:
         self._tell = tell
         self._questions: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
-        self._encoder = EncoderAnswers(encoder, attempt, self._stopped)
+        self._encoder = EncoderAnswers(encoder, attempt, self._stopped, waits)
         self._mine: list[OwnClaim] = []
         self._elsewhere: dict[str, set[int]] = {}
         """By stage, the parts whose results came from others."""

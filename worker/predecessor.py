@@ -23,7 +23,7 @@ from solver.report import Classes, ComparedRows, ReportedPoint, Succession
 from solver.succession import Standing, other_aim
 from solver.training import TestedRows, TrainedModel
 from solver.typing import FloatArray
-from worker.asked_encoder import with_encoder
+from worker.asked_encoder import SHORT_PATIENCE, with_encoder
 from worker.dataset_file import dataset_file
 from worker.predict import BLOCK_ROWS, rows_for
 from worker.protocol import PREDECESSOR_FILE, PREDECESSOR_LABELS_FILE, JobSpec, Reporter, UnrunnableJobError
@@ -55,6 +55,8 @@ def succession(job: JobSpec, trained: TrainedModel, point: ReportedPoint, report
     if older is not None:
         try:
             rows, why = _on_rows(job, trained, point, older, reporter)
+        except UnrunnableJobError as error:
+            why = STOPPED if reporter.should_stop else f"the comparison was left out: {error.message}"
         except FeatureError as error:
             why = f"the rows do not fit the older model: {error}"
         except Exception as error:  # a model of before must not end the training of the next one
@@ -87,11 +89,9 @@ def _on_rows(
     learned = LabelledRows.from_bytes(Path(job.scratch, PREDECESSOR_LABELS_FILE).read_bytes())
     if job.layout == "table" and isinstance(model.features, MatrixFeatures):
         return None, "the older model takes a matrix, and the data set is a table"
-    try:
-        features = trained.model.features
-        model = with_encoder(model, job, reporter, features.encoder if isinstance(features, TableFeatures) else None)
-    except UnrunnableJobError as error:
-        return None, STOPPED if reporter.should_stop else error.message
+    features = trained.model.features
+    open_ = features.encoder if isinstance(features, TableFeatures) else None
+    model = with_encoder(model, job, reporter, open_, SHORT_PATIENCE)
     scores, prints = _apply(job, model, tested, reporter)
     if reporter.should_stop:
         return None, STOPPED

@@ -26,7 +26,7 @@ from solver.features import BadRow, FeatureCounts, FeatureError, MatrixData, Tab
 from solver.kernels.parallel import single_threaded_blas, thread_count
 from solver.model_file import Model, ModelFileError, Predictions, read_model
 from solver.typing import FloatArray
-from worker.asked_encoder import with_encoder
+from worker.asked_encoder import SHORT_PATIENCE, with_encoder
 from worker.dataset_file import dataset_file, read_again
 from worker.protocol import MODEL_FILE, PREDICTIONS_FILE, SHADOW_FILE, JobSpec, Reporter, Result, UnrunnableJobError
 
@@ -180,7 +180,7 @@ def _compare(
     try:
         if job.attempt == 1:
             shadow = deciding_by(read_model(Path(job.scratch, SHADOW_FILE)), job.request["shadow"])
-            shadow = with_encoder(shadow, job, reporter)
+            shadow = with_encoder(shadow, job, reporter, patience=SHORT_PATIENCE)
             rows_of_shadow = rows_for(job, path, layout, shadow, SHADOW_ROWS_FILE)
             for made, _, _ in decisions(shadow, rows_of_shadow, layout, SHADOW_BLOCK_ROWS):
                 ours, theirs = codes[done : done + len(made.labels)], _codes(shadow, made)

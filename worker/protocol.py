@@ -139,6 +139,7 @@ class Reporter:
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._questions = 0
         self._phase = ""
+        self._fraction = 0.0
         self._next = 0.0
 
     def send(self, kind: str, **fields: Any) -> None:
@@ -148,7 +149,7 @@ class Reporter:
             line = line[os.write(self._descriptor, line) :]
 
     def progress(self, phase: str, fraction: float, details: dict[str, Any] | None = None) -> bool:
-        """Tell how far the job is. Cheap enough to be called often: most calls write nothing.
+        """Tell how far the job is, which never goes back. Cheap enough to be called often: most calls write nothing.
 
         Parameters
         ----------
@@ -166,9 +167,10 @@ class Reporter:
         """
         now = time.monotonic()
         details = details or {}
+        self._fraction = max(self._fraction, min(1.0, float(fraction)))
         if phase != self._phase or now >= self._next or "round" in details:
             self._phase, self._next = phase, now + PROGRESS_SECONDS
-            self.send("progress", phase=phase, progress=min(1.0, max(0.0, float(fraction))), details=details)
+            self.send("progress", phase=phase, progress=self._fraction, details=details)
         return self._stop.is_set()
 
     @property

@@ -41,6 +41,8 @@ NO_ROOM_BYTES = 1 << 20
 could not say why."""
 PREPARING_SECONDS = 2.0
 """A job that has waited this long for its child says so, and says it again each time that this has passed."""
+WAITING_FOR_ENCODER = "waiting_for_encoder"
+"""Phase of a job whose encoder of texts does not answer."""
 PREPARED = 0.5
 """Share of a job that is done once what it waited for is compiled: on most machines that takes longer than the job."""
 
@@ -82,6 +84,9 @@ class Watch:
         self._release_at: float | None = None
         self._child_start_seconds = 0.0
         self._says_next = PREPARING_SECONDS
+        self._says_of_encoder = False
+        self._at = ("", 0.0)
+        """Phase and progress of which the child spoke last."""
         self._prepared = 0.0
         """Share of the job that was done when its child came: what it says of itself is of the rest."""
 
@@ -140,6 +145,7 @@ class Watch:
             child.answer,
             lambda data: self._keeper.note("parts", data),
             encoder_config(self._settings),
+            self._waits_for_encoder,
         )
         try:
             child.give(job, self._settings.job_memory_bytes)
@@ -158,6 +164,18 @@ class Watch:
             child.end()
             self._children.job_ended()
             answers.stop()
+
+    def _waits_for_encoder(self, said: dict[str, Any] | None) -> None:
+        """Say in the job that its encoder is waited for; with None, that the job goes on where it was."""
+        phase, fraction = self._at
+        if said is None:
+            self._says_of_encoder = False
+            self._keeper.progress(phase, fraction, {})
+            return
+        if self._says_of_encoder:  # the same phase and progress are no event of their own
+            self._keeper.note("progress", said | {"phase": WAITING_FOR_ENCODER, "progress": fraction})
+        self._says_of_encoder = True
+        self._keeper.progress(WAITING_FOR_ENCODER, fraction, said)
 
     def _watch(self, child: Child, kind: JobKind, answers: PartAnswers) -> Ending:
         liveness = Liveness(self._settings.job_hung_seconds, child.processor_seconds)
@@ -219,7 +237,8 @@ class Watch:
         what = message["type"]
         if what == "progress":
             fraction = self._prepared + (1.0 - self._prepared) * float(message["progress"])
-            self._keeper.progress(str(message["phase"]), fraction, dict(message["details"]))
+            self._at = str(message["phase"]), fraction
+            self._keeper.progress(*self._at, dict(message["details"]))
         elif what == "succeeded":
             made = Made(int(message["bytes"]), str(message["sha256"]), self._stop_reason, self._child_start_seconds)
             return kind.conclude(self._attempt, made)

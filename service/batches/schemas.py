@@ -101,7 +101,8 @@ class Batch(Answer):
     id: str
     status: JobStatus
     phase: str | None = Field(
-        description="`preparing`, `reading`, `predicting`, `storing`; null in a queue, or `waiting_for_disk`."
+        description="`preparing`, `reading`, `predicting`, `waiting_for_encoder` (which does not answer), `storing`; "
+        "null in a queue, or `waiting_for_disk`."
     )
     progress: float = Field(ge=0, le=1, description="Share of the running attempt that is done.")
     attempt: int = Field(description="How often a worker has started on it.")

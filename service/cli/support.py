@@ -207,9 +207,12 @@ def phase_words(job: dict[str, Any]) -> str:
         return str(job["status"])
     if job["phase"] == "preparing":
         return "preparing (the first time on a machine this compiles the solver)"
-    return {"features": "making features", "encoding": "encoding texts"}.get(
-        job["phase"], str(job["phase"] or job["status"])
-    )
+    words = {
+        "features": "making features",
+        "encoding": "encoding texts",
+        "waiting_for_encoder": "waiting for the encoder, which does not answer",
+    }
+    return words.get(job["phase"], str(job["phase"] or job["status"]))
 
 
 def _wait_for(client: Connection, job: dict[str, Any], path: str) -> dict[str, Any]:

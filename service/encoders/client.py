@@ -8,6 +8,7 @@ import random
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -24,7 +25,26 @@ CONNECTIONS = 32
 QUICK_BYTES = 1 << 17
 """Of an answer that is read on the event loop; longer ones are read in a thread."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
+SHORTEST_SECONDS = 1.0
+"""That a request has, however late it is sent again."""
 WORTH_TRYING_AGAIN = frozenset({408, 425, 429, *range(500, 600)})
+
+
+@dataclass(eq=False)
+class Wait:
+    """Texts whose vectors have been asked for and have not come.
+
+    Attributes
+    ----------
+    since, until : float
+        By `time.monotonic`: when they were asked for first, and when that is given up.
+    reason : str
+        Why they had to be asked for again, if they had.
+    """
+
+    since: float
+    until: float
+    reason: str = ""
 
 
 class HttpEncoder:
@@ -35,11 +55,23 @@ class HttpEncoder:
     Parameters
     ----------
     config : EncoderConfig
+
+    Attributes
+    ----------
+    longest : float
+        Seconds that an answer has taken at most.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
         self.config = config
+        self.longest = 0.0
         self._http: httpx.AsyncClient | None = None
+        self._waits: list[Wait] = []
+
+    @property
+    def waiting(self) -> Wait | None:
+        """What is waited for the longest, if anything is."""
+        return min(self._waits, key=lambda wait: wait.since, default=None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,7 +100,8 @@ class HttpEncoder:
         texts : sequence of str
             None of them empty.
         patience : float
-            Seconds for which a request that failed is tried again.
+            Seconds for which a request that failed is tried again. The first try has the time that the settings give
+            one request, and no later one ends after both.
         tell : callable, optional
             Awaited with places and vectors of each batch that has come.
 
@@ -99,27 +132,37 @@ class HttpEncoder:
 
     async def _patiently(self, texts: Sequence[str], patience: float) -> list[bytes]:
         """Ask, and ask again as long as that may help."""
-        give_up = time.monotonic() + patience
+        began = sent = time.monotonic()
+        wait = Wait(began, began + max(patience, self.config.seconds))
+        self._waits.append(wait)
         pause = FIRST_PAUSE
-        while True:
-            try:
-                return await self._once(texts)
-            except _FailedError as failure:
-                wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 (nothing to be guessed)
-                wait = max(wait, failure.after or 0.0)
-                if not failure.again or time.monotonic() + wait > give_up:
-                    raise self._away(failure.reason, failure.after) from None
-            await asyncio.sleep(wait)
-            pause = min(LONGEST_PAUSE, 2 * pause)
-
-    async def _once(self, texts: Sequence[str]) -> list[bytes]:
-        config = self.config
         try:
-            async with asyncio.timeout(config.seconds):
+            while True:
+                try:
+                    made = await self._once(texts, max(SHORTEST_SECONDS, wait.until - sent))
+                    self.longest = max(self.longest, time.monotonic() - sent)
+                    return made
+                except _FailedError as failure:
+                    wait.reason = failure.reason
+                    seconds = pause * random.uniform(0.5, 1.0)  # noqa: S311 (nothing to be guessed)
+                    seconds = max(seconds, failure.after or 0.0)
+                    if not failure.again or time.monotonic() + seconds > began + patience:
+                        raise self._away(failure.reason, failure.after) from None
+                await asyncio.sleep(seconds)
+                pause = min(LONGEST_PAUSE, 2 * pause)
+                sent = time.monotonic()
+        finally:
+            self._waits.remove(wait)
+
+    async def _once(self, texts: Sequence[str], most_seconds: float) -> list[bytes]:
+        config = self.config
+        seconds = min(config.seconds, most_seconds)
+        try:
+            async with asyncio.timeout(seconds):
                 body = body_of(config.model, [config.prefix + text for text in texts], config.dimensions)
                 raw = await self._post(body, len(texts))
         except TimeoutError:
-            raise _FailedError(f"no answer within {config.seconds:g} s", again=True) from None
+            raise _FailedError(f"no answer within {seconds:.3g} s", again=True) from None
         except httpx.HTTPError as error:
             raise _FailedError(f"the connection failed ({type(error).__name__})", again=True) from None
         try:

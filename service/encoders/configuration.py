@@ -42,6 +42,11 @@ class EncoderConfig:
     seconds: float = 30.0
     prefix: str = ""
 
+    @property
+    def host(self) -> str:
+        """Where it runs: name or address, and the port if one is given."""
+        return urlsplit(self.url).netloc
+
 
 def encoder_config(settings: Settings) -> EncoderConfig | None:
     """Return the encoder of the settings, or None if they name none.

@@ -271,9 +271,10 @@ class Job(Answer):
     status: JobStatus
     phase: str | None = Field(
         description="`preparing` (a process is made ready, which compiles the solver the first time on a machine), "
-        "`reading`, `features`, `encoding` (texts are sent to the encoder), `training`, `evaluating`, `refitting` (see "
-        "`refit`), `storing`; null in a queue, or `waiting_for_disk` where there is no room: the job is tried again "
-        "each minute, which costs no attempt."
+        "`reading`, `features`, `encoding` (texts are sent to the encoder), `waiting_for_encoder` (which "
+        "does not answer; the events say since when, and how long that is waited for), `training`, `evaluating`, "
+        "`refitting` (see `refit`), `storing`; null in a queue, or `waiting_for_disk` where there is no room: the job "
+        "is tried again each minute, which costs no attempt."
     )
     progress: float = Field(ge=0, le=1, description="Share of the running attempt that is done.")
     attempt: int = Field(description="How often a worker has started on it.")

@@ -236,10 +236,14 @@ def _events(services: Services, project: str, job_id: str) -> list[JobEvent]:
     return found
 
 
+SOMETIMES = ("encoding", "waiting_for_encoder")
+"""Phases that most trainings do without."""
+
+
 def _phases(job: Job, events: Sequence[JobEvent]) -> list[tuple[str, str]]:
     """Return each phase in words, with whether it is done, goes on, or is to come."""
     seen = {str(event.data.get("phase")) for event in events if event.attempt == job.attempt}
-    names = [name for name in PHASES if name != "encoding" or name in seen or name == job.phase]  # most do without
+    names = [name for name in PHASES if name not in SOMETIMES or name in seen or name == job.phase]
     at = names.index(job.phase) if job.phase in names and job.status is JobStatus.RUNNING else None
     shown = []
     for place, name in enumerate(names):

@@ -14,6 +14,7 @@ PHASES: Mapping[str, str] = {
     "preparing": "Getting ready",
     "reading": "Reading the data",
     "encoding": "Encoding texts",
+    "waiting_for_encoder": "Waits for the encoder, which does not answer",
     "features": "Making features",
     "training": "Training",
     "evaluating": "Measuring",
@@ -96,6 +97,8 @@ def event_words(event: JobEvent) -> str:
         case "progress" | "round":
             phase = PHASES.get(str(data.get("phase")), str(data.get("phase", "Progress")))
             told, done = data.get("round"), data.get("progress")
+            if "message" in data:
+                return f"{phase}: {data['message']}"
             of_all = f", {100 * done:.0f} % of all is done" if isinstance(done, float) else ""
             return (f"{phase}: round {told}" if isinstance(told, int | str) else phase) + of_all
         case "parts":

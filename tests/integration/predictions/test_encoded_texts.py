@@ -381,3 +381,100 @@ def test_a_retraining_sends_only_what_is_new(
     trained(door, without, dataset)
     without.close()
     assert sorted(text for text in encoder.texts if text not in PROBES) == sorted(TEXTS)
+
+
+def events_of(client: httpx.Client, job_id: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = client.get(f"/jobs/{job_id}/events").json()["items"]
+    return [item["data"] for item in items if "progress" in item["data"]]
+
+
+def test_that_an_encoder_is_waited_for_is_said_at_once(
+    door: httpx.Client, worker: Bench, encoder: EncoderServer
+) -> None:
+    dataset = upload(door, csv_file(), "notes.csv")
+    body = train_body(dataset, algorithm="svm", objective={"kind": "f1"})
+    encoder.be("error")
+    job_id = door.post("/train", json=body).json()["id"]
+    thread, endings = worker.in_thread(job_id)
+    wait_for(lambda: bool(encoder.texts), 60)
+    wait_for(lambda: door.get(f"/jobs/{job_id}").json()["phase"] == "waiting_for_encoder", 3)
+    encoder.be("ok")
+    thread.join(60)
+    assert endings == ["succeeded"]
+    events = events_of(door, job_id)
+    phases = [event["phase"] for event in events]
+    waited = phases.index("waiting_for_encoder")
+    assert {"encoding", "training"} <= set(phases[waited + 1 :])
+    told = events[waited]
+    host = encoder.url.removeprefix("http://").removesuffix("/v1")
+    assert told["message"].startswith(
+        f"the encoder at {host} has not answered for 0 s (it answered with the status 500);"
+    )
+    assert f"waiting until {told['until'][11:19]} UTC" in told["message"]
+    done = [event["progress"] for event in events]
+    assert done == sorted(done)
+
+
+def test_an_encoder_that_hangs_is_said_and_can_be_left(
+    door: httpx.Client, worker: Bench, encoder: EncoderServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.encoder_answers.QUIET_SECONDS", 0.5)
+    monkeypatch.setattr("worker.encoder_answers.SAY_AGAIN_SECONDS", 0.5)
+    dataset = upload(door, csv_file(), "notes.csv")
+    encoder.be("slow")
+    encoder.seconds = 60.0
+    for keep_best in (False, True):
+        body = train_body(dataset, algorithm="svm", objective={"kind": "f1"})
+        job_id = door.post("/train", json=body).json()["id"]
+        thread, endings = worker.in_thread(job_id)
+        wait_for(lambda job_id=job_id: len([e for e in events_of(door, job_id) if "message" in e]) > 1, 60)
+        assert door.get(f"/jobs/{job_id}").json()["phase"] == "waiting_for_encoder"
+        began = time.monotonic()
+        door.post(f"/jobs/{job_id}/cancel", params={"keep_best": keep_best})
+        thread.join(20)
+        assert time.monotonic() - began < 3.0  # a look at the database every half a second, and the end of the child
+        assert endings in (["cancelled"], ["failed"])
+
+
+def test_a_model_that_is_left_does_not_hold_the_next_one(
+    door: httpx.Client, worker: Bench, encoder: EncoderServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.encoder_answers.SHORT_PROBE_SECONDS", 0.3)
+    dataset = upload(door, csv_file(), "notes.csv")
+    first = trained(door, worker, dataset)
+    encoder.be("slow")
+    encoder.seconds = 60.0
+    began = time.monotonic()
+    second = trained(door, worker, dataset, encoder="words")
+    assert time.monotonic() - began < 20
+    said = second["report"]["succession"]["sentence"]
+    assert (
+        "the comparison was left out: the encoder 'test/trigrams-48' that texts are sent to: no answer within" in said
+    )
+
+    # a shadow, likewise
+    assert door.put("/aliases/notes", json={"model": second["id"], "shadow": first["id"]}).status_code == 200
+    batch = door.post("/batches", json={"model": "notes", "dataset": dataset["id"], "format": "csv"}).json()
+    began = time.monotonic()
+    assert worker.supervisor.run(batch["id"]) == "succeeded"
+    assert time.monotonic() - began < 20
+    assert door.get("/aliases/notes/shadow").json()["failed"] == ROWS
+
+
+def test_progress_does_not_go_back_for_the_texts_of_an_older_model(
+    door: httpx.Client, worker: Bench, encoder: EncoderServer
+) -> None:
+    header, *lines = csv_file().decode().splitlines()
+    more = "\n".join([f"more,{header}", *(f"this is note {i},{line}" for i, line in enumerate(lines))])
+    dataset = upload(door, more.encode(), "notes.csv")
+    body = train_body(dataset, alias="notes", algorithm="svm", objective={"kind": "f1"})
+    first = run(door, worker, body)
+    assert first["status"] == "succeeded", first
+    encoder.texts.clear()
+    second = run(door, worker, body | {"features": {"exclude": ["more"]}})
+    assert second["status"] == "succeeded", second
+    assert [text for text in encoder.texts if text not in PROBES] == []  # all are kept, but the job asks for them
+    events = events_of(door, second["id"])
+    done = [event["progress"] for event in events]
+    assert [event["phase"] for event in events].count("encoding") > 1
+    assert done == sorted(done)

@@ -73,6 +73,7 @@ def test_the_reporter_writes_phases_and_rounds_and_seldom_more() -> None:
         for _ in range(1000):
             assert not reporter.progress("training", 0.5)
         reporter.progress("training", 0.6, {"round": 1})
+        reporter.progress("encoding", 0.3)  # how far a job is never goes back
         reporter.progress("evaluating", 7.0)
         reporter.ask_to_stop()
         assert reporter.progress("evaluating", 0.9)
@@ -81,6 +82,7 @@ def test_the_reporter_writes_phases_and_rounds_and_seldom_more() -> None:
     assert len(lines) < 50
     assert lines[0] == {"type": "progress", "phase": "training", "progress": 0.5, "details": {}}
     assert {"type": "progress", "phase": "training", "progress": 0.6, "details": {"round": 1}} in lines
+    assert {"type": "progress", "phase": "encoding", "progress": 0.6, "details": {}} in lines
     assert {"type": "progress", "phase": "evaluating", "progress": 1.0, "details": {}} in lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import struct
 import time
@@ -109,6 +110,37 @@ def test_an_encoder_that_is_away_or_slow(server: EncoderServer) -> None:
     server.close()
     with pytest.raises(EncoderAway, match="the connection failed"):
         encoded(server, ["a"])
+
+
+def test_what_is_waited_for_is_known(server: EncoderServer) -> None:
+    async def ask(patience: float) -> list[tuple[float, float, str]]:
+        seen = []
+        async with HttpEncoder(config(server, seconds=0.6)) as encoder:
+            assert encoder.waiting is None
+            asking = asyncio.ensure_future(encoder.encode(["a"], patience))
+            while not asking.done():
+                await asyncio.wait([asking], timeout=0.05)
+                if (wait := encoder.waiting) is not None:
+                    seen.append((time.monotonic() - wait.since, wait.until - wait.since, wait.reason))
+            assert encoder.waiting is None
+            with contextlib.suppress(EncoderAway):
+                asking.result()
+        return seen
+
+    server.be("slow")
+    server.seconds = 0.3
+    seen = asyncio.run(ask(2.0))
+    assert {(round(until, 6), reason) for _, until, reason in seen} == {(2.0, "")}
+    server.be("error")
+    seen = asyncio.run(ask(0.8))
+    assert {reason for _, _, reason in seen} - {""} == {"it answered with the status 500"}
+    assert max(after for after, _, _ in seen) < 0.8
+    server.be("slow")
+    server.seconds = 5.0
+    began = time.monotonic()
+    seen = asyncio.run(ask(0.0))  # the first request has its time
+    assert {round(until, 6) for _, until, _ in seen} == {0.6}
+    assert 0.5 < time.monotonic() - began < 1.0
 
 
 def test_one_batch_that_fails_ends_the_others(server: EncoderServer) -> None:
