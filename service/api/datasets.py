@@ -48,8 +48,8 @@ _UPLOAD: dict[str, Any] = {
                 "options",
                 {"type": "string", "examples": _OPTIONS},
                 "Options of the format as a JSON object. Tables: `columns` (kinds by name), `decimal`, `thousands`. "
-                "csv and tsv also: `delimiter`, `quote`, `escape`, `header`, `encoding`, `missing`, `trim`. svmlight: "
-                "`zero_based`.",
+                "csv and tsv also: `delimiter`, `quote`, `escape`, `header`, `encoding`, `missing`, `trim`. npz also: "
+                "`vectors`. svmlight: `zero_based`.",
             ),
         )
     ],

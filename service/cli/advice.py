@@ -33,7 +33,7 @@ LISTS = {"alias": "aliases", "batch": "batches", "feedback": "feedback"}
 """Commands that list what a problem says is not there, where they are not called like many of it."""
 PARTS_OF_REQUESTS = ("labels", "features")
 """Fields that hold others."""
-READING = ("delimiter", "quote", "escape", "header", "encoding", "missing", "decimal", "thousands", "trim")
+READING = ("delimiter", "quote", "escape", "header", "encoding", "missing", "decimal", "thousands", "trim", "vectors")
 """Options of files that are options of commands of the same name."""
 
 
@@ -144,7 +144,7 @@ def _option(name: str, value: str | None = None) -> str:
     match name, value:
         case _, None | "":
             return flag
-        case "header" | "trim", "true":
+        case "header" | "trim" | "vectors", "true":
             return flag
         case "header", "false":
             return "--no-header"

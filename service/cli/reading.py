@@ -64,6 +64,12 @@ OPTIONS = {
     "decimal": _option(str, ".", "Decimal sign of the numbers, a point or a comma.", "point"),
     "thousands": _option(str | None, None, "Thousands are separated by this (,.' or a blank)."),
     "trim": _option(bool, False, "Take blanks around the values away.", spelt="--trim"),
+    "vectors": _option(
+        bool,
+        False,
+        "X of an npz file is one column of vectors, and other arrays are columns beside it.",
+        spelt="--vectors",
+    ),
 }
 """How a file can be said to be read: what the option is, and what it is unless it is said."""
 OF_ROWS = ("delimiter", "quote", "escape", "header", "encoding", "missing", "decimal")

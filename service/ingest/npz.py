@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import errno
-import math
-import shutil
-import struct
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +18,9 @@ from service.ingest.batches import batch_rows
 from service.ingest.errors import IngestError
 from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, MAX_NAME_CHARACTERS, ReadingLimits
 from service.ingest.matrix import MatrixWriter
-from service.ingest.options import TableOptions
+from service.ingest.npz_arrays import DAMAGED, NpzArray
+from service.ingest.npz_columns import MOST_NAMED, named_columns, store_columns
+from service.ingest.options import NpzOptions, TableOptions
 from service.ingest.profile import Columnar, has_control_characters
 from service.ingest.table import Storage, check_columns, check_size, forced_kinds, store_arrays, stored_as
 
@@ -31,20 +28,20 @@ LABEL = "y"
 DENSE = ("X",)
 SPARSE = ("data", "indices", "indptr", "shape")
 MAX_MEMBERS = 1000
-MAX_HEADER_BYTES = 10_000
 BATCH_ITEMS = 1 << 20
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, struct.error)
-"""What zipfile raises for archives that are not in order."""
 _FLOAT32_HOLDS = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
 
 
-def read_npz(path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
+def read_npz(path: Path, options: NpzOptions, limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     """Write the columnar form of an NPZ file, made by ``numpy.savez`` or ``numpy.savez_compressed``.
 
     Either a dense ``X`` (rows × columns; NaN is missing) and ``y``, which gives a ``table`` of ``f0``, ``f1``, … and
     ``y``; or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix and ``y``, which gives a ``matrix``.
     ``y`` holds numbers (NaN is missing), booleans (``true``, ``false``) or texts (empty is missing). Without ``y`` a
-    table has no such column, and each row of a matrix misses its label. Other arrays are ignored with a warning.
+    table has no such column, and each row of a matrix misses its label.
+
+    With the option ``vectors``, ``X`` is one column of vectors, and arrays with a value or a vector for each of its
+    rows are columns beside it, by their names, see `service.ingest.npz_columns`. Others are ignored with a warning.
 
     Raises
     ------
@@ -56,12 +53,27 @@ def read_npz(path: Path, options: TableOptions, limits: ReadingLimits, output: P
             tempfile.TemporaryDirectory(prefix="npz-", dir=output.parent) as folder,
         ):
             members = _members(archive)
-            used = _used(members, warnings)
+            beside = named_columns(archive, members, LABEL)
+            if options.vectors and "X" not in members:
+                raise IngestError("bad_option", "option vectors: the file has no array X that could hold them")
+            used = _used(members, beside if options.vectors else [], warnings)
+            if beside and not options.vectors:
+                warnings.append(
+                    f"{', '.join(map(repr, beside[:MOST_NAMED]))}: with option vectors true, these are columns beside "
+                    "X, which is one column of vectors then"
+                )
             room = max(EXPANSION_FREE_BYTES, MAX_EXPANSION * path.stat().st_size)
             arrays = {}
-            for name in used:
-                arrays[name] = _Array.unpack(archive, members[name], name, Path(folder), limits, room)
+            for number, name in enumerate(used):
+                # a file of its own number: the name is whatever the sender has written
+                unpacked = Path(folder) / str(number)
+                arrays[name] = NpzArray.unpack(archive, members[name], name, unpacked, limits, room)
                 room -= arrays[name].bytes
+            if options.vectors:
+                _check_dense(arrays["X"])
+                if LABEL in arrays:
+                    _check_labels(arrays[LABEL], arrays["X"].shape[0])
+                return store_columns(arrays, path.stat().st_size, options, limits, output, warnings)
             if "X" in arrays:
                 return _store_dense(arrays["X"], arrays.get(LABEL), options, limits, output, warnings)
             if options.columns:
@@ -71,7 +83,7 @@ def read_npz(path: Path, options: TableOptions, limits: ReadingLimits, output: P
                     "bad_option", "option missing: what a sparse matrix leaves out is 0, nothing is missing"
                 )
             return _store_sparse(arrays, limits, output, warnings)
-    except (*_DAMAGED, OSError) as error:
+    except (*DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a seek to before the start
             raise  # the disk, not the file
         raise IngestError("malformed", "not a whole NPZ file: the zip archive is damaged or cut off") from None
@@ -90,15 +102,15 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return members
 
 
-def _used(members: dict[str, zipfile.ZipInfo], warnings: list[str]) -> list[str]:
+def _used(members: dict[str, zipfile.ZipInfo], named: list[str], warnings: list[str]) -> list[str]:
     if "X" in members:
         features: tuple[str, ...] = DENSE
     elif all(name in members for name in SPARSE):
         features = SPARSE
     else:
         raise IngestError("malformed", f"expected an array X, or the arrays {', '.join(SPARSE)} of a CSR matrix")
-    used = [name for name in (*features, LABEL) if name in members]
-    if LABEL not in members:
+    used = [name for name in (*features, *named, LABEL) if name in members]
+    if LABEL not in members and not named:
         warnings.append(f"there is no array {LABEL}: the rows have no labels")
     ignored = sorted(_shown(name) for name in members if name not in used and name != "format")
     if ignored:
@@ -113,101 +125,10 @@ def _shown(name: str) -> str:
     return name
 
 
-@dataclass(frozen=True)
-class _Array:
-    """An array whose items lie in a file, packed no more."""
-
-    name: str
-    path: Path
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    fortran: bool
-
-    @classmethod
-    def unpack(
-        cls, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, folder: Path, limits: ReadingLimits, room: int
-    ) -> _Array:
-        """Check what the header says, then unpack no more than that; `room` is what the file may still unpack to."""
-        if info.flag_bits & 1:
-            raise IngestError("unsupported", "the zip archive is encrypted")
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise IngestError("unsupported", "the zip archive is packed in a way that NumPy does not use")
-        with archive.open(info) as member:
-            shape, fortran, dtype = _read_header(member, name)
-            size = dtype.itemsize
-            for length in shape:
-                size *= length
-            if size > limits.max_bytes:
-                raise IngestError(
-                    "expands_too_much", f"array {name} has {size} bytes; at most {limits.max_bytes} are allowed"
-                )
-            if size > room:
-                raise IngestError(
-                    "expands_too_much", f"the file unpacks to more than {MAX_EXPANSION} times its own size"
-                )
-            path = folder / name
-            with path.open("wb") as out:
-                shutil.copyfileobj(_Bounded(member, size, name), out, 1 << 20)
-        return cls(name, path, dtype, shape, fortran)
-
-    @property
-    def bytes(self) -> int:
-        """Size of all items."""
-        return self.dtype.itemsize * math.prod(self.shape)
-
-    def items(self, start: int, stop: int) -> NDArray[Any]:
-        """Read items of a 1-D array."""
-        return np.fromfile(self.path, self.dtype, stop - start, offset=start * self.dtype.itemsize)
-
-    def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Read rows of a 2-D array."""
-        n, d = self.shape
-        if not self.fortran:
-            return self.items(start * d, stop * d).reshape(stop - start, d)
-        return np.column_stack([self.items(j * n + start, j * n + stop) for j in range(d)])
-
-
-class _Bounded:
-    """A file of exactly so many bytes."""
-
-    def __init__(self, file: IO[bytes], size: int, name: str) -> None:
-        self._file = file
-        self._left = size
-        self._name = name
-
-    def read(self, size: int = 1 << 20, /) -> bytes:
-        data = self._file.read(min(size, self._left))
-        self._left -= len(data)
-        if not data and self._left:
-            raise IngestError("truncated", f"array {self._name} has fewer items than its header says")
-        if not data and self._file.read(1):
-            raise IngestError("malformed", f"array {self._name} has more items than its header says")
-        return data
-
-
-def _read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    try:
-        version = np.lib.format.read_magic(member)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, fortran, dtype = read(member, max_header_size=MAX_HEADER_BYTES)
-    except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise IngestError("malformed", f"array {name} has no readable NumPy header") from None
-    if dtype.hasobject:
-        raise IngestError("unsupported", f"array {name} holds Python objects; expected numbers or fixed-width text")
-    if any(length < 0 for length in shape):
-        raise IngestError("malformed", f"array {name} has a negative length")
-    return shape, fortran, dtype
-
-
 def _store_dense(
-    X: _Array, y: _Array | None, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]
+    X: NpzArray, y: NpzArray | None, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]
 ) -> Columnar:
-    _check_numeric(X)
-    if len(X.shape) != 2:
-        raise IngestError("malformed", f"array X has {len(X.shape)} dimensions; expected 2, rows × columns")
+    _check_dense(X)
     n, d = X.shape
     labels = [] if y is None else [y]
     width = d + len(labels)
@@ -239,7 +160,7 @@ def _store_dense(
     return store_arrays(output, names, storage, batches, limits, warnings, kinds, reading=options.reading)
 
 
-def _store_sparse(arrays: dict[str, _Array], limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
+def _store_sparse(arrays: dict[str, NpzArray], limits: ReadingLimits, output: Path, warnings: list[str]) -> Columnar:
     data, indices, indptr, y = arrays["data"], arrays["indices"], arrays["indptr"], arrays.get(LABEL)
     _check_numeric(data)
     for array in (indices, indptr, arrays["shape"]):
@@ -272,7 +193,7 @@ def _store_sparse(arrays: dict[str, _Array], limits: ReadingLimits, output: Path
         return writer.close(d, warnings, first_index=0)
 
 
-def _row_blocks(indptr: _Array, n: int, nonzeros: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+def _row_blocks(indptr: NpzArray, n: int, nonzeros: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
     """Yield first row, last row + 1 and checked row pointers of blocks with a bounded number of entries."""
     start = 0
     while start < n:
@@ -316,7 +237,13 @@ def _write_sparse_block(
     writer.write(counts, indices, values, labels)
 
 
-def _check_numeric(array: _Array) -> None:
+def _check_dense(X: NpzArray) -> None:
+    _check_numeric(X)
+    if len(X.shape) != 2:
+        raise IngestError("malformed", f"array X has {len(X.shape)} dimensions; expected 2, rows × columns")
+
+
+def _check_numeric(array: NpzArray) -> None:
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise IngestError(
             "unsupported",
@@ -324,7 +251,7 @@ def _check_numeric(array: _Array) -> None:
         )
 
 
-def _check_labels(y: _Array, n: int) -> Storage:
+def _check_labels(y: NpzArray, n: int) -> Storage:
     if y.shape not in ((n,), (n, 1)):
         raise IngestError("malformed", f"array {y.name} has to hold one label for each of the {n} rows of the matrix")
     if y.dtype.kind in "US":
@@ -337,7 +264,7 @@ def _check_labels(y: _Array, n: int) -> Storage:
     return "text" if y.dtype.kind == "b" else "number"
 
 
-def _labels(y: _Array, start: int, stop: int) -> pa.Array:
+def _labels(y: NpzArray, start: int, stop: int) -> pa.Array:
     block = y.items(start, stop)
     if y.dtype.kind in "US":
         try:

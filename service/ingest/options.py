@@ -89,6 +89,14 @@ class SheetOptions(TableOptions):
 
 
 @dataclass(frozen=True)
+class NpzOptions(TableOptions):
+    """Options of ``npz``."""
+
+    vectors: bool = False
+    """Whether ``X`` is one column of vectors, and each other array of as many rows a column beside it."""
+
+
+@dataclass(frozen=True)
 class SvmlightOptions:
     """Options of ``svmlight``."""
 
@@ -106,7 +114,7 @@ def correction(column: str, kind: Kind) -> str:
     return f"PATCH /datasets/{{id}} with {kind_option(column, kind)}"
 
 
-Options = DelimitedOptions | SheetOptions | TableOptions | SvmlightOptions
+Options = DelimitedOptions | NpzOptions | SheetOptions | TableOptions | SvmlightOptions
 
 
 @dataclass(frozen=True)
@@ -157,7 +165,7 @@ FORMATS: Final[dict[str, Format]] = {
         SvmlightOptions,
         labels="label",
     ),
-    "npz": Format("service.ingest.npz:read_npz", (".npz",), ("application/x-npz",), labels="y"),
+    "npz": Format("service.ingest.npz:read_npz", (".npz",), ("application/x-npz",), NpzOptions, labels="y"),
     "mail": Format(
         "service.ingest.mailbox:read_mailbox",
         (".mbox", ".tar", ".tgz", ".tbz2", ".zip"),
@@ -334,5 +342,6 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "quote": _quote,
     "thousands": _thousands,
     "trim": lambda value: _flag("trim", value),
+    "vectors": lambda value: _flag("vectors", value),
     "zero_based": _zero_based,
 }

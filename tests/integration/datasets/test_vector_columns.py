@@ -139,3 +139,25 @@ def test_the_queue_shows_the_first_numbers_and_takes_its_answers(client: httpx.C
     told = trained(client, trainer, body | {"feedback": True})["report"]["feedback"]
     assert (told["rows"], told["added"], told["refused"]) == (2, 0, [])
     assert told["newly_labelled"] == 2
+
+
+def test_an_npz_file_of_vectors_and_columns_is_as_one_of_parquet(client: httpx.Client, trainer: Bench) -> None:
+    sink = io.BytesIO()
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS.ravel()), LENGTH)
+    pq.write_table(pa.table({"X": lists, "age": AGES, "label": LABELS}), sink)
+    of_parquet = upload(client, sink.getvalue(), "mails.parquet")
+    packed = io.BytesIO()
+    np.savez_compressed(packed, X=VECTORS, age=AGES, label=np.array([label or "" for label in LABELS]))
+    of_npz = upload(client, packed.getvalue(), "mails.npz", options=json.dumps({"vectors": True}))
+    assert of_npz["columns"] == of_parquet["columns"]
+    models = [
+        trained(client, trainer, train_body(dataset, alias=alias, algorithm="svm", objective={"kind": "f1"}))
+        for alias, dataset in (("parquet", of_parquet), ("npz", of_npz))
+    ]
+    assert models[0]["sha256"] == models[1]["sha256"]
+    batch = client.post("/batches", json={"model": "parquet", "dataset": of_npz["id"], "format": "jsonl"}).json()
+    assert trainer.supervisor.run(batch["id"]) == "succeeded"
+    lines = client.get(f"/batches/{batch['id']}/result").content.splitlines()
+    rows = [{"X": VECTORS[i].tolist(), "age": int(AGES[i])} for i in range(ROWS)]
+    made = client.post("/predict", json={"model": "npz", "rows": rows}).json()["predictions"]
+    assert [json.loads(line)["score"] for line in lines] == pytest.approx([each["score"] for each in made], abs=1e-12)

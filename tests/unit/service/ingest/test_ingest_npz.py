@@ -13,6 +13,7 @@ from scipy import sparse
 
 X = np.array([[1, 2.5], [np.nan, -3], [0, 0]])
 Y = np.array([1, -1, 1])
+VECTORS = {"vectors": True}
 SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[5] / "shared" / "data"))
 
 
@@ -93,7 +94,7 @@ def test_sparse(dtype: Any) -> None:
 def test_without_labels() -> None:
     dense = Read(packed(X=X, labels=Y), "npz")
     assert dense.table == {"f0": [1, None, 0], "f1": [2.5, -3, 0]}
-    assert dense.warnings == ["there is no array y: the rows have no labels", "arrays that are not used: labels"]
+    assert dense.warnings[:2] == ["there is no array y: the rows have no labels", "arrays that are not used: labels"]
     eye = sparse.csr_array(np.eye(3))
     matrix = Read(packed(data=eye.data, indices=eye.indices, indptr=eye.indptr, shape=np.array([3, 3])), "npz")
     assert matrix.data.X.toarray().tolist() == np.eye(3).tolist()
@@ -256,3 +257,78 @@ def test_what_may_be_unpacked_is_for_all_arrays_together() -> None:
     out = io.BytesIO()
     np.savez_compressed(out, X=np.zeros((250_000, 10)), y=np.zeros(2_000_000))
     assert refusal(out.getvalue(), "npz").code == "expands_too_much", "20 MB and 16 MB, where 32 MiB are free"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_beside_vectors(order: Any) -> None:
+    vectors = np.array([[1, 2.5], [0.5, -3], [0, 0]])
+    beside = {
+        "age": np.array([20, 30, 40], dtype=">i2"),
+        "name": np.array(["anna", "", "häm"]),
+        "code": np.array([b"01", b"02", b"03"]),
+        "member": np.array([True, False, True]),
+        "joined": np.array(["2026-02-01", "2026-03-01", "NaT"], dtype="M8[D]"),
+        "weight": np.array([[0.5], [np.nan], [1.5]], dtype=np.float16),
+        "image": np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=np.uint8),
+        "id": np.array([2**60, 2**60 + 1, 5]),
+    }
+    read = Read(packed(X=np.asarray(vectors, order=order), y=np.array(["a", "b", "a"]), **beside), "npz", VECTORS)
+    assert {name: column["kind"] for name, column in read.columns.items()} == {
+        "X": "vector", "age": "number", "name": "category", "code": "category", "member": "category",
+        "joined": "date", "weight": "number", "image": "vector", "id": "category", "y": "category",
+    }  # fmt: skip
+    assert (read.columns["X"]["length"], read.columns["image"]["length"]) == (2, 3)
+    assert read.columns["X"]["zero_rows"] == 1
+    table = read.table
+    assert table["age"] == [20, 30, 40]
+    assert table["name"] == ["anna", None, "häm"]
+    assert table["code"] == ["01", "02", "03"]
+    assert table["member"] == ["true", "false", "true"]
+    assert table["weight"] == [0.5, None, 1.5]
+    assert table["id"][0] == str(2**60)
+    assert np.frombuffer(b"".join(table["X"]), dtype="<f4").reshape(3, 2).tolist() == vectors.tolist()
+    assert read.labels("y") == ["a", "b", "a"]
+    assert not any("not used" in warning for warning in read.warnings)
+
+
+def test_what_is_no_column_beside_vectors() -> None:
+    others = {
+        "feature_names": np.array(["a", "b"]),  # as many as there are columns
+        "objects": np.array([{}, [], None], dtype=object),
+        "scalar": np.array(3),
+        "cube": np.zeros((3, 2, 2)),
+        "none": np.zeros((3, 0)),
+        "complex": np.zeros(3, dtype=complex),
+    }
+    read = Read(packed(X=np.eye(3), y=Y, **others), "npz", VECTORS)
+    assert (list(read.columns), read.columns["X"]["length"]) == (["X", "y"], 3)
+    assert read.warnings == ["arrays that are not used: " + ", ".join(sorted(others))]
+    # an array that cannot be read, or whose name is none, is no reason to refuse the rest
+    good = {"X.npy": npy(np.eye(3)), "y.npy": npy(Y), "../../evil.npy": npy(Y), "a\nb.npy": npy(Y), "bad.npy": b"no"}
+    read = Read(zipped(good), "npz", VECTORS)
+    assert list(read.columns) == ["X", "../../evil", "y"]
+    without = Read(packed(X=np.eye(3), label=np.array(["a", "b", "a"])), "npz", VECTORS)
+    assert (without.labels("label"), without.warnings) == (["a", "b", "a"], [])
+    # nobody has asked for them: X is a column for each of its numbers, as ever, and it is said how to ask
+    plain = Read(packed(X=X, y=Y, split=Y), "npz")
+    assert list(plain.columns) == ["f0", "f1", "y"]
+    assert plain.warnings == [
+        "arrays that are not used: split",
+        "'split': with option vectors true, these are columns beside X, which is one column of vectors then",
+    ]
+
+
+def test_vectors_of_an_npz_file_are_finite() -> None:
+    refused = refusal(packed(X=X, y=Y, age=Y), "npz", VECTORS)
+    assert (refused.code, refused.line, refused.column) == ("bad_value", 2, "X")
+    assert refusal(packed(X=np.eye(3), y=Y[:2], age=Y), "npz", VECTORS).code == "malformed"
+    assert (
+        refusal(packed(X=np.eye(3), y=Y, age=Y), "npz", VECTORS | {"columns": {"X": "category"}}).code == "unsupported"
+    )
+    assert refusal(packed(X=np.eye(3), y=Y, age=Y), "npz", VECTORS, max_columns=2).code == "too_many_columns"
+    assert refusal(packed(X=np.eye(3), y=Y, age=Y), "npz", VECTORS, max_cells=14).code == "too_many_cells"
+    bad = np.frombuffer(np.array([0xD800, 65, 66], dtype="<u4").tobytes(), dtype="<U1")
+    assert refusal(packed(X=np.eye(3), y=Y, note=bad), "npz", VECTORS).code == "bad_encoding"
+    assert refusal(csr(np.eye(3), Y), "npz", VECTORS).code == "bad_option"
+    assert refusal(packed(X=np.eye(3), y=Y), "npz", {"vectors": 1}).code == "bad_option"
+    assert refusal(packed(X=np.empty((3, 0)), y=Y), "npz", VECTORS).code == "empty"
