@@ -16,7 +16,7 @@ import orjson
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter.counted import CountedFilter
-from service.mailfilter.http_exchange import Answer, Request, json_answer
+from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer
 from service.mailfilter.inbound import Mail
 from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, Verdict
 
@@ -43,7 +43,7 @@ class Chat:
     is_for_addons = True
 
     def __init__(self, mails: CountedFilter, alias: str, *, tempfail: bool) -> None:
-        self.paths = {"/v1/chat/completions": ("POST",), "/v1/models": ("GET",)}
+        self.paths: Paths = {"/v1/chat/completions": ("POST",), "/v1/models": ("GET",)}
         self._mails = mails
         self._alias = alias
         self._tempfail = tempfail

@@ -9,7 +9,7 @@ from typing import Protocol
 import h11
 
 from service.mailfilter.figures import Figures
-from service.mailfilter.http_exchange import Answer, Exchange, Request, TooManyChunks, problem
+from service.mailfilter.http_exchange import Answer, Exchange, Paths, Request, TooManyChunks, problem
 from service.mailfilter.inbound import Inbound, Mail
 from service.predictions.budget import Room
 
@@ -20,7 +20,7 @@ ADDONS = "moz-extension://"
 class HttpDoor(Protocol):
     """What answers at some paths."""
 
-    paths: dict[str, tuple[str, ...]]
+    paths: Paths
     """Methods of each; a path that ends with a slash stands for all that begin with it."""
     most_bytes: int
     """Of a body that are kept."""
@@ -38,7 +38,7 @@ class Basics:
     is_for_addons = False
 
     def __init__(self, figures: Figures) -> None:
-        self.paths = {"/ping": ("GET", "HEAD"), "/metrics": ("GET", "HEAD")}
+        self.paths: Paths = {"/ping": ("GET", "HEAD"), "/metrics": ("GET", "HEAD")}
         self._figures = figures
 
     async def answer(self, request: Request, mail: Mail) -> Answer:  # noqa: ARG002 (there is none)

@@ -21,6 +21,8 @@ MAX_CHUNKS = 1 << 14
 IN_ONE_GO = 64
 """Chunks that are taken before other connections have their turn."""
 JSON = "application/json"
+Paths = dict[str, tuple[str, ...]]
+"""Methods by path; a path that ends with a slash stands for all that begin with it."""
 
 
 class TooManyChunks(Exception):  # noqa: N818 (nothing is wrong here)

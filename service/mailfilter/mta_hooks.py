@@ -22,7 +22,7 @@ from anyio import to_thread
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter import cbor
 from service.mailfilter.counted import CountedFilter
-from service.mailfilter.http_exchange import Answer, Request, json_answer
+from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer
 from service.mailfilter.inbound import Mail
 from service.mailfilter.marking import split
 from service.mailfilter.verdict import Verdict, fields_of
@@ -71,7 +71,7 @@ class MtaHooks:
     is_for_addons = False
 
     def __init__(self, mails: CountedFilter, *, tempfail: bool) -> None:
-        self.paths = {
+        self.paths: Paths = {
             DISCOVERY: ("GET", "HEAD"),
             HOOK: ("POST",),
             REGISTRATIONS: ("POST",),

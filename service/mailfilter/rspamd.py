@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter.counted import CountedFilter, NotLearned
-from service.mailfilter.http_exchange import Answer, Request, json_answer, problem
+from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer, problem
 from service.mailfilter.inbound import Mail
 from service.mailfilter.verdict import REQUIRED, Verdict, fields_of
 
@@ -29,7 +29,7 @@ class Rspamd:
     is_for_addons = False
 
     def __init__(self, mails: CountedFilter, *, tempfail: bool) -> None:
-        self.paths = dict.fromkeys(("/checkv2", "/learnspam", "/learnham"), ("POST",))
+        self.paths: Paths = dict.fromkeys(("/checkv2", "/learnspam", "/learnham"), ("POST",))
         self._mails = mails
         self._tempfail = tempfail
 
