@@ -22,6 +22,7 @@ from service.ingest.mail import (
     MAX_HEADERS,
     MAX_HTML_BYTES,
     MAX_PARTS,
+    MAX_WORDS,
     parse_mail,
     read_mail,
 )
@@ -289,6 +290,12 @@ LIMITS = {
     "levels": (MAX_DEPTH, nested),
     "headers": (MAX_HEADERS, lambda n: b"Subject: s\n" + b"X-A: y\n" * (n - 1) + b"\nx"),
     "value": (MAX_FIELD_BYTES, lambda n: b"Subject:" + b"s" * n + b"\n\nx"),
+    "words": (MAX_WORDS, lambda n: b"Subject: s\n\n" + b"word, " * n),
+    "ideographs": (
+        MAX_WORDS,
+        lambda n: b"Subject: s\nContent-Type: text/plain; charset=utf-8\n\n" + "\u8d8a".encode() * n,
+    ),
+    "words of HTML": (MAX_WORDS, lambda n: b"Subject: s\nContent-Type: text/html\n\n" + b"<p>word</p>" * n),
     "text": (MAX_BODY_BYTES, lambda n: b"Subject: s\n\n" + b"x" * n),
     "html": (MAX_HTML_BYTES, lambda n: b"Subject: s\nContent-Type: text/html\n\n" + b"x" * n),
     "html beside text": (
