@@ -11,6 +11,7 @@ compile() {
 lock() { compile pyproject.toml --output-file "requirements/$1.lock" "${@:2}"; }
 lock server --extra server
 lock local --extra local
+lock encoder --extra local --extra encoder
 lock gpu-cuda12 --extra server --extra gpu-cuda12
 lock gpu-cuda13 --extra server --extra gpu-cuda13
 lock dev --extra local --extra otel --extra dev

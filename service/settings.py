@@ -125,6 +125,9 @@ class Settings(BaseSettings):
     their words."""
     encoder_model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """What the encoder is called where it runs."""
+    encoder_folder: Path | None = None
+    """Folder with an encoder that ``prefsvm encoder install`` has checked: ``prefsvm serve`` runs it, and needs no
+    `encoder_url`."""
     encoder_key: SecretStr | None = None
     """Sent to the encoder as a bearer token."""
     encoder_key_file: Path | None = None

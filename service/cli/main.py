@@ -15,6 +15,7 @@ import typer
 from service.cli.administration import keys_app, projects_app, webhooks_app
 from service.cli.advice import RUNNING, in_flags, print_notes
 from service.cli.audits import audit, audits_app
+from service.cli.encoders import encoder_app
 from service.cli.groups import Commands, Listing, NamedByOut, WithShow
 from service.cli.improving import AliasPolicyOption, feedback_app, retrain
 from service.cli.models import jobs, models, print_outcome
@@ -473,6 +474,7 @@ app.add_typer(audits_app, name="audits", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(uploads_app, name="uploads", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(aliases_app, name="aliases", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(feedback_app, name="feedback", cls=Listing, rich_help_panel=FIRST)
+app.add_typer(encoder_app, name="encoder", rich_help_panel=RUN)
 app.add_typer(webhooks_app, name="webhooks", cls=Listing, rich_help_panel=RUN)
 app.add_typer(keys_app, name="keys", cls=Listing, rich_help_panel=RUN)
 app.add_typer(projects_app, name="projects", cls=Listing, rich_help_panel=RUN)

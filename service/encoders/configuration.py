@@ -56,6 +56,11 @@ def encoder_config(settings: Settings) -> EncoderConfig | None:
     ConfigurationError
         If they contradict each other, or name what cannot be one.
     """
+    if settings.encoder_folder is not None:
+        raise ConfigurationError(
+            "PREFSVM_ENCODER_FOLDER is for prefsvm serve; elsewhere run python -m service.encoders.local.server with "
+            "the folder, and set PREFSVM_ENCODER_URL and PREFSVM_ENCODER_MODEL"
+        )
     if settings.encoder_url is None and settings.encoder_model is None:
         return None
     if settings.encoder_url is None or settings.encoder_model is None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import importlib.util
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -27,6 +29,7 @@ import service
 from service.access.bootstrap import check_reachable
 from service.access.errors import ConfigurationError
 from service.db import roles
+from service.encoders.local.folder import EncoderFolder, EncoderFolderError, read_installed, renamed
 from service.local.folder import DataFolder
 from service.local.processes import kill_group, process_table, spawn
 from service.local.servers import ROLE, PostgresServer, RedisServer, ServerError, postgres_account, tail
@@ -178,6 +181,42 @@ class WorkerComponent(PythonComponent):
         return super().is_ready() and self._api.knows_a_worker()
 
 
+class EncoderComponent(PythonComponent):
+    """An encoder of texts in a folder: ready when it takes connections, which it does once the model is loaded.
+
+    Parameters
+    ----------
+    encoder : EncoderFolder
+    log : Path
+    environment : mapping of str to str
+        Of all components; it is handed nothing of the product's but its own.
+
+    Attributes
+    ----------
+    told : dict of str to str
+        Variables by which the others find it.
+    """
+
+    def __init__(self, encoder: EncoderFolder, *, log: Path, environment: Mapping[str, str]) -> None:
+        port, key = _free_port("127.0.0.1", 0), secrets.token_urlsafe(24)
+        own = {"PREFSVM_ENCODER_KEY": key, "PREFSVM_ENCODER_MODEL": encoder.name}
+        handed_on = {each: value for each, value in environment.items() if not each.startswith("PREFSVM_")}
+        super().__init__(
+            "encoder",
+            "service.encoders.local.server",
+            [str(encoder.path.absolute()), str(port)],
+            log=log,
+            environment=handed_on | own,
+            patience=5.0,
+        )
+        self._address = Address("127.0.0.1", port)
+        self.told = own | {"PREFSVM_ENCODER_URL": f"http://127.0.0.1:{port}/v1"}
+
+    def is_ready(self) -> bool:
+        """Whether the process runs and listens."""
+        return super().is_ready() and _takes_connections(self._address)
+
+
 class MailComponent(PythonComponent):
     """The mail filter: ready when it takes connections."""
 
@@ -260,6 +299,7 @@ class LocalStack:
             is_new = own_database and not (self._settings.data_dir / "postgres").exists()
             check_reachable(self._settings, database_is_new=is_new)
             check_mail_settings(self._settings)
+            encoder = _encoder_of(self._settings)
         except ConfigurationError as error:
             raise ServerError(str(error)) from None
         host, port = self._settings.host, _free_port(self._settings.host, self._settings.port)
@@ -268,7 +308,7 @@ class LocalStack:
         folder.announce(url, ready=False)
         with self._signals():
             try:
-                self._start(folder, host, port)
+                self._start(folder, host, port, encoder)
                 folder.announce(url, ready=True)
                 self._say(f"answers after {self._seconds():.1f} s at {url}; jobs wait until the worker listens")
                 self._watch(f"at {url} (data in {folder.path}; Ctrl-C stops)")
@@ -300,8 +340,11 @@ class LocalStack:
             "PREFSVM_PORT": str(port),
         }
 
-    def _start(self, folder: DataFolder, host: str, port: int) -> None:
+    def _start(self, folder: DataFolder, host: str, port: int, encoder: EncoderFolder | None) -> None:
         environment = self._environment(folder, host, port)
+        if encoder is not None:
+            environment |= self._start_encoder(folder, encoder, environment)
+            del environment["PREFSVM_ENCODER_FOLDER"]
         servers: list[PostgresServer | RedisServer] = []
         broker_url = self._settings.broker_url
         if broker_url is None:
@@ -360,7 +403,19 @@ class LocalStack:
         for component in last:
             self._components.append(component)
             component.start()
+        last += [each for each in self._components if isinstance(each, EncoderComponent)]
         self._wait_for(lambda: self._all_run([api, worker, *last]) and all(each.is_ready() for each in (api, *last)))
+
+    def _start_encoder(
+        self, folder: DataFolder, encoder: EncoderFolder, environment: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Start the encoder, first of all, as it has a model to load; return what the others have to know."""
+        log = folder.logs / "encoder.log"
+        component = EncoderComponent(encoder, log=log, environment=environment)
+        self._components.append(component)
+        component.start()
+        self._say(f"encoder of texts: {encoder.name!r} in {encoder.path}, log in {log}")
+        return component.told
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
@@ -442,7 +497,7 @@ class LocalStack:
         for component in self._components:
             if isinstance(component, PythonComponent):
                 component.ask_to_stop()
-        order = ("prepare", "mail", "api", "worker", "dispatcher", "redis", "postgres")
+        order = ("prepare", "mail", "encoder", "api", "worker", "dispatcher", "redis", "postgres")
         for component in sorted(self._components, key=lambda component: order.index(component.name)):
             component.stop()
         _kill_orphans()
@@ -506,6 +561,31 @@ def _free_port(host: str, port: int) -> int:
         except OSError as error:
             raise ServerError(f"cannot listen on {host} port {port}: {error.strerror}; choose another --port") from None
         return int(probe.getsockname()[1])
+
+
+def _encoder_of(settings: Settings) -> EncoderFolder | None:
+    """Return the encoder in the folder of the settings; None without one.
+
+    Raises
+    ------
+    ServerError
+        If it cannot be used.
+    """
+    folder = settings.encoder_folder
+    if folder is None:
+        return None
+    others = [name for name in ("url", "key", "key_file", "prefix") if getattr(settings, f"encoder_{name}")]
+    if others:
+        raise ServerError(
+            f"PREFSVM_ENCODER_FOLDER and PREFSVM_ENCODER_{others[0].upper()} are both set; the folder says it all"
+        )
+    missing = [name for name in ("onnxruntime", "tokenizers") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ServerError(f"PREFSVM_ENCODER_FOLDER needs {missing[0]}: pip install 'prefsvm[encoder]'")
+    try:
+        return renamed(read_installed(folder, check=False)[0], settings.encoder_model)
+    except EncoderFolderError as error:
+        raise ServerError(f"PREFSVM_ENCODER_FOLDER: {error}") from None
 
 
 def _takes_connections(address: Address) -> bool:

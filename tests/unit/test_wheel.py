@@ -94,6 +94,7 @@ import importlib, json, pkgutil, sys
 import prefsvm
 names = [m.name for m in pkgutil.walk_packages(prefsvm.__path__, "prefsvm.") if "versions." not in m.name]
 needs = ("env", "gpu", "gpu_device", "gpu_pools", "telemetry")  # Alembic's, CuPy, and what traces need
+needs += ("onnx_encoder", "server")  # what runs an encoder of texts
 names = [n for n in names if n.rpartition(".")[2] not in needs]
 for name in names:
     importlib.import_module(name)
