@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -14,9 +15,11 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     StringConstraints,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from service.ingest.labels import composed, spelt
 
@@ -108,7 +111,20 @@ def is_alias(name: str) -> bool:
     return re.fullmatch(ALIAS_PATTERN.rstrip("$"), name) is not None
 
 
-def _not_an_id(name: str) -> str:
+def alias_like(text: str) -> str:
+    """Return the name that comes closest to what somebody wrote: `my-model` for `My Model`."""
+    plain = unicodedata.normalize("NFKD", text[:1000].casefold())
+    letters = "".join(each for each in plain if not unicodedata.combining(each))
+    name = re.sub(r"[^a-z0-9._]+", "-", letters).strip("-._")[:63].rstrip("-._")
+    return name if is_alias(name) and not name.startswith("mdl_") else "spam-filter"
+
+
+def _alias(value: Any, check: ValidatorFunctionWrapHandler) -> str:
+    """Say how a name is written, and not which pattern it fails."""
+    if isinstance(value, str) and not is_alias(value):
+        said = "should be small letters, digits and . _ - only, at most 63, such as {like}"
+        raise PydanticCustomError("alias", said, {"like": alias_like(value)})
+    name: str = check(value)
     if name.startswith("mdl_"):
         raise ValueError("a name must not begin with mdl_, which is how ids of models begin")
     return name
@@ -117,7 +133,7 @@ def _not_an_id(name: str) -> str:
 AliasName = Annotated[
     str,
     StringConstraints(pattern=ALIAS_PATTERN),
-    AfterValidator(_not_an_id),
+    WrapValidator(_alias),
     Field(description="A name that moves between models, such as `spam-filter`.", examples=["spam-filter"]),
 ]
 

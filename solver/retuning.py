@@ -179,29 +179,49 @@ def _promise(
     )
 
 
-def stored_promise(report: Report, point: StoredPoint) -> Promise | None:
-    """What an operating point promises that was applied to the model of this report."""
+def _unproven(objective: Objective) -> Objective:
+    """The objective as a threshold can serve it that was picked by looking: without a proof."""
+    return replace(objective, confidence=None, certificate=None)
+
+
+def stored_promise(report: Report, point: StoredPoint, *, picked: bool = False) -> Promise | None:
+    """What an operating point promises that was applied to the model of this report; `picked` as of `ChosenPoint`."""
     if point.calibration is None:
         return None
     objective = Objective.parse(point.objective)
+    objective = _unproven(objective) if picked else objective
     is_proven = objective.confidence is not None and point.status == "met"
     return _promise(report, objective, point.calibration, point.threshold, point.abstain, is_proven=is_proven)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenPoint(ReportedPoint):
+    """A threshold of a trained model, chosen for an objective or picked by hand.
+
+    Attributes
+    ----------
+    picked : bool
+        Whether somebody took this very threshold, which is not the one that serves the objective.
+    """
+
+    picked: bool
 
 
 class NotOfTheCurveError(ValueError):
     """A threshold is none of those that a curve knows the counts of."""
 
 
-def chosen_point(report: Report, objective: Objective, threshold: float | None = None) -> ReportedPoint | None:
+def chosen_point(report: Report, objective: Objective, threshold: float | None = None) -> ChosenPoint | None:
     """The operating point of a trained model for an objective; None if its report has no curve to choose from.
 
     Parameters
     ----------
     report : Report
     objective : Objective
-        Without a confidence where a threshold is given: what somebody picks by looking proves nothing.
+        What is asked of the model, whatever threshold it is given.
     threshold : float, optional
-        One of the curve, to be taken as it is. By default the one that serves the objective.
+        One of the curve, to be taken as it is. By default the one that serves the objective. Picked by looking, it
+        proves nothing: a confidence that the objective asks for is not reached by it.
 
     Raises
     ------
@@ -211,21 +231,25 @@ def chosen_point(report: Report, objective: Objective, threshold: float | None =
     calibration = Calibration.from_report(report)
     if calibration is None:
         return None
-    if threshold is None:
-        point = calibration.operating_point(objective)
-    else:
-        picked = point_at(calibration.curve, threshold, objective)
-        if picked is None:
+    point, asked = calibration.operating_point(objective), objective
+    picked = threshold not in (None, point.threshold)
+    if threshold is not None and picked:
+        asked = _unproven(objective)
+        taken = point_at(calibration.curve, threshold, asked)
+        if taken is None:
             raise NotOfTheCurveError
-        point = picked
-    is_proven = objective.confidence is not None and point.status == "met"
+        point = taken
+    is_proven = asked.confidence is not None and point.status == "met"
     classes = (report.classes.negative, report.classes.positive)
-    chosen = calibration.abstention(objective, point.threshold, point.counts, classes)
-    promise = _promise(report, objective, point.counts, point.threshold, chosen, is_proven=is_proven)
+    chosen = calibration.abstention(asked, point.threshold, point.counts, classes)
+    promise = _promise(report, asked, point.counts, point.threshold, chosen, is_proven=is_proven)
     said: tuple[str, str] = (point.status, point.reason)
     if not is_proven:
         said = status_with(*promised_status(point.status, point.reason, promise), chosen)
-    return ReportedPoint(
+    if asked != objective and said[0] == "met":
+        said = ("cannot_certify", "The threshold was picked by looking at the curve, which proves nothing.")
+    return ChosenPoint(
+        picked=picked,
         promise=promise,
         objective=objective.to_dict(),
         threshold=point.threshold,

@@ -22,6 +22,10 @@ Columns = Annotated[
     list[Annotated[str, Query(max_length=256)]],
     Query(alias="column", max_length=1000, description="Columns of a table; may be given several times. Default: all."),
 ]
+Fits = Annotated[
+    str | None,
+    Query(max_length=100, description="Only those with the columns that this model needs: its id, or an alias."),
+]
 _OPTIONS = [
     '{"delimiter": ";", "decimal": ",", "missing": ["NA", "?"], "encoding": "cp1252"}',
     '{"columns": {"zip": "category", "note": "text", "ordered": "date"}}',
@@ -89,9 +93,9 @@ def datasets_router(datasets: DatasetService, looking: LookingService) -> APIRou
         return dataset
 
     @router.get("", operation_id="listDatasets")
-    def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None) -> Page[DatasetSummary]:
+    def list_(caller: Reader, limit: Limit = 20, cursor: CursorText = None, fits: Fits = None) -> Page[DatasetSummary]:
         """List data sets, newest first, without their columns."""
-        return datasets.list(caller.project_id, cursor, limit)
+        return datasets.list(caller.project_id, cursor, limit, fits)
 
     @router.get("/{dataset_id}", operation_id="getDataset", responses=problems(404))
     def get(caller: Reader, dataset_id: str) -> Dataset:

@@ -22,6 +22,7 @@ EventLimit = Annotated[int, Query(ge=1, le=100)]
 LastEventId = Annotated[int | None, Header(ge=0, lt=2**63, description="Of an event stream that was cut off.")]
 EVENT_STREAM = "text/event-stream"
 RECONNECT_MILLISECONDS = 2000
+Newest = Annotated[bool, Query(description="The last ones, where there are more than `limit`; oldest first, too.")]
 DryRunFlag = Annotated[bool, Query(description="Only check the request.")]
 
 
@@ -105,6 +106,7 @@ def jobs_router(jobs: JobService) -> APIRouter:
         job_id: str,
         after: After = 0,
         limit: EventLimit = 100,
+        newest: Newest = False,
         last_event_id: LastEventId = None,
         accept: Annotated[str, Header(include_in_schema=False)] = "*/*",
     ) -> JobEvents | Response:
@@ -115,7 +117,7 @@ def jobs_router(jobs: JobService) -> APIRouter:
         `Last-Event-ID` and misses nothing.
         """
         if choose_form(accept, ("application/json", EVENT_STREAM)) == "application/json":
-            return jobs.events(caller.project_id, job_id, after, limit)
+            return jobs.events(caller.project_id, job_id, after, limit, newest=newest)
         following = jobs.follow(caller.project_id, job_id, after if last_event_id is None else last_event_id)
         return Response(status_code=204) if following is None else EventStreamResponse(following)
 

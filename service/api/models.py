@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Response
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, StreamingResponse
 
 from service.api.access import Reader, Writer
 from service.api.json_body import JsonRoute
@@ -15,6 +15,7 @@ from service.labelling.schemas import LabellingQueue, QueuePurpose
 from service.labelling.service import QueueService
 from service.models.curves import AnyCurve, Costs, CurveName
 from service.models.exports import ExportFormat, ExportService
+from service.models.html_report import POLICY
 from service.models.pictures import draw
 from service.models.schemas import (
     Alias,
@@ -40,7 +41,7 @@ CurveKind = Annotated[
 ]
 CostParameter = Annotated[
     float | None,
-    Query(gt=0, le=1e12, description="Cost for kind `cost`; that of the objective, else 1, where it is not given."),
+    Query(gt=0, le=1e12, description="Cost; that of the objective, else 1, where it is not given."),
 ]
 Days = Annotated[int, Query(ge=1, le=366)]
 Purpose = Annotated[
@@ -61,6 +62,7 @@ PICTURES: dict[str, Any] = {
     "image/png": {"schema": {"type": "string", "contentMediaType": "image/png"}},
 }
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+REPORT_POLICY = f"{POLICY}; frame-ancestors 'none'; sandbox"
 
 EXPORT_CONTENT = {
     kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("application/octet-stream", "text/plain")
@@ -118,9 +120,14 @@ def models_router(models: ModelService, exports: ExportService, queues: QueueSer
         )
 
     @router.get("/{model_id}/thresholds", operation_id="getModelThresholds", responses=problems(404))
-    def thresholds(caller: Reader, model_id: ModelName) -> Thresholds:
+    def thresholds(
+        caller: Reader,
+        model_id: ModelName,
+        false_negative: CostParameter = None,
+        false_positive: CostParameter = None,
+    ) -> Thresholds:
         """Show what each threshold would give, with intervals, and how the scores of both classes are spread."""
-        return models.thresholds(caller.project_id, model_id)
+        return models.thresholds(caller.project_id, model_id, Costs(false_negative, false_positive))
 
     @router.post("/{model_id}/operating-points", operation_id="chooseOperatingPoint", responses=problems(404))
     def choose(caller: Writer, model_id: ModelName, body: ChooseOperatingPoint) -> OperatingPoint:
@@ -178,6 +185,17 @@ def models_router(models: ModelService, exports: ExportService, queues: QueueSer
     def card(caller: Reader, model_id: ModelName) -> str:
         """Show the model card: what was asked, what was reached, controls, data, warnings; Markdown for people."""
         return exports.card(caller.project_id, model_id)
+
+    @router.get(
+        "/{model_id}/report.html",
+        operation_id="getModelReport",
+        response_class=HTMLResponse,
+        responses=problems(404),
+    )
+    def report(caller: Reader, model_id: ModelName) -> HTMLResponse:
+        """Show a report for people as one HTML file to send: no scripts, nothing is loaded, two pages in print."""
+        headers = {"Content-Security-Policy": REPORT_POLICY, "Referrer-Policy": "no-referrer"}
+        return HTMLResponse(exports.report(caller.project_id, model_id), headers=headers)
 
     @router.delete("/{model_id}", operation_id="deleteModel", status_code=204, responses=problems(404, 409))
     def delete(caller: Writer, model_id: ModelName) -> None:

@@ -59,10 +59,16 @@ DatasetId = Annotated[str, typer.Argument(help="Id of the data set.")]
 
 
 @datasets_app.command("list")
-def datasets_list(url: Url = DEFAULT_URL) -> None:
+def datasets_list(
+    fits: Annotated[
+        str | None,
+        typer.Option(help="Only those with the columns of this model: its id, or an alias.", show_default="all"),
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
     """List data sets, newest first."""
     with open_client(url) as client:
-        found = list(client.items("/datasets"))
+        found = list(client.items("/datasets" if fits is None else f"/datasets?{urlencode({'fits': fits})}"))
     rows = [(d["id"], d["format"], d["rows"], d["bytes"], short_time(d["created_at"]), d["name"]) for d in found]
     print_table("", ("data set", "format", "rows", "bytes", "created", "name"), rows, below=1)
 
@@ -179,7 +185,7 @@ def threshold(
         str | None,
         typer.Option(
             help="precision=0.99, recall=0.95, ham_loss=0.001, f1, f_beta=2 or cost=10:1, as for prefsvm train.",
-            show_default="list those that were applied",
+            show_default="list those that were applied, without --at",
         ),
     ] = None,
     confidence: Annotated[
@@ -190,7 +196,8 @@ def threshold(
     at: Annotated[
         float | None,
         typer.Option(
-            help="This threshold, one of `prefsvm curve MODEL thresholds`, and not the one that is likely to do.",
+            help="This threshold, one of `prefsvm curve MODEL thresholds`, and not the one that is likely to do; what "
+            "is asked of the model stays, unless there is an --objective.",
             show_default="chosen for the objective",
         ),
     ] = None,
@@ -200,15 +207,17 @@ def threshold(
     """Choose the threshold for another objective, without training, or list those that were applied."""
     from service.cli.client import parse_objective
 
-    if objective is None:
-        if apply or (confidence, certificate, abstain, at) != (None, None, None, None):
-            raise typer.BadParameter("--apply, --at, --confidence, --certificate and --abstain need an --objective")
+    if objective is None and ((confidence, certificate, abstain) != (None, None, None) or (apply and at is None)):
+        raise typer.BadParameter(
+            "--confidence, --certificate and --abstain need an --objective, and --apply needs that or --at"
+        )
+    if objective is None and at is None:
         with open_client(url) as client:
             applied = list(client.items(f"{model_path(client, model)}/operating-points"))
         points = [
             (
                 short_time(p["created_at"]),
-                f"{p['threshold']:.6g}",
+                f"{p['threshold']:.6g}" + (" picked" if p["picked"] else ""),
                 objective_words(p["objective"]),
                 promise_words(p),
             )
@@ -217,7 +226,7 @@ def threshold(
         print_table("", ("applied", "threshold", "objective", "promise"), points)
         return
     try:
-        wanted = parse_objective(objective, confidence, certificate, abstain)
+        wanted = None if objective is None else parse_objective(objective, confidence, certificate, abstain)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with open_client(url) as client:
@@ -283,10 +292,21 @@ def _percent(share: float | None) -> str:
     return "unknown" if share is None else f"{share:.1%}"
 
 
-def download_card(model: ModelName, out: Out = None, url: Url = DEFAULT_URL) -> None:
-    """Print what is to be known of a model (its model card), in Markdown."""
+def download_card(
+    model: ModelName,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write; .html is a report to send, with pictures, that prints on two pages.",
+            show_default="standard output",
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Print what is to be known of a model (its model card), in Markdown, or write a report with pictures."""
+    form = "report.html" if out is not None and out.suffix.lower() == ".html" else "card"
     with open_client(url) as client:
-        download(client, f"{model_path(client, model)}/card", out)
+        download(client, f"{model_path(client, model)}/{form}", out)
 
 
 def download_model(

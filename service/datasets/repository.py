@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, func, or_, select, text
+from sqlalchemy import ColumnElement, Row, and_, func, or_, select, text
 
 from service.datasets.errors import DatasetNotFound
 from service.db.repository import ResourceRepository
@@ -62,6 +62,14 @@ class DatasetRepository(ResourceRepository[DatasetRow]):
         mine = (AuditRow.project_id == self._project_id, AuditRow.job_id == job_id)
         return self._session.scalar(select(AuditRow.id).where(*mine))
 
-    def summaries(self, cursor: str | None, limit: int) -> Sequence[Row[Any]]:
+    def summaries(self, cursor: str | None, limit: int, *fits: ColumnElement[bool]) -> Sequence[Row[Any]]:
         """Return up to ``limit + 1`` data sets as lists show them, newest first."""
-        return self._session.execute(page_of(select(*_SUMMARY).where(self._mine()), DatasetRow, cursor, limit)).all()
+        statement = select(*_SUMMARY).where(self._mine(), *fits)
+        return self._session.execute(page_of(statement, DatasetRow, cursor, limit)).all()
+
+
+def with_columns(names: Sequence[str] | None) -> ColumnElement[bool]:
+    """Return the condition of tables that have these columns; None: of matrices."""
+    if names is None:
+        return DatasetRow.layout == "matrix"
+    return and_(DatasetRow.layout == "table", DatasetRow.columns.contains([{"name": name} for name in names]))

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
 from service.access.repository import QuotaRepository
 from service.blobs.store import BlobNotFoundError, BlobStore
 from service.blobs.streams import BlobStreams
@@ -25,7 +28,7 @@ from service.datasets.errors import (
     full_storage_told,
 )
 from service.datasets.readers import Readers
-from service.datasets.repository import DatasetRepository
+from service.datasets.repository import DatasetRepository, with_columns
 from service.datasets.schemas import Dataset, DatasetSummary
 from service.db import idempotency
 from service.db.session import AWAY, Database
@@ -37,6 +40,8 @@ from service.ingest.errors import IngestError
 from service.ingest.options import FORMATS, Kind, guess_format, parse_options
 from service.ingest.run import IngestResult, ReaderKilledError, ingest
 from service.leaving import Gone, unless_gone
+from service.models.errors import ModelNotFound
+from service.models.repository import ModelRepository
 from service.paging import as_page
 from service.schemas import Page
 from service.settings import Settings
@@ -179,10 +184,17 @@ class DatasetService:
         with self._database.transaction() as session:
             return _dataset(DatasetRepository(session, project_id).require(dataset_id))
 
-    def list(self, project_id: str, cursor: str | None, limit: int) -> Page[DatasetSummary]:
-        """Return a page of data sets, newest first."""
+    def list(self, project_id: str, cursor: str | None, limit: int, fits: str | None = None) -> Page[DatasetSummary]:
+        """Return a page of data sets, newest first; of those that a model can decide on, if one is named.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no such model.
+        """
         with self._database.transaction() as session:
-            rows = DatasetRepository(session, project_id).summaries(cursor, limit)
+            wanted = [] if fits is None else [_fitting(session, project_id, fits)]
+            rows = DatasetRepository(session, project_id).summaries(cursor, limit, *wanted)
         return as_page(rows, limit, DatasetSummary.model_validate)
 
     async def correct(self, project_id: str, dataset_id: str, kinds: dict[str, Kind]) -> Dataset:
@@ -390,6 +402,16 @@ def _sha256(path: Path) -> str:
 
 def _dataset(row: DatasetRow) -> Dataset:
     return Dataset(**{name: getattr(row, name) for name in Dataset.model_fields})
+
+
+def _fitting(session: Session, project_id: str, model: str) -> ColumnElement[bool]:
+    """Return the condition of data sets whose rows a model can decide on."""
+    models = ModelRepository(session, project_id)
+    try:
+        shape = models.shape(models.id_of(model))
+    except ModelNotFound:
+        raise InvalidRequest.of("query.fits", "there is no such model") from None
+    return with_columns(None if shape.width is not None else [column["name"] for column in shape.columns])
 
 
 def _existing(row: DatasetRow | None) -> Dataset:

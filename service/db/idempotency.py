@@ -20,6 +20,12 @@ def digest(request: Any) -> str:
     return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
+def made_with(session: Session, project_id: str, operation: str, key: str) -> str | None:
+    """Return the id of the resource that a key has made, whatever the request was; None if the key is new."""
+    row = session.get(IdempotencyKeyRow, (project_id, operation, key))
+    return None if row is None else row.resource_id
+
+
 def find(session: Session, project_id: str, operation: str, key: str | None, request: Any) -> str | None:
     """Return the id of the resource that this key made, or None if the key is new or there is none.
 

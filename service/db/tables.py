@@ -19,6 +19,7 @@ from sqlalchemy import (
     Sequence,
     Text,
     UniqueConstraint,
+    false,
     func,
     text,
 )
@@ -481,6 +482,8 @@ class OperatingPointRow(Base):
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
     objective: Mapped[dict[str, Any]]
     threshold: Mapped[float]
+    picked: Mapped[bool] = mapped_column(server_default=false())
+    """Whether somebody took this very threshold, which is not the one that is chosen for the objective."""
     status: Mapped[str]
     status_reason: Mapped[str]
     calibration: Mapped[dict[str, Any] | None]

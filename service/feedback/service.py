@@ -112,6 +112,13 @@ class FeedbackService:
         with self._database.transaction() as session:
             return Feedback.model_validate(FeedbackRepository(session, project_id).require(feedback_id))
 
+    def made_with(self, project_id: str, idempotency_key: str) -> Feedback | None:
+        """Return what a key has made; None if that was deleted, or the key is new."""
+        with self._database.transaction() as session:
+            made = idempotency.made_with(session, project_id, OPERATION, idempotency_key)
+            row = None if made is None else FeedbackRepository(session, project_id).get(made)
+            return None if row is None else Feedback.model_validate(row)
+
     def list(self, project_id: str, alias: str | None, cursor: str | None, limit: int) -> Page[Feedback]:
         """Return a page of feedback, newest first."""
         with self._database.transaction() as session:

@@ -59,13 +59,15 @@ class JobRepository(Repository):
         rows = self._session.execute(page_of(statement, JobRow, cursor, limit))
         return [(row[0], row[1], row[2]) for row in rows]
 
-    def events(self, job_id: str, after: int, limit: int) -> Sequence[JobEventRow]:
-        """Return up to `limit` events with a larger id than `after`, oldest first."""
+    def events(self, job_id: str, after: int, limit: int, *, newest: bool = False) -> Sequence[JobEventRow]:
+        """Return up to `limit` events with a larger id than `after`, the oldest or the newest ones; oldest first."""
         statement = (
             select(JobEventRow)
             .join(JobRow, JobRow.id == JobEventRow.job_id)
             .where(JobRow.project_id == self._project_id, JobRow.id == job_id, JobEventRow.id > after)
         )
+        if newest:
+            return self._session.scalars(statement.order_by(JobEventRow.id.desc()).limit(limit)).all()[::-1]
         return self._session.scalars(statement.order_by(JobEventRow.id).limit(limit)).all()
 
     def last_event(self, job_id: str) -> JobEventRow | None:

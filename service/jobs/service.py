@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -172,6 +173,8 @@ class JobService:
             dataset, labels = _still_there(session, project_id, body)
             until, rows = _feedback(session, project_id, body)
             training = check_training(body, dataset, self._settings, rows, labels)
+            if applied is not None and applied["picked"]:
+                training = replace(training, warnings=[*training.warnings, _not_taken_over(model_id)])
             return self._enqueue(session, project_id, new, training, until)
 
     def dry_run(self, project_id: str, body: TrainRequest) -> DryRun:
@@ -198,13 +201,13 @@ class JobService:
             rows = JobRepository(session, project_id).list(status, cursor, limit)
         return as_page(rows, limit, lambda row: _job(*row), key=lambda row: row[0])
 
-    def events(self, project_id: str, job_id: str, after: int, limit: int) -> JobEvents:
-        """Return the events of a job that came after one of them; raises `JobNotFound`."""
+    def events(self, project_id: str, job_id: str, after: int, limit: int, *, newest: bool = False) -> JobEvents:
+        """Return the events of a job that came after one of them, the first or the last ones; raises `JobNotFound`."""
         with self._database.transaction() as session:
             jobs = JobRepository(session, project_id)
             if not is_id(job_id, "job") or not jobs.exists(job_id):
                 raise _unknown(jobs, job_id)
-            rows = jobs.events(job_id, after, limit)
+            rows = jobs.events(job_id, after, limit, newest=newest)
         return JobEvents(
             items=[JobEvent.model_validate(row, extra="ignore") for row in rows],
             next_after=rows[-1].id if rows else after,
@@ -241,6 +244,13 @@ class JobService:
         if not done and job.status is not JobStatus.CANCELLED:
             raise JobFinished(f"the job has ended as {job.status}")
         return job
+
+
+def _not_taken_over(model_id: str) -> str:
+    return (
+        f"the threshold of {model_id} was picked by hand, which is not taken over: that of the new model is chosen for "
+        "what is asked of it"
+    )
 
 
 def _unknown(jobs: JobRepository, job_id: str) -> JobNotFound:

@@ -80,7 +80,8 @@ def _asked(model: Model) -> Iterator[str]:
     point = model.operating_point
     if point is not None and point.created_at is not None:
         since = f"{point.created_at:%Y-%m-%d %H:%M}"
-        yield f"* Since {since} UTC it decides for {_objective(point.objective)}: {_status(point, model)}"
+        by = ", by a threshold that was picked by hand" if point.picked else ""
+        yield f"* Since {since} UTC it decides for {_objective(point.objective)}{by}: {_status(point, model)}"
 
 
 def _reached(model: Model) -> Iterator[str]:

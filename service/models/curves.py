@@ -36,7 +36,7 @@ AnyCurve = PrecisionRecallCurve | RocCurve | CostCurve
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs for the cost curve; None: that of the objective in use, else that of the training, else 1."""
+    """What errors cost; None: that of the objective in use, else that of the training, else 1."""
 
     false_negative: float | None = None
     false_positive: float | None = None
@@ -67,9 +67,7 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
             for at, hits, alarms in _points(counted)
         ]
         return RocCurve(**about, points=roc)
-    asked = report.objective | point.objective
-    said_missed = costs.false_negative or asked.get("false_negative")
-    said_alarmed = costs.false_positive or asked.get("false_positive")
+    said_missed, said_alarmed = _said_costs(report, point, costs)
     missed, alarmed = said_missed or 1.0, said_alarmed or 1.0
     rows = positives + negatives
     cost = [
@@ -84,18 +82,29 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
     return CostCurve(**about, false_negative=missed, false_positive=alarmed, assumed=is_assumed, points=cost)
 
 
-def thresholds_of(model_id: str, report: Report, counted: CurvePoints, point: OperatingPoint) -> Thresholds:
-    """Return what each threshold gives, with intervals; `point` is the one that decides now."""
-    costs = None
+def _said_costs(report: Report, point: OperatingPoint, costs: Costs) -> tuple[float | None, float | None]:
+    """Return what a miss and a false alarm cost: as asked now, or of the objective; None where nobody has said."""
     asked = report.objective | point.objective
-    if asked.get("false_negative") is not None and asked.get("false_positive") is not None:
-        costs = (asked["false_negative"], asked["false_positive"])
+    return (
+        costs.false_negative or asked.get("false_negative"),
+        costs.false_positive or asked.get("false_positive"),
+    )
+
+
+def thresholds_of(
+    model_id: str, report: Report, counted: CurvePoints, point: OperatingPoint, costs: Costs
+) -> Thresholds:
+    """Return what each threshold gives, with intervals; `point` is the one that decides now."""
+    each_costs = None
+    said = _said_costs(report, point, costs)
+    if said != (None, None):
+        each_costs = (said[0] or 1.0, said[1] or 1.0)
     every = list(_points(counted))
     shown = [every[place] for place in _thinned(len(every), _place_in_use(every, point.threshold))]
     points = []
     for at, hits, alarms in shown:
         counts = ConfusionCounts(hits, alarms, counted.negatives - alarms, counted.positives - hits)
-        measured = measures(counts, LEVEL, costs=costs, worth=CHOSEN_ROW_WORTH)
+        measured = measures(counts, LEVEL, costs=each_costs, worth=CHOSEN_ROW_WORTH)
         points.append(
             ThresholdPoint(
                 threshold=at,
@@ -103,6 +112,7 @@ def thresholds_of(model_id: str, report: Report, counted: CurvePoints, point: Op
                 false_positives=alarms,
                 precision=measured.precision,
                 recall=measured.recall,
+                false_positive_rate=measured.false_positive_rate,
                 cost=measured.cost,
             )
         )
@@ -113,6 +123,8 @@ def thresholds_of(model_id: str, report: Report, counted: CurvePoints, point: Op
         negatives=counted.negatives,
         confidence=LEVEL,
         threshold=point.threshold,
+        false_negative=each_costs and each_costs[0],
+        false_positive=each_costs and each_costs[1],
         points=points,
         scores=_spread(every),
     )

@@ -10,8 +10,9 @@ from typing import Literal
 
 from service.db.session import Database
 from service.models.card import model_card
-from service.models.errors import DamagedModel, NotExportable
+from service.models.errors import DamagedModel, NoCurve, NotExportable
 from service.models.files import ModelFiles
+from service.models.html_report import html_report
 from service.models.repository import ModelFile, ModelRepository
 from service.models.service import ModelService
 from solver.export import NoSuchFormError, libsvm_text, with_threshold
@@ -79,6 +80,16 @@ class ExportService:
         model = self._models.get(project_id, name)
         with self._database.transaction() as session:
             return model_card(model, ModelRepository(session, project_id).origin(model.id))
+
+    def report(self, project_id: str, name: str) -> str:
+        """Return the report to send, as HTML; raises `ModelNotFound`."""
+        model = self._models.get(project_id, name)
+        try:
+            thresholds = self._models.thresholds(project_id, model.id)
+        except NoCurve:
+            thresholds = None
+        with self._database.transaction() as session:
+            return html_report(model, thresholds, ModelRepository(session, project_id).origin(model.id))
 
 
 def _safetensors(file: ModelFile, pieces: Iterator[bytes], headers: dict[str, str]) -> Export:

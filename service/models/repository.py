@@ -596,7 +596,10 @@ _APPLIED = _applied(
     func.jsonb_build_object(
         *(
             part
-            for column in ("objective", "threshold", "status", "status_reason", "calibration", "abstain", "created_at")
+            for column in (
+                *("objective", "threshold", "picked", "status", "status_reason"),
+                *("calibration", "abstain", "created_at"),
+            )
             for part in (column, getattr(OperatingPointRow, column))
         )
     )

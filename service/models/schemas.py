@@ -103,6 +103,11 @@ class OperatingPoint(Answer):
         description="Expected measures, on the rows that the threshold was chosen on. The intervals are the wider for "
         "that: each row counts for 0.7 of an untouched one."
     )
+    picked: bool = Field(
+        default=False,
+        description="Whether somebody took this very threshold, which is not the one that is chosen for the objective. "
+        "A retraining does not take it over: it chooses its own for the objective.",
+    )
     created_at: datetime | None = Field(description="When it was applied; null if it was only looked at.")
 
 
@@ -114,17 +119,22 @@ class ChooseOperatingPoint(Body):
             "examples": [
                 {"objective": {"kind": "precision", "target": 0.95}, "apply": True},
                 {"objective": None, "apply": True},
-                {"objective": {"kind": "precision", "target": 0.9}, "threshold": 0.25, "apply": True},
+                {"threshold": 0.25, "apply": True},
             ]
         }
     )
 
-    objective: ObjectiveBody | None = Field(default=None, description="Null: what the model was trained for.")
+    objective: ObjectiveBody | None = Field(
+        default=None,
+        description="Null: what the model was trained for; with a `threshold`, what is asked of it now, so that to "
+        "move the threshold changes nothing else.",
+    )
     threshold: float | None = Field(
         default=None,
-        description="One of `GET /models/{id}/thresholds`, to decide by as it is; `objective` then says what is asked "
-        "of it, and goes without a `confidence`: what was picked by looking proves nothing. A retraining goes by the "
-        "objective. Null: the threshold that is likely to reach the objective on other rows, too.",
+        description="One of `GET /models/{id}/thresholds`, to decide by as it is. The promise then says what can be "
+        "relied on of the objective; what was picked by looking proves nothing, whatever `confidence` that asks for. A "
+        "retraining goes by the objective. Null: the threshold that is likely to reach the objective on other rows, "
+        "too.",
     )
     apply: bool = Field(default=False, description="Let the model decide by it from now on, and keep a record of that.")
 
@@ -243,6 +253,7 @@ class ThresholdPoint(CurvePoint):
     false_positives: int
     precision: Estimate | None = Field(description="Null where nothing is predicted positive.")
     recall: Estimate | None
+    false_positive_rate: Estimate | None = Field(description="Of the negative rows, those predicted positive.")
     cost: Estimate | None = Field(description="Mean cost of a row; null where nobody has said what errors cost.")
 
 
@@ -268,6 +279,8 @@ class Thresholds(Answer):
     negatives: int
     confidence: float = Field(description="Level of the intervals.")
     threshold: float = Field(description="The one in use.")
+    false_negative: float | None = Field(description="Cost of a miss, which `cost` is of; null where nobody says any.")
+    false_positive: float | None = Field(description="Cost of a false alarm, likewise.")
     points: list[ThresholdPoint]
     scores: ScoreSpread
 

@@ -26,7 +26,6 @@ from service.models.errors import (
     NoShadow,
     NothingToRollBack,
 )
-from service.models.objectives import ObjectiveBody
 from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
 from service.models.schemas import (
     Alias,
@@ -155,13 +154,13 @@ class ModelService:
             raise NoCurve("this model has no operating curve")
         return curve_of(report, report.curve, kind, applied or _trained(report), costs)
 
-    def thresholds(self, project_id: str, name: str) -> Thresholds:
+    def thresholds(self, project_id: str, name: str, costs: Costs | None = None) -> Thresholds:
         """Return what each threshold would give, with intervals; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
             model_id, report, applied = report_of(session, project_id, name)
         if report.curve is None or not report.curve.thresholds:
             raise NoCurve("this model has no operating curve")
-        return thresholds_of(model_id, report, report.curve, applied or _trained(report))
+        return thresholds_of(model_id, report, report.curve, applied or _trained(report), costs or Costs())
 
     def drift(self, project_id: str, name: str, days: int) -> Drift:
         """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""
@@ -180,15 +179,13 @@ class ModelService:
         NoCurve
             If it was stored without what a threshold is chosen from.
         InvalidRequest
-            If a threshold is given without an objective, with a confidence, or is none of the model's curve.
+            If a threshold is none of the model's curve.
         """
-        wanted = body.objective
-        if body.threshold is not None and (wanted is None or getattr(wanted, "confidence", None) is not None):
-            raise InvalidRequest.of(
-                "body.threshold", "goes with an `objective` without a `confidence`, which says what is asked of it"
-            )
+        wanted = None if body.objective is None else body.objective.model_dump()
         with changing(self._database, self._changed) as session:
-            model_id, report, _ = report_of(session, project_id, name)
+            model_id, report, applied = report_of(session, project_id, name)
+            if wanted is None and body.threshold is not None:
+                wanted = (applied or report).objective
             point = _trained(report) if wanted is None else _chosen(report, wanted, body.threshold)
             if not body.apply:
                 return point
@@ -428,7 +425,7 @@ def _promised(point: OperatingPoint, report: Report) -> OperatingPoint:
     """The point with what it promises, which follows from what is stored of it."""
     if point.calibration is None:
         return point
-    return point.model_copy(update={"promise": stored_promise(report, point)})
+    return point.model_copy(update={"promise": stored_promise(report, point, picked=point.picked)})
 
 
 def _trained(report: Report) -> OperatingPoint:
@@ -436,9 +433,9 @@ def _trained(report: Report) -> OperatingPoint:
     return OperatingPoint(**{name: getattr(report, name) for name in names}, created_at=None)
 
 
-def _chosen(report: Report, wanted: ObjectiveBody, threshold: float | None) -> OperatingPoint:
+def _chosen(report: Report, wanted: dict[str, Any], threshold: float | None) -> OperatingPoint:
     try:
-        point = chosen_point(report, Objective.parse(wanted.model_dump()), threshold)
+        point = chosen_point(report, Objective.parse(wanted), threshold)
     except NotOfTheCurveError:
         raise InvalidRequest.of("body.threshold", "should be one of the curve of the model, exactly as there") from None
     if point is None:

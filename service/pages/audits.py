@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
+from service import charts
 from service.api.access import Reader, Writer
 from service.audits.schemas import (
     MOST_ROWS,
@@ -22,7 +23,6 @@ from service.errors import InvalidRequest
 from service.models.errors import ModelNotFound
 from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Model
-from service.pages import pictures
 from service.pages.forms import BUTTON, Form, Written, as_invalid, parsed, whole
 from service.pages.room import Room
 from service.pages.services import Services
@@ -139,7 +139,7 @@ def _picture(audit: Audit) -> Any:
         most = max(2 * target, audit.verdict.bound)
     else:
         target, most = audit.objective.target, 1.0
-    return pictures.progress(audit.verdict.bound / most, target / most)
+    return charts.progress(audit.verdict.bound / most, target / most)
 
 
 def _last(given: Form) -> tuple[int, str] | None:

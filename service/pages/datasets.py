@@ -10,13 +10,13 @@ from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
+from service import charts
 from service.api.access import Reader, Writer
 from service.api.json_body import until_gone
 from service.api.parameters import CursorText
 from service.datasets.schemas import Column, Dataset
 from service.errors import InvalidRequest, Problem
 from service.ingest.options import FORMATS, Kind
-from service.pages import pictures
 from service.pages.forms import BUTTON, Written, WrittenFile
 from service.pages.room import Room
 from service.pages.services import Services
@@ -120,9 +120,9 @@ def _shown(dataset: Dataset, columns: Sequence[Column], counts: Mapping[str, Seq
     for column in columns:
         picture = None
         if column.name in counts:
-            picture = pictures.histogram(counts[column.name])
+            picture = charts.histogram(counts[column.name])
         elif column.values:
-            picture = pictures.histogram(sorted(column.values.values(), reverse=True))
+            picture = charts.histogram(sorted(column.values.values(), reverse=True))
         yield ShownColumn(column, picture, _told(column), [each for each in dataset.warnings if _is_of(column, each)])
 
 

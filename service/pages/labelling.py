@@ -19,6 +19,7 @@ from service.jobs.schemas import Retrain
 from service.labelling.errors import NoQueue
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
 from service.models.schemas import Model
+from service.pages.bought import bought
 from service.pages.forms import Form, Written, as_invalid, parsed, whole
 from service.pages.room import Room
 from service.pages.services import Services
@@ -70,18 +71,19 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
             enough=ENOUGH,
             once=new_id("blob"),
             audits=[audit for audit in audits if audit.model == model.id],
-            datasets=services.datasets.list(project, None, ON_A_LIST).items,
+            datasets=services.datasets.list(project, None, ON_A_LIST, model.id).items,
+            again=bool(given.text("again")),
+            bought=None if (alias := _alias(model, name)) is None else bought(services, project, alias),
         )
 
     @router.post("/ui/models/{name}/label")
     def answer(request: Request, caller: Writer, name: str, form: Written) -> Response:
+        once = form.text("once")
         try:
-            made = services.feedback.add(caller.project_id, _feedback(name, form), form.text("once") or None)
+            made = services.feedback.add(caller.project_id, _feedback(name, form), once or None)
         except IdempotencyConflict:  # somebody went back to a page that is answered, and presses another button
-            raise IdempotencyConflict(
-                "this row has another answer from this page, or that was taken back: open the list again; there the "
-                "last answer can be taken back, and then the row is asked again"
-            ) from None
+            there = services.feedback.made_with(caller.project_id, once)
+            return _back(room, request, name, form, **({"last": there.id, "again": "1"} if there else {}))
         return _back(room, request, name, form, last=made.id)
 
     @router.post("/ui/models/{name}/unlabel")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,55 +14,41 @@ from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
 from service.errors import InvalidRequest, Problem
 from service.models.errors import AliasNotFound, NoCurve
+from service.models.figures import (
+    Thousand,
+    calibration_picture,
+    compared,
+    drift_pictures,
+    of_thousand,
+    scores_picture,
+    succeeded,
+)
 from service.models.objectives import FALSE_POSITIVE_KINDS, ObjectiveBody
-from service.models.schemas import ChooseOperatingPoint, Model, OperatingPoint, PutAlias, Thresholds
-from service.pages import pictures
+from service.models.schemas import ChooseOperatingPoint, Drift, Model, OperatingPoint, PutAlias, Thresholds
 from service.pages.forms import BUTTON, Form, Written, parsed
 from service.pages.room import Room
 from service.pages.services import Services
-from service.pages.showing import MOST_OF_A_NAME
 from service.schemas import AliasName
-from solver.report import Abstention, Estimate, Measures
+from service.shown_text import MOST_OF_A_NAME
 
 ON_A_LIST = 30
 OBJECTIVES: TypeAdapter[ObjectiveBody] = TypeAdapter(ObjectiveBody)
 NAMES: TypeAdapter[str] = TypeAdapter(AliasName)
 ON_THE_FORM = ("precision", "recall", *FALSE_POSITIVE_KINDS, "cost", "f1")
 """Objectives that a threshold can be chosen for."""
-OF_THOUSAND = 1000
+DRIFT_DAYS = 30
 MOST_REFUSED = 3
 """Columns that are named where they keep a model from a form."""
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A measure of the model beside simpler methods, each with a bar."""
+class Drifted:
+    """What became of the rows of the last days, in figures and by day."""
 
-    measure: str
-    rows: str
-    bars: list[tuple[str, Estimate, Markup]]
-
-
-@dataclass(frozen=True)
-class Thousand:
-    """What becomes of 1,000 rows like the calibration rows."""
-
-    flagged: int
-    wrong: int
-    missed: int
-    said: SaidOfThousand | None
-    """None: each row gets a label."""
-
-
-@dataclass(frozen=True)
-class SaidOfThousand:
-    """Of 1,000 rows, those that get a label where some are left undecided."""
-
-    positive: int
-    positive_wrong: int
-    negative: int
-    negative_wrong: int
-    undecided: int
+    figures: Drift
+    called: float | None
+    """Share of the calibration rows that is flagged."""
+    pictures: list[Markup]
 
 
 @dataclass(frozen=True)
@@ -111,12 +97,15 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
             model=model,
             report=model.report,
             in_use=in_use,
-            thousand=_of_thousand(in_use.calibration, in_use.abstain),
+            thousand=of_thousand(in_use.calibration, in_use.abstain),
             alias=alias,
             thresholds=thresholds,
             scores=None if thresholds is None else scores_picture(thresholds, in_use.abstain),
             preview=_preview(services, project, name, model, given),
-            compared=list(_compared(model)),
+            compared=list(compared(model)),
+            succeeded=succeeded(model.report),
+            calibration=calibration_picture(model.report),
+            drift=_drift(services, project, model),
             no_onnx=_no_onnx(model),
         )
 
@@ -144,8 +133,8 @@ def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
     def put_alias(request: Request, caller: Writer, name: str, form: Written) -> Response:
         try:
             alias = NAMES.validate_python(form.text("alias"))
-        except ValidationError:
-            raise InvalidRequest.of("form.alias", "should be small letters, digits and . _ -, 63 at most") from None
+        except ValidationError as error:
+            raise InvalidRequest.of("form.alias", error.errors()[0]["msg"]) from None
         model = services.models.get(caller.project_id, name)
         services.aliases.put(caller.project_id, alias, PutAlias(model=model.id))
         return room.redirect(request.scope, f"/ui/models/{alias}")
@@ -162,6 +151,13 @@ def thresholds_of(services: Services, project: str, name: str) -> Thresholds | N
         return services.models.thresholds(project, name)
     except NoCurve:
         return None
+
+
+def _drift(services: Services, project: str, model: Model) -> Drifted:
+    figures = services.models.drift(project, model.id, DRIFT_DAYS)
+    measured = (model.operating_point or model.report).calibration
+    called = None if measured is None or not measured.n else measured.predicted_positives / measured.n
+    return Drifted(figures, called, drift_pictures(figures, called) if figures.rows else [])
 
 
 def _alias(services: Services, project: str, name: str) -> Any:
@@ -193,10 +189,14 @@ def _objective(form: Form, abstain: str) -> ObjectiveBody:
 
 
 def _chosen(form: Form, abstain: str, *, apply: bool) -> ChooseOperatingPoint:
-    """Return what a form asks for: a threshold for an objective, or the very one under the handle."""
+    """Return what a form asks for: a threshold for an objective, or the very one under the handle.
+
+    To move the handle asks for nothing else of the model than before.
+    """
+    if not form.text("at"):
+        return ChooseOperatingPoint(objective=_objective(form, abstain), apply=apply)
     try:
-        at = float(form.text("at")) if form.text("at") else None
-        return ChooseOperatingPoint(objective=_objective(form, abstain), threshold=at, apply=apply)
+        return ChooseOperatingPoint(threshold=float(form.text("at")), apply=apply)
     except ValueError:
         raise InvalidRequest.of("form.at", "should be a threshold of the curve") from None
 
@@ -213,55 +213,16 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
         "at": "",
     }
     fields = {key: given.text(key) or value for key, value in usual.items()}
+    is_asked = bool(kind or fields["at"])
     # Not from the address: looking keeps what the model has now, and so does the form that is made of the look.
     abstain = f"{asked['abstain']['precision']!r}" if asked.get("abstain") else ""
-    if not kind:
+    if not is_asked:
         return Preview(fields, abstain)
     try:
         point = services.models.choose(project, name, _chosen(given, abstain, apply=False))
     except Problem as problem:
         return Preview(fields, abstain, problem=problem)
-    return Preview(fields, abstain, point, thousand=_of_thousand(point.calibration, point.abstain))
-
-
-def _of_thousand(measured: Measures | None, abstain: Abstention | None) -> Thousand | None:
-    if measured is None:
-        return None
-    scale = OF_THOUSAND / max(1, measured.n)
-    flagged = measured.true_positives + measured.false_positives
-    said = None
-    if abstain is not None:
-        each = OF_THOUSAND / max(1, abstain.rows)
-        positive, negative = abstain.positive, abstain.negative
-        said = SaidOfThousand(
-            positive=round(positive.rows * each),
-            positive_wrong=round((positive.rows - positive.right) * each),
-            negative=round(negative.rows * each),
-            negative_wrong=round((negative.rows - negative.right) * each),
-            undecided=round(abstain.undecided * each),
-        )
-    return Thousand(
-        flagged=round(flagged * scale),
-        wrong=round(measured.false_positives * scale),
-        missed=round(measured.false_negatives * scale),
-        said=said,
-    )
-
-
-def scores_picture(thresholds: Thresholds, abstain: Abstention | None, here: float | None = None) -> Markup:
-    """Return the scores of the labelled rows, with what decides, and with the score of one row if that is given."""
-    spread = thresholds.scores
-    room = spread.greatest - spread.least
-
-    def place(score: float) -> float:
-        return max(0.0, min(1.0, (score - spread.least) / room))
-
-    if room <= 0:
-        return pictures.scores(spread.positive, spread.negative, None)
-    ends = () if abstain is None else (abstain.lower, abstain.upper)
-    bounds = [place(end) for end in ends if end is not None]
-    at = None if here is None else place(here)
-    return pictures.scores(spread.positive, spread.negative, place(thresholds.threshold), bounds, at)
+    return Preview(fields, abstain, point, thousand=of_thousand(point.calibration, point.abstain))
 
 
 def _no_onnx(model: Model) -> str | None:
@@ -271,31 +232,3 @@ def _no_onnx(model: Model) -> str | None:
         return None
     names = ", ".join(f"“{name[:MOST_OF_A_NAME]}”" for name in refused[:MOST_REFUSED])
     return names + (", …" if len(refused) > MOST_REFUSED else "")
-
-
-def _compared(model: Model) -> Iterator[Compared]:
-    """Yield what the model as it was trained reached, beside its controls, on the test rows or the calibration rows."""
-    report = model.report
-    for place, told in (("test", "rows that were held out"), ("calibration", "calibration rows")):
-        ours: Measures | None = getattr(report, place)
-        controls = [(_control(name), getattr(control, place)) for name, control in report.controls.items()]
-        for measure in ("precision", "recall", "f1"):
-            known = [
-                (name, getattr(measured, measure))
-                for name, measured in (("This model", ours), *controls)
-                if measured is not None and getattr(measured, measure) is not None
-            ]
-            bars = [(name, value, pictures.interval(value, other=bool(at))) for at, (name, value) in enumerate(known)]
-            if len(bars) > 1 and ours is not None:
-                yield Compared({"f1": "F1"}.get(measure, measure), f"{ours.n:,} {told}", bars)
-        if report.test is not None:
-            return
-
-
-def _control(name: str) -> str:
-    return {
-        "no_unlabelled": "Without the unlabelled rows",
-        "plain_svm": "The same at threshold 0",
-        "all_positive": "Every row flagged",
-        "all_negative": "No row flagged",
-    }.get(name, name)

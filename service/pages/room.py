@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
+from service import shown_text
 from service.access.caller import Caller
 from service.access.sessions import COOKIE, VISIT_COOKIE, form_token, new_token
 from service.api.cookies import cookie
@@ -25,6 +26,7 @@ from service.api.gate import CALLER, PAGES, SAFE_METHODS, plain_refusal
 from service.api.problem import error_response
 from service.db.session import AWAY
 from service.errors import Problem
+from service.models.words import objective_words, promise_level
 from service.pages import showing, words
 from service.pages.static_files import StaticFile, static_path
 
@@ -78,25 +80,16 @@ class Room:
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
             undefined=StrictUndefined,
-            finalize=showing.finalize,
+            finalize=shown_text.finalize,
             trim_blocks=True,
             lstrip_blocks=True,
             auto_reload=False,
         )
         self._environment.globals |= {"has_docs": has_docs, "keys_required": keys_required}
         for function in (
-            *(
-                showing.exact,
-                showing.hint,
-                showing.sentence,
-                showing.cell,
-                showing.long,
-                showing.name,
-                showing.number,
-                showing.percent,
-            ),
-            *(showing.size, showing.chance),
-            *(showing.ago, showing.moment, words.objective_words, words.promise_level, words.job_words),
+            *(showing.exact, showing.hint, showing.sentence, showing.cell, showing.long),
+            *(shown_text.name, shown_text.number, shown_text.percent, shown_text.size, shown_text.chance),
+            *(showing.ago, showing.moment, objective_words, promise_level, words.job_words),
             words.event_words,
             words.told,
         ):

@@ -1,49 +1,18 @@
-"""How what comes from outside is shown: as text, cut, and with nothing in it that could change how the page reads.
-
-Jinja escapes HTML. What is left are characters without a form of their own: controls, and those that turn the
-direction of all that follows. They are shown by name.
-"""
+"""How the pages show sentences of the service, cells, values and moments; see `service.shown_text` for texts."""
 
 from __future__ import annotations
 
-import math
-import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from service.pages.advice import in_pages
+from service.shown_text import MOST_CHARACTERS, number, visible
 
-MOST_CHARACTERS = 2000
-"""Of anything that a page shows."""
 MOST_ADVICE = 10_000
 """Characters of a sentence of the service that are looked through for advice."""
 MOST_OF_A_CELL = 120
-MOST_OF_A_NAME = 80
-_BLANKS = "\t\n\r"
-
-
-def visible(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return a text that reads as it stands, cut."""
-    shown = text[:most]
-    if not shown.isprintable():
-        shown = "".join(map(_visible, shown))
-    return shown if len(text) <= most else shown + "…"
-
-
-def _visible(character: str) -> str:
-    if character.isprintable() or character in _BLANKS:
-        return character
-    if ord(character) < 0x20:
-        return chr(0x2400 + ord(character))
-    # Zs and Zl are blanks of other widths, which do no harm; the rest is control, format, surrogate or not assigned.
-    return character if unicodedata.category(character) == "Zs" else f"⟨U+{ord(character):04X}⟩"
-
-
-def finalize(value: Any) -> Any:
-    """Make what stands in a template's braces safe to read; Jinja calls it for each of them."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def hint(text: str) -> Markup:
@@ -77,42 +46,6 @@ def long(value: Any) -> Markup:
         cut = f" ({len(text):,} characters)" if len(text) > MOST_CHARACTERS else ""
         return escape(visible(text) + cut)
     return escape(f"{value:,}" if isinstance(value, int) else f"{value:,.10g}")
-
-
-def name(value: str) -> str:
-    """Return a name, cut for a heading or a list."""
-    return visible(value, MOST_OF_A_NAME)
-
-
-def number(value: float) -> str:
-    """Return a number as people write it."""
-    if not math.isfinite(value):
-        return str(value)
-    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
-        return f"{int(value):,}"
-    return f"{value:.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
-
-
-def percent(share: float | None) -> str:
-    """Return a share in percent, with a digit behind the point where it is not whole."""
-    return "–" if share is None else f"{100 * share:.1f}".removesuffix(".0") + " %"
-
-
-def chance(probability: float | None) -> str:
-    """Return a probability in percent: what is short of certain is not called so."""
-    if probability is None or 0.001 <= probability <= 0.999:
-        return percent(probability)
-    return "under 0.1 %" if probability < 0.5 else "over 99.9 %"
-
-
-def size(count: int) -> str:
-    """Return a number of bytes."""
-    value, unit = float(count), "bytes"
-    for larger in ("KB", "MB", "GB", "TB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
 
 
 def ago(moment: datetime) -> str:

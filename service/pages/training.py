@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
 from fastapi import APIRouter, Request, Response
+from markupsafe import Markup
 from pydantic import ValidationError
 
+from service import charts
 from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
 from service.datasets.schemas import Column, Dataset
@@ -22,12 +25,15 @@ from service.pages.forms import BUTTON, Form, Written, as_invalid, parsed
 from service.pages.room import Room
 from service.pages.services import Services
 from service.pages.words import PHASES
+from service.schemas import alias_like, is_alias
 
 ON_A_LIST = 30
-EVENTS = 100
-"""On a page of a job's events, as the service gives them out."""
-MOST_EVENTS = 2000
+MOST_EVENTS = 1000
+"""Of a job, the newest ones, that are looked at: as many as an attempt may have."""
 SHOWN_EVENTS = 40
+MOST_DOTS = 40
+"""Of a line; of more there is the line alone."""
+FEWEST_TOLD = 3
 MOST_CHOICES = 200
 """Columns that are offered as the target."""
 
@@ -71,6 +77,7 @@ def _add_form(router: APIRouter, room: Room, services: Services) -> None:
         dataset = services.datasets.get(caller.project_id, dataset_id)
         given = parsed(request.scope["query_string"])
         choices = _choices(dataset, given)
+        name = choices.fields["alias"]
         return room.page(
             request.scope,
             "train.html",
@@ -80,6 +87,7 @@ def _add_form(router: APIRouter, room: Room, services: Services) -> None:
             choices=choices,
             check=_check(services, caller.project_id, dataset, choices),
             algorithms=ALGORITHM_NAMES,
+            like=None if not name or is_alias(name) else {**_as_chosen(choices, given), "alias": alias_like(name)},
         )
 
     @router.post("/ui/train")
@@ -109,7 +117,8 @@ def _add_jobs(router: APIRouter, room: Room, services: Services) -> None:
     @router.get("/ui/jobs/{job_id}")
     def show(request: Request, caller: Reader, job_id: str) -> Response:
         job = services.jobs.get(caller.project_id, job_id)
-        events = _events(services, caller.project_id, job_id)
+        events = services.jobs.events(caller.project_id, job_id, 0, MOST_EVENTS, newest=True).items
+        rounds, has_measures = _rounds(job, events)
         return room.page(
             request.scope,
             "job.html",
@@ -118,6 +127,9 @@ def _add_jobs(router: APIRouter, room: Room, services: Services) -> None:
             phases=_phases(job, events),
             events=events[-SHOWN_EVENTS:],
             left_out=max(0, len(events) - SHOWN_EVENTS),
+            more_left_out=len(events) == MOST_EVENTS,
+            rounds=rounds,
+            has_measures=has_measures,
         )
 
     @router.post("/ui/jobs/{job_id}/cancel")
@@ -160,6 +172,12 @@ def _choices(dataset: Dataset, given: Form) -> Choices:
         unlabeled=[label for label in given.all("unlabeled") if label in labels],
         fields=fields,
     )
+
+
+def _as_chosen(choices: Choices, given: Form) -> dict[str, Any]:
+    """Return what is chosen, as an address has it."""
+    target = choices.target.name if choices.target else ""
+    return {"target": target, "positive": choices.positive, "unlabeled": given.all("unlabeled"), **choices.fields}
 
 
 def _check(services: Services, project: str, dataset: Dataset, choices: Choices) -> Check | None:
@@ -224,16 +242,49 @@ def _number(text: str, scale: float = 1.0) -> float | str:
         return text
 
 
-def _events(services: Services, project: str, job_id: str) -> list[JobEvent]:
-    found: list[JobEvent] = []
-    after = 0
-    while len(found) < MOST_EVENTS:
-        page = services.jobs.events(project, job_id, after, EVENTS)
-        found += page.items
-        if len(page.items) < EVENTS:
-            break
-        after = page.next_after
-    return found
+def _rounds(job: Job, events: Sequence[JobEvent]) -> tuple[Markup | None, bool]:
+    """Return what each round of the running phase has reached so far; of methods without rounds, how far they are.
+
+    And whether it shows precision, recall and F1.
+    """
+    of_attempt = [event for event in events if event.attempt == job.attempt and event.kind in ("round", "progress")]
+    rounds = [event.data for event in of_attempt if event.kind == "round"]
+    of_phase = [data for data in rounds if data.get("phase") == rounds[-1].get("phase")]
+    measured = [
+        (name, kind, points)
+        for name, kind in (("precision", "bar"), ("recall", "other"), ("f1", "mark"))
+        if len(points := _of_rounds(of_phase, name)) > 1
+    ]
+    if measured:
+        numbers = [point.x for _, _, points in measured for point in points]
+        lines = [charts.Line(points, kind, dots=len(points) < MOST_DOTS) for _, kind, points in measured]
+        words = ", ".join(name for name, _, _ in measured)
+        x = charts.numbers("Round", numbers, whole=True)
+        return charts.plot(lines, x, charts.shares("Calibration rows"), f"{words} of each round"), True
+    if len(likelihood := _of_rounds(of_phase, "log_likelihood")) > 1:
+        x = charts.numbers("Round", [point.x for point in likelihood], whole=True)
+        y = charts.numbers("Log likelihood", [point.y for point in likelihood])
+        return charts.plot([charts.Line(likelihood)], x, y, "log likelihood of each round"), False
+    return _over_time(of_attempt), False
+
+
+def _of_rounds(rounds: Sequence[Mapping[str, Any]], name: str) -> list[charts.Point]:
+    return [charts.Point(each["round"], each[name]) for each in rounds if _known(each.get("round"), each.get(name))]
+
+
+def _known(*values: Any) -> bool:
+    return all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+
+
+def _over_time(events: Sequence[JobEvent]) -> Markup | None:
+    """Return how far an attempt was at what time; None where there is little to see."""
+    told = [event for event in events if _known(event.data.get("progress"))]
+    if len(told) < FEWEST_TOLD:
+        return None
+    seconds = [(event.created_at - told[0].created_at).total_seconds() for event in told]
+    points = [charts.Point(at, float(event.data["progress"])) for at, event in zip(seconds, told, strict=True)]
+    x = charts.numbers("Seconds", seconds, zero=True)
+    return charts.plot([charts.Line(points)], x, charts.shares("Done"), "how much was done at what time")
 
 
 SOMETIMES = ("encoding", "waiting_for_encoder")

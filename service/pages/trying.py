@@ -17,9 +17,10 @@ from service.api.json_body import parse_json
 from service.datasets.errors import DatasetNotFound
 from service.errors import InvalidRequest, Problem
 from service.feedback.stored_rows import shown
+from service.models.figures import scores_picture
 from service.models.schemas import Model, ThresholdPoint, Thresholds
 from service.pages.forms import Form, Written, parsed, whole
-from service.pages.models import scores_picture, thresholds_of
+from service.pages.models import thresholds_of
 from service.pages.room import Room
 from service.pages.services import Services
 from service.predictions.deciding import Decisions
@@ -108,7 +109,7 @@ def _page(
     problem: Problem | None,
 ) -> Response:
     in_use = model.operating_point or model.report
-    datasets = services.datasets.list(project, None, MOST_DATASETS).items
+    datasets = services.datasets.list(project, None, MOST_DATASETS, model.id).items
     named = [(each.id, each.name) for each in datasets]
     if given.dataset and given.dataset not in dict(named):
         named.insert(0, (given.dataset, given.dataset))

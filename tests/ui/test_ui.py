@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from browser import Tab, chromium, program
 
@@ -52,6 +56,12 @@ def test_from_nothing_to_a_threshold_that_is_used(stack: str, browser: Callable[
         tab.run("document.getElementById('recall').textContent"),
     )
     assert moved != (before, recall)
+    # The same handle on the other pictures.
+    for kind, fact in (("roc", "alarms"), ("cost", "cost"), ("pr", "precision")):
+        tab.run(f"document.querySelector('#views [value={kind}]').click()")
+        assert tab.run(f"!document.getElementById('{fact}').parentElement.hidden")
+        assert tab.run(f"document.getElementById('{fact}').textContent")
+        assert tab.run("document.getElementById('recall').textContent") == moved[1]
     said = tab.until("document.getElementById('preview').dataset.threshold")
     shown = tab.run("document.getElementById('precision').textContent")
     tab.press("#preview form button")
@@ -63,12 +73,51 @@ def test_from_nothing_to_a_threshold_that_is_used(stack: str, browser: Callable[
     form = "new Intl.NumberFormat(undefined, {style: 'percent', maximumFractionDigits: 1})"
     share = tab.run(f"{form}.format({point['calibration']['precision']['value']})")
     assert tab.until("document.getElementById('precision').textContent") == share
-    # What was applied is what was shown.
+    # What was applied is what was shown; what is asked of the model is what it was trained for.
     assert share == shown
+    assert point["picked"]
+    assert point["objective"] == {"kind": "recall", "target": 0.95}
     tab.press("form[action$=undo] button")
     again = httpx.get(f"{stack}/models/tumours", trust_env=False).json()["operating_point"]
     assert again["threshold"] != point["threshold"]
     assert tab.troubles() == []
+    assert [url for url in tab.requested() if not url.startswith((stack, "about:"))] == []
+
+
+def trained_of_long_names(stack: str) -> str:
+    """Train twice on data in which all that a report says is as long as it may be; return the alias."""
+    rng = np.random.default_rng(0)
+    names = [f"{place} {'a very long name of a column ' * 6}"[:200] for place in range(60)]
+    labels = ["yes " * 60, "no " * 80, ""]
+    rows = [[f"{rng.normal(place % 2):.3f}" for _ in names] + [labels[place % 3]] for place in range(180)]
+    table = "\n".join(",".join(row) for row in [[*names, "label"], *rows])
+    with httpx.Client(base_url=stack, trust_env=False, timeout=60) as client:
+        made = (
+            client.post("/datasets", files={"file": (f"{'long' * 50}.csv", table.encode())}).raise_for_status().json()
+        )
+        body = {
+            **{"dataset": made["id"], "target": "label", "positive": labels[0].strip(), "alias": "long-" * 12 + "er"},
+            "objective": {"kind": "cost", "false_negative": 123456.789, "false_positive": 0.0123},
+        }
+        for _ in range(2):
+            job = client.post("/train", json=body).raise_for_status().json()["id"]
+            while (status := client.get(f"/jobs/{job}").json()["status"]) in ("queued", "running"):
+                time.sleep(0.2)
+            assert status == "succeeded"
+    return str(body["alias"])
+
+
+def test_a_report_prints_on_two_pages(stack: str, browser: Callable[[], Tab]) -> None:
+    tab = browser()
+    for model in ("tumours", trained_of_long_names(stack)):
+        tab.send("Page.navigate", url=f"{stack}/models/{model}/report.html")
+        # Nothing runs in the page, so that it cannot be asked whether it is there.
+        while "What it reached" not in str(
+            tab.send("DOM.getOuterHTML", nodeId=tab.send("DOM.getDocument")["root"]["nodeId"])
+        ):
+            time.sleep(0.1)
+        printed = base64.b64decode(tab.send("Page.printToPDF", preferCSSPageSize=True)["data"])
+        assert len(re.findall(rb"/Type ?/Page\b", printed)) == 2
     assert [url for url in tab.requested() if not url.startswith((stack, "about:"))] == []
 
 

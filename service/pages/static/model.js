@@ -1,5 +1,5 @@
-// The handle on the precision-recall curve. Numbers come from GET /models/{id}/thresholds; what a threshold promises is
-// asked of the server when the handle rests, as the form without script does.
+// The handle on the curves: precision and recall, ROC, cost. Numbers come from GET /models/{id}/thresholds; what a
+// threshold promises is asked of the server when the handle rests, as the form without script does.
 const place = document.getElementById("curve");
 const handle = document.getElementById("handle");
 const wish = document.getElementById("wish");
@@ -13,20 +13,48 @@ let asked = 0;
 const put = (id, text) => { document.getElementById(id).textContent = text; };
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const range = (each, format) => (each ? `${format.format(each.low)} to ${format.format(each.high)}` : "");
+const rows = () => found.positives + found.negatives;
+const flagged = (point) => point.true_positives + point.false_positives;
+const sure = (value) => ({ value, low: value, high: value });
+
+// What each picture has to the right and upwards, with intervals where there are some. With room beyond 100 %, or what
+// lies there would be hidden under the edge.
+const VIEWS = {
+  pr: {
+    x: (point) => point.recall,
+    y: (point) => point.precision,
+    names: ["Recall: found, of what is there", "Precision: right, of what is flagged"],
+  },
+  roc: {
+    x: (point) => point.false_positive_rate,
+    y: (point) => point.recall,
+    names: ["False alarms, of all that is not so", "Recall: found, of what is there"],
+    guide: true,
+  },
+  cost: {
+    x: (point) => sure(flagged(point) / rows()),
+    y: (point) => point.cost,
+    names: ["Flagged, of all rows", "Mean cost of a row"],
+    free: true,
+  },
+};
+const shown = () => document.querySelector("#views input:checked")?.value ?? "pr";
+const view = () => VIEWS[shown()];
 
 function show(index) {
   const point = found.points[index];
-  const rows = found.positives + found.negatives;
-  const flagged = point.true_positives + point.false_positives;
-  const of = (count) => Math.round((1000 * count) / rows).toLocaleString();
+  const of = (count) => Math.round((1000 * count) / rows()).toLocaleString();
   put("precision", point.precision ? share.format(point.precision.value) : "–");
   put("precision-range", range(point.precision, share));
   put("recall", point.recall ? share.format(point.recall.value) : "–");
   put("recall-range", range(point.recall, share));
-  document.getElementById("cost-fact").hidden = !point.cost;
+  document.getElementById("alarms-fact").hidden = shown() !== "roc";
+  put("alarms", point.false_positive_rate ? share.format(point.false_positive_rate.value) : "–");
+  put("alarms-range", range(point.false_positive_rate, share));
+  document.getElementById("cost-fact").hidden = !point.cost || !(shown() === "cost" || wish.elements.kind.value === "cost");
   put("cost", point.cost ? plain.format(point.cost.value) : "");
   put("cost-range", range(point.cost, plain));
-  const words = `Of 1,000 rows: ${of(flagged)} flagged, ${of(point.false_positives)} of them wrong, ${of(found.positives - point.true_positives)} missed.`;
+  const words = `Of 1,000 rows: ${of(flagged(point))} flagged, ${of(point.false_positives)} of them wrong, ${of(found.positives - point.true_positives)} missed.`;
   put("thousand", words);
   handle.setAttribute("aria-valuetext", words);
   if (plot) plot.redraw(false);
@@ -55,15 +83,10 @@ function sayElsewhere() {
   place.textContent = `That is not where the handle is: on the curve it is the square.${why} Move the handle for the threshold under it.`;
 }
 
-function wishFor(index) {
-  const point = found.points[index];
-  const kind = wish.elements.kind.value === "recall" ? "recall" : "precision";
-  const measured = point[kind];
-  if (!measured || measured.value === 0) return;
-  wish.elements.kind.value = kind;
-  // Rounded down, so that the point itself reaches it.
-  wish.elements.target.value = Math.floor(measured.value * 10000) / 100;
-  wish.elements.at.value = point.threshold;
+// The handle moves the threshold and nothing else: what must hold stays as it is written.
+function move(index) {
+  show(index);
+  wish.elements.at.value = found.points[index].threshold;
   clearTimeout(resting);
   resting = setTimeout(look, 250);
 }
@@ -85,75 +108,109 @@ async function look() {
   }
 }
 
-function draw() {
-  const of = (pick) => found.points.map((point) => pick(point) ?? null);
-  const data = [
-    of((point) => point.recall?.value),
-    of((point) => point.precision?.value),
-    of((point) => point.precision?.low),
-    of((point) => point.precision?.high),
-  ];
-  const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") }, values: (_, all) => all.map((each) => share.format(each)) };
-  const mark = (u) => {
-    const point = found.points[Number(handle.value)];
-    if (!point.precision || !point.recall) return;
-    const at = [u.valToPos(point.recall.value, "x", true), u.valToPos(point.precision.value, "y", true)];
-    const ends = [u.valToPos(point.precision.low, "y", true), u.valToPos(point.precision.high, "y", true)];
-    const sides = [u.valToPos(point.recall.low, "x", true), u.valToPos(point.recall.high, "x", true)];
-    u.ctx.save();
-    u.ctx.strokeStyle = u.ctx.fillStyle = color("--focus");
-    u.ctx.lineWidth = 2 * devicePixelRatio;
+function mark(u) {
+  const { x, y } = view();
+  const spot = (point) => [u.valToPos(x(point).value, "x", true), u.valToPos(y(point).value, "y", true)];
+  const point = found.points[Number(handle.value)];
+  const across = x(point);
+  const up = y(point);
+  u.ctx.save();
+  u.ctx.strokeStyle = u.ctx.fillStyle = color("--focus");
+  u.ctx.lineWidth = 2 * devicePixelRatio;
+  u.ctx.setLineDash([]);
+  if (across && up) {
+    const at = spot(point);
     u.ctx.beginPath();
-    u.ctx.moveTo(at[0], ends[0]);
-    u.ctx.lineTo(at[0], ends[1]);
-    u.ctx.moveTo(sides[0], at[1]);
-    u.ctx.lineTo(sides[1], at[1]);
+    u.ctx.moveTo(at[0], u.valToPos(up.low, "y", true));
+    u.ctx.lineTo(at[0], u.valToPos(up.high, "y", true));
+    u.ctx.moveTo(u.valToPos(across.low, "x", true), at[1]);
+    u.ctx.lineTo(u.valToPos(across.high, "x", true), at[1]);
     u.ctx.stroke();
     u.ctx.beginPath();
     u.ctx.arc(at[0], at[1], 6 * devicePixelRatio, 0, 2 * Math.PI);
     u.ctx.fill();
-    const chosen = chosenPlace();
-    const other = chosen === null ? null : found.points[chosen];
-    if (other?.precision && other.recall) {
-      const half = 6 * devicePixelRatio;
-      u.ctx.strokeStyle = color("--ink");
-      u.ctx.strokeRect(u.valToPos(other.recall.value, "x", true) - half, u.valToPos(other.precision.value, "y", true) - half, 2 * half, 2 * half);
-    }
-    u.ctx.restore();
-  };
+  }
+  const chosen = chosenPlace();
+  const other = chosen === null ? null : found.points[chosen];
+  if (other && x(other) && y(other)) {
+    const half = 6 * devicePixelRatio;
+    const at = spot(other);
+    u.ctx.strokeStyle = color("--ink");
+    u.ctx.strokeRect(at[0] - half, at[1] - half, 2 * half, 2 * half);
+  }
+  u.ctx.restore();
+}
+
+function draw() {
+  const { x, y, names, guide, free } = view();
+  const of = (pick) => found.points.map((point) => pick(point) ?? null);
+  const across = of((point) => x(point)?.value);
+  // The line last, or the band of its intervals would be drawn over it.
+  const data = [across, of((point) => y(point)?.low), of((point) => y(point)?.high), of((point) => y(point)?.value)];
+  if (guide) data.push(across);
+  const top = free ? 1.05 * Math.max(...data[2].filter((each) => each !== null), Number.MIN_VALUE) : 1.05;
+  const axis = (label, format, more) => ({
+    stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") },
+    values: (_, all) => all.map((each) => format.format(each)), label, labelSize: 22, ...more,
+  });
+  const hidden = { stroke: "transparent", points: { show: false } };
   if (plot) plot.destroy();
   place.replaceChildren();
+  place.setAttribute("aria-label", `${names[1]}, against ${names[0]}, for every threshold`);
   plot = new uPlot({
     width: place.clientWidth,
     height: Math.max(260, Math.min(360, place.clientWidth * 0.7)),
     cursor: { drag: { x: false, y: false }, points: { show: false } },
     legend: { show: false },
-    scales: { x: { time: false, range: [0, 1] }, y: { range: [0, 1.02] } },
-    axes: [{ ...axis, label: "Recall", labelSize: 22 }, { ...axis, label: "Precision", labelSize: 22, size: 56 }],
-    series: [{}, { stroke: color("--accent"), width: 2, points: { show: false } }, ...[1, 2].map(() => ({ stroke: "transparent", points: { show: false } }))],
-    bands: [{ series: [3, 2], fill: color("--accent-soft") }],
+    scales: { x: { time: false, range: [-0.02, 1.03] }, y: { range: [0, top] } },
+    axes: [axis(names[0], share), axis(names[1], free ? plain : share, { size: 56 })],
+    series: [
+      {}, hidden, hidden, { stroke: color("--accent"), width: 2, points: { show: false } },
+      ...(guide ? [{ stroke: color("--quiet"), dash: [6, 5], points: { show: false } }] : []),
+    ],
+    bands: [{ series: [2, 1], fill: color("--accent-soft") }],
     hooks: { draw: [mark] },
   }, data, place);
-  plot.over.addEventListener("click", () => {
-    // uPlot's index is that of the nearest recall.
-    if (plot.cursor.idx !== null) { handle.value = plot.cursor.idx; show(plot.cursor.idx); wishFor(plot.cursor.idx); }
+  plot.over.addEventListener("click", ({ offsetX, offsetY }) => {
+    const far = (point) => (x(point) && y(point)
+      ? Math.hypot(plot.valToPos(x(point).value, "x") - offsetX, plot.valToPos(y(point).value, "y") - offsetY) : Infinity);
+    const best = found.points.reduce((near, point, index) => (far(point) < far(found.points[near]) ? index : near), 0);
+    handle.value = best;
+    move(best);
   });
 }
 
-async function begin() {
-  const answer = await fetch(place.dataset.thresholds);
-  if (!answer.ok) return;
+// Costs that somebody writes are those of the picture, too.
+async function load() {
+  const address = new URL(place.dataset.thresholds, location.href);
+  for (const [name, field] of [["false_negative", "missed"], ["false_positive", "alarm"]]) {
+    const cost = Number(wish.elements[field].value);
+    if (cost > 0 && cost <= 1e12) address.searchParams.set(name, cost);
+  }
+  const answer = await fetch(address);
+  if (!answer.ok) return false;
   found = await answer.json();
-  handle.value = nearest(found.threshold);
+  return true;
+}
+
+async function begin() {
+  if (!(await load())) return;
+  // An address that names the threshold under the handle shows it there again.
+  const named = new URLSearchParams(location.search).get("at");
+  const at = named ? chosenPlace() : null;
+  handle.value = at ?? nearest(found.threshold);
   document.getElementById("moving").hidden = false;
   draw();
   show(Number(handle.value));
   sayElsewhere();
-  handle.addEventListener("input", () => { show(Number(handle.value)); wishFor(Number(handle.value)); });
-  wish.addEventListener("change", () => {
+  handle.addEventListener("input", () => move(Number(handle.value)));
+  document.getElementById("views").addEventListener("change", () => { draw(); show(Number(handle.value)); });
+  wish.addEventListener("change", async ({ target }) => {
     wish.elements.at.value = "";
     clearTimeout(resting);
     resting = setTimeout(look, 250);
+    if (["missed", "alarm"].includes(target.id) && (await load()) && shown() === "cost") draw();
+    show(Number(handle.value));
   });
   new ResizeObserver(() => { if (plot && plot.width !== place.clientWidth) draw(); }).observe(place);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -149,3 +149,27 @@ form.addEventListener("submit", (event) => {
   upload(file);
 });
 pause.addEventListener("click", toggle);
+
+// A file may be dropped anywhere on the page; it then stands in the field, as if it had been picked there.
+const card = form.closest(".card");
+document.getElementById("drop-help").hidden = false;
+addEventListener("dragover", (event) => {
+  if (!event.dataTransfer.types.includes("Files")) return;
+  event.preventDefault();
+  card.classList.add("over");
+});
+addEventListener("dragleave", (event) => { if (event.relatedTarget === null) card.classList.remove("over"); });
+addEventListener("drop", (event) => {
+  card.classList.remove("over");
+  if (!event.dataTransfer.types.includes("Files")) return;
+  event.preventDefault();
+  told.hidden = false;
+  if (form.querySelector("button:not([type=button])").disabled) return;
+  if (event.dataTransfer.files.length !== 1) {
+    say("One file at a time, please: a folder goes as an archive.");
+    return;
+  }
+  form.elements.file.files = event.dataTransfer.files;
+  say(`${event.dataTransfer.files[0].name} is picked.`);
+  form.querySelector("button").focus();
+});

@@ -115,6 +115,8 @@ def test_a_threshold_is_chosen_and_applied(prefsvm, client, database, tmp_path):
     assert shown == prefsvm("models", model)
     assert re.search(r"calibration +test, of lapsvm, as trained", shown)
     assert re.search(r"called positive", shown)
+    assert "for recall 1" in prefsvm("threshold", model, "--at", -2, "--apply")
+    assert re.search(r"-2 picked +recall 1", prefsvm("threshold", model))
     prefsvm("threshold", model, "--apply", code=2)
     prefsvm("threshold", model, "--objective", "magic", code=2)
     assert "is deleted" in prefsvm("models", model, "--delete")

@@ -403,6 +403,16 @@ def test_retraining_keeps_the_operating_point_that_was_applied(
         job = client.post("/aliases/spam-filter/retrain")
         assert job.json()["request"]["operating_point"]["kind"] == "precision"
         assert model_of(job)["objective"] == {"kind": "precision", "target": 0.9}
+        # What is picked by hand is of this model: what is asked goes on, and the job says so.
+        at = client.get("/models/spam-filter/thresholds").json()["points"][-1]["threshold"]
+        picked = client.post("/models/spam-filter/operating-points", json={"threshold": at, "apply": True}).json()
+        assert picked["calibration"]["recall"]["value"] == 1.0
+        job = client.post("/aliases/spam-filter/retrain")
+        assert job.json()["request"]["operating_point"]["kind"] == "precision"
+        assert "picked by hand" in job.json()["warnings"][-1]
+        kept = model_of(job)["operating_point"]
+        assert (kept["objective"], kept["picked"]) == ({"kind": "precision", "target": 0.9}, False)
+        assert kept["threshold"] != at
         apply(None)  # back to what it was trained for
         assert model_of(client.post("/aliases/spam-filter/retrain"))["operating_point"] is None
         apply({"kind": "recall", "target": 0.95})

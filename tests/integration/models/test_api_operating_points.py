@@ -100,10 +100,45 @@ def test_a_threshold_of_the_curve_is_taken_as_it_is_and_proves_nothing(client, d
     for far, level in ((-0.2, "likely"), (0.05, "missed")):
         lower = asked | {"objective": {"kind": "precision", "target": min(1.0, round(target + far, 4))}}
         assert client.post(path, json=lower).json()["promise"]["level"] == level
-    proven = {"kind": "precision", "target": 0.5, "confidence": 0.9}
-    for wrong in ({"objective": proven}, {"objective": None}, {"threshold": picked["threshold"] + 1e-6}):
-        said = problem(client.post(path, json=asked | wrong), 422, "invalid-request")
-        assert said["errors"][0]["field"] == "body.threshold"
+    said = problem(client.post(path, json=asked | {"threshold": picked["threshold"] + 1e-6}), 422, "invalid-request")
+    assert said["errors"][0]["field"] == "body.threshold"
+
+
+def test_a_picked_threshold_asks_for_nothing_else(client, database, tmp_path, rng):
+    """A handle at recall 100 % made "at least 100 %" of the objective, which retrainings went by."""
+    model, _, _ = calibrated(database, tmp_path, rng)
+    path = f"/models/{model}/operating-points"
+    asked = {"kind": "recall", "target": 0.9}
+    chosen = client.post(path, json={"objective": asked, "apply": True}).json()
+    assert not chosen["picked"]
+    points = client.get(f"/models/{model}/thresholds").json()["points"]
+    all_found = next(point for point in points if point["recall"]["value"] == 1.0)
+    body = client.post(path, json={"threshold": all_found["threshold"], "apply": True}).json()
+    assert (body["objective"], body["threshold"], body["picked"]) == (asked, all_found["threshold"], True)
+    assert body["promise"]["level"] == "likely"
+    few = client.post(path, json={"threshold": points[5]["threshold"]}).json()
+    assert (few["objective"], few["status"], few["promise"]["level"]) == (asked, "preference_unmet", "missed")
+    # The one that is chosen for it is not picked, though it was named.
+    again = client.post(path, json={"threshold": chosen["threshold"]}).json()
+    assert again == chosen | {"created_at": None}
+    assert [point["picked"] for point in client.get(path).json()["items"]] == [True, False]
+    assert client.get(f"/models/{model}").json()["operating_point"]["picked"]
+    assert "by a threshold that was picked by hand" in client.get(f"/models/{model}/card").text
+
+
+def test_a_picked_threshold_never_proves_what_is_asked_with_a_confidence(client, database, tmp_path, rng):
+    model, _, _ = calibrated(database, tmp_path, rng)
+    path = f"/models/{model}/operating-points"
+    proven = {"kind": "recall", "target": 0.8, "confidence": 0.95, "abstain": {"precision": 0.7}}
+    assert client.post(path, json={"objective": proven, "apply": True}).json()["promise"]["level"] == "proven"
+    points = client.get(f"/models/{model}/thresholds").json()["points"]
+    at = points[-2]["threshold"]
+    for body in ({"threshold": at, "apply": True}, {"threshold": at, "objective": proven}):
+        picked = client.post(path, json=body).json()
+        assert (picked["objective"], picked["picked"], picked["status"]) == (proven, True, "cannot_certify")
+        assert picked["promise"]["level"] == "likely"
+        assert "proven" not in {picked["promise"]["abstain"][side]["level"] for side in ("positive", "negative")}
+    assert client.get(f"/models/{model}").json()["promise"] == picked["promise"]
 
 
 def test_an_applied_point_shows_everywhere_what_it_promises(client, database, tmp_path, rng):

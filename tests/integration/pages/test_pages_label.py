@@ -77,11 +77,15 @@ def test_pressing_twice_is_one_answer_and_an_undo_of_nothing_is_said(place: Plac
         after = visitor.send(page, "/label", label="ham")
     assert len(feedback(place, "twice")) == 1
     visitor.at = "/ui/models/twice/label"  # back, and the other button
-    assert "the last answer can be taken back" in visitor.send(page, "/label", 409, label="spam").text
-    visitor.at = "/ui/models/twice/label"
-    visitor.send(after, "/unlabel")
+    again = visitor.send(page, "/label", label="spam")
+    assert "This row had an answer already, which stays until you undo it: ham" in again.text
+    assert [each["labels"] for each in feedback(place, "twice")] == [{"ham": 1}]
+    visitor.send(again, "/unlabel")
+    assert feedback(place, "twice") == []
     visitor.at = "/ui/models/twice/label"
     visitor.send(after, "/unlabel", 404)
+    visitor.at = "/ui/models/twice/label"  # back once more: it is asked again
+    assert row_of(visitor.send(page, "/label", label="spam")) == 2
     assert row_of(visitor.open("/ui/models/twice/label?last=fb_none")) == 2
     for wrong in ("skip=100", "skip=x"):
         visitor.open(f"/ui/models/twice/label?{wrong}", 422)

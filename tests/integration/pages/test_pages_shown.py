@@ -17,6 +17,7 @@ from api_support import CSV, measures, report, set_status, store_model, train_bo
 from pages_support import Place, Reader, Visitor
 from sqlalchemy import text
 
+from service import shown_text
 from service.db.session import Database
 from service.pages import showing, static_files
 
@@ -68,6 +69,12 @@ def test_what_is_chosen_is_what_is_sent_and_what_curl_would_send(client: httpx.C
     for wrong in ("objective=recall&recall=950", "objective=recall&recall=x", "objective=recall&alias=No%20Name"):
         page = visitor.open(f"/ui/datasets/{dataset['id']}/train?target=label&positive=spam&{wrong}")
         assert not [form for form in page.forms if form["action"].endswith("/ui/train")]
+        assert '<button type="button" disabled aria-describedby="why-not">Train</button>' in visitor.answer.text
+    # What a name may be is said without a pattern, and one like it is a link away.
+    assert "small letters, digits and . _ - only, at most 63, such as no-name" in page.text
+    (link,) = [link for link in page.links if "alias=no-name" in link]
+    page = visitor.open(f"/ui/datasets/{dataset['id']}/train{link.partition('train')[2]}")
+    assert orjson.loads(page.form("/ui/train")["fields"]["request"])["alias"] == "no-name"
     visitor.open(f"/ui/datasets/{dataset['id']}/train?target=%00", 400)
 
 
@@ -156,7 +163,7 @@ def test_what_is_in_data_is_text(client: httpx.Client) -> None:
     ],
 )
 def test_visible(given: str, shown: str) -> None:
-    assert showing.visible(given) == shown
+    assert shown_text.visible(given) == shown
 
 
 def test_a_kind_is_corrected(client: httpx.Client) -> None:
@@ -256,16 +263,21 @@ def test_use_says_which_threshold_it_will_be(client: httpx.Client, database: Dat
 def test_the_threshold_under_the_handle_is_used_as_it_is_and_undone(place: Place) -> None:
     model = place.model()
     visitor = Visitor(place.client)
-    page = visitor.open(f"/ui/models/{model}?kind=precision&target=40&at=-2")
-    assert "This is the threshold under the handle, -2" in page.text
-    visitor.send(page, "/use")
-    assert place.client.get(f"/models/{model}").json()["operating_point"]["threshold"] == -2
+    page = visitor.open(f"/ui/models/{model}?kind=recall&target=100&at=-2")
+    assert "The threshold under the handle" in page.text
+    assert (
+        "It is -2 : 1000 of 1,000 rows lie above it. What is asked of the model stays: “The best balance" in page.text
+    )
+    page = visitor.send(page, "/use")
+    point = place.client.get(f"/models/{model}").json()["operating_point"]
+    assert (point["threshold"], point["objective"], point["picked"]) == (-2, {"kind": "f1"}, True)
+    assert "The threshold was picked by hand; the next training chooses its own for this." in page.text
     # Another one, chosen for what is written; undone, the one that was picked decides again.
     page = visitor.send(visitor.open(f"/ui/models/{model}?kind=precision&target=60&at="), "/use")
     assert place.client.get(f"/models/{model}").json()["operating_point"]["threshold"] != -2
     visitor.send(page, "/undo")
     point = place.client.get(f"/models/{model}").json()["operating_point"]
-    assert (point["threshold"], point["objective"]) == (-2, {"kind": "precision", "target": 0.4})
+    assert (point["threshold"], point["objective"], point["picked"]) == (-2, {"kind": "f1"}, True)
     for wrong in ("-1.5", "x", "nan", "inf"):
         page = visitor.open(f"/ui/models/{model}?kind=precision&target=40&at={wrong}")
         assert 'class="note bad"' in visitor.answer.text
@@ -348,6 +360,81 @@ def test_what_the_unlabelled_rows_bought_needs_some(client: httpx.Client, databa
         assert "Every row flagged" in page.text
         assert "all_positive" not in page.text
         assert ("What the unlabelled rows bought" in page.text) == (unlabelled > 0)
+
+
+def test_figures_of_a_method_that_was_tried_are_not_called_those_of_this_model(
+    client: httpx.Client, database: Database, tmp_path: Path
+) -> None:
+    """Test rows measured the model before they were learned, and `auto` took another method then."""
+    controls = {"plain_svm": {"threshold": 0.0, "calibration": measures(), "test": measures()}}
+    test = measures() | {"precision": {"value": 0.123, "low": 0.1, "high": 0.2}}
+    for method, shown in (("lapsvm", False), (None, True)):
+        refit = {"labelled": 10, "measured": 8, "method": method}
+        model = told_model(database, tmp_path, controls=controls, test=test, refit=refit)
+        page = Visitor(client).open(f"/ui/models/{model}")
+        assert ("12.3 %" in page.text) == shown
+        assert "This model" in page.text
+        assert ("before it learned them" in page.text) == shown
+
+
+def test_a_job_shows_its_rounds_and_of_very_many_events_the_newest(client: httpx.Client, database: Database) -> None:
+    job = client.post("/train", json=train_body(upload(client))).json()["id"]
+    visitor = Visitor(client)
+    visitor.open(f"/ui/jobs/{job}")
+    assert 'id="rounds" data-live="off" aria-labelledby="rounds-head" hidden' in visitor.answer.text
+    set_status(database, job, "running")
+    rounds = (
+        "INSERT INTO job_events (job_id, attempt, kind, data) SELECT :job, attempt, 'round', jsonb_build_object("
+        "'phase', 'training', 'round', n, 'f1', 0.5, 'precision', CASE WHEN n % 2 = 0 THEN 0.25 END, 'progress', 0.5) "
+        "FROM generate_series(1, :rounds) n, jobs WHERE id = :job"
+    )
+    with database.transaction() as session:
+        session.execute(text(rounds), {"job": job, "rounds": 3000})
+    page = visitor.open(f"/ui/jobs/{job}")
+    assert 'aria-label="precision, f1 of each round"' in visitor.answer.text
+    assert "Training: round 3000" in page.text
+    assert "960 or more earlier events are not shown" in page.text
+    newest = client.get(f"/jobs/{job}/events", params={"newest": True, "limit": 2}).json()["items"]
+    assert [event["data"]["round"] for event in newest] == [2999, 3000]
+
+
+def test_what_labelling_has_bought_and_what_drifts(place: Place) -> None:
+    visitor = Visitor(place.client)
+    counts = report()["rows"]
+    for labelled in (10, 14, 30):
+        model = place.trained("bought", rows=counts | {"labelled": labelled})
+        shown = "What labelling has bought" in visitor.open("/ui/models/bought/label").text
+        assert shown == (labelled > 10)
+    assert "The last 3 models of bought" in visitor.open("/ui/models/bought/label").text
+    # One that was asked for something else is not laid beside them.
+    place.trained("bought", rows=counts | {"labelled": 40}, objective={"kind": "recall", "target": 0.9})
+    assert "What labelling has bought" not in visitor.open("/ui/models/bought/label").text
+    assert "It decided on no row in the last 30 days" in visitor.open(f"/ui/models/{model}").text
+    counted = (
+        "INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, unseen) "
+        "SELECT project_id, id, (now() AT TIME ZONE 'UTC')::date, 0.25, 200, 50, 20, '{\"job\": 20}' "
+        "FROM models WHERE id = :id"
+    )
+    with place.database.transaction() as session:
+        session.execute(text(counted), {"id": model})
+    page = visitor.open(f"/ui/models/{model}")
+    assert "decided on 200 rows, and flagged 10 % of them ( 50 % of the labelled rows). 25 % were unlike" in (
+        page.text.replace("(50", "( 50")
+    )
+    assert "in job 10 % of the rows" in page.text
+    assert visitor.answer.text.count("of the rows of each day") == 2
+
+
+def test_costs_of_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: Path) -> None:
+    model = store_model(database, tmp_path)
+    plain = client.get(f"/models/{model}/thresholds").json()
+    assert (plain["false_negative"], plain["points"][0]["cost"]) == (None, None)
+    found = client.get(f"/models/{model}/thresholds", params={"false_negative": 5}).json()
+    assert (found["false_negative"], found["false_positive"]) == (5, 1)
+    curve = client.get(f"/models/{model}/curves/cost", params={"false_negative": 5}).json()["points"]
+    costs = [point["cost"]["value"] for point in found["points"]]
+    assert costs == [point["cost"] for point in curve] == [2.0, 0.1, 0.6]
+    assert client.get(f"/models/{model}/thresholds", params={"false_negative": -1}).status_code == 422
 
 
 def test_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: Path) -> None:

@@ -149,11 +149,29 @@ def test_what_is_in_a_row_is_text_and_cut(place: Place) -> None:
     assert page.form("/try", way="text")["fields"]["text"] == ""  # too long to be changed there
 
 
-def test_a_model_of_a_matrix_takes_json(place: Place) -> None:
+def matrix_model() -> Model:
     made = tiny_model()
-    made = replace(made, features=MatrixFeatures().fit(MatrixData(np.eye(made.decision.support_vectors.shape[1]))))
+    return replace(made, features=MatrixFeatures().fit(MatrixData(np.eye(made.decision.support_vectors.shape[1]))))
+
+
+def test_a_model_of_a_matrix_takes_json(place: Place) -> None:
     visitor = Visitor(place.client)
-    page = visitor.open(f"/ui/models/{place.model(made)}/try")
+    page = visitor.open(f"/ui/models/{place.model(matrix_model())}/try")
     assert not [form for form in page.forms if form["fields"].get("way") == "fields"]
     page = visitor.send(page, "/try", holding={"way": "json"}, text='{"1": 0.5}')
     assert "Score" in page.text
+
+
+def test_only_data_sets_that_fit_are_offered(place: Place) -> None:
+    """The newest data set was offered, whatever columns the model needs."""
+    model = place.model()
+    other = upload(place.client, b"length,label\n1,ham\n2,spam\n", "others.csv")["id"]
+    matrix = upload(place.client, b"1 1:0.5\n-1 2:1\n", "a.svm", format="svmlight")["id"]
+    fitting = [each["id"] for each in place.client.get("/datasets", params={"fits": model}).json()["items"]]
+    assert place.dataset in fitting
+    assert not {other, matrix} & set(fitting)
+    offered = Visitor(place.client).open(f"/ui/models/{model}/try").form("/try")["fields"]["dataset"]
+    assert offered in fitting
+    assert place.client.get("/datasets", params={"fits": "nobodys"}).status_code == 422
+    fitting = place.client.get("/datasets", params={"fits": place.model(matrix_model())}).json()["items"]
+    assert [each["id"] for each in fitting] == [matrix]

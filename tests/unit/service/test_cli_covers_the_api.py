@@ -54,6 +54,7 @@ COMMANDS = {
     "getModelCurve": "curve",
     "getModelDrift": "drift",
     "getModelQueue": "queue",
+    "getModelReport": "card",
     "getModelThresholds": "curve",
     "getProject": "projects show",
     "getReadiness": "status",

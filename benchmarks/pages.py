@@ -1,0 +1,201 @@
+"""How long the pages take where there is much: a million rows, 500 models, 10,000 events of a job.
+
+Each page is asked for by one client on the machine of the server, the first time after a start by itself. With a
+Chromium (Debian's ``chromium``) the longest task of each page in the browser is told, too, with the handle of a model
+moved along its curve.
+
+`python -P benchmarks/pages.py [--rows N] [--folder F]` from the root of the repository; a folder is kept for next time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(1, str(Path(__file__).parents[1] / "tests" / "ui"))
+
+import httpx
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+from browser import Tab, chromium, program
+from sqlalchemy import create_engine, text
+
+from service.local.stack import Stack, local_stack
+from service.settings import Settings
+
+BAR_MS, TASK_MS = 300, 100
+"""What a page of the server, and a task in the browser, may take."""
+MODELS, EVENTS, COLUMNS, LABELLED = 500, 10_000, 20, 400
+TIMES = 9
+COPY_MODELS = """
+INSERT INTO models (id, project_id, job_id, dataset_id, algorithm, manifest, report, bytes, sha256, created_at)
+SELECT 'mdl_' || lpad(to_hex(n), 32, '0'), project_id, NULL, dataset_id, algorithm, manifest, report, bytes, sha256,
+    created_at - n * interval '1 minute' FROM models, generate_series(1, :count) n WHERE id = :model
+ON CONFLICT DO NOTHING
+"""
+MORE_EVENTS = """
+INSERT INTO job_events (job_id, attempt, kind, data)
+SELECT :job, 1, 'round', jsonb_build_object('phase', 'training', 'round', n, 'progress', 0.5, 'f1', 0.5,
+    'precision', 0.5, 'recall', 0.5) FROM generate_series(1, :count) n
+"""
+DAYS = """
+INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, unseen)
+SELECT project_id, id, current_date - n, 0.0, 1000, 10, 100, '{}' FROM models, generate_series(1, 29) n
+WHERE id = :model
+ON CONFLICT DO NOTHING
+"""
+LONGEST = """
+new Promise((done) => setTimeout(() => done(Math.max(0, ...(window.tasks ?? []))), 400))
+"""
+OBSERVE = (
+    "window.tasks = [];"
+    "new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((each) => each.duration)))"
+    ".observe({type: 'longtask', buffered: true});"
+)
+MOVE = """
+(async () => {
+  const handle = document.getElementById('handle');
+  for (let at = 0; at < Number(handle.max); at += 5) {
+    handle.value = at;
+    handle.dispatchEvent(new Event('input'));
+    await new Promise(requestAnimationFrame);
+  }
+})()
+"""
+
+
+def table(path: Path, rows: int) -> None:
+    """Write rows of two classes, of which few have a label."""
+    rng = np.random.default_rng(0)
+    truth = rng.random(rows) < 0.3
+    values = {f"column {at}": rng.normal(size=rows) + truth * (at < 5) for at in range(COLUMNS)}
+    labels = np.where(truth, "yes", "no").astype(object)
+    labels[rng.permutation(rows)[LABELLED:]] = None
+    pq.write_table(pa.table({**values, "label": pa.array(labels, pa.string())}), path)
+
+
+def done(client: httpx.Client, path: str) -> None:
+    while (found := client.get(path).json())["status"] in ("queued", "running", "preparing"):
+        time.sleep(0.5)
+    assert found["status"] in ("succeeded", "open"), found
+
+
+def prepare(client: httpx.Client, stack: Stack, rows: int, folder: Path) -> None:
+    """Upload, train twice, and multiply what has come of it."""
+    file = folder / "rows.parquet"
+    table(file, rows)
+    with file.open("rb") as content:
+        dataset = client.post("/datasets", files={"file": (file.name, content)}).raise_for_status().json()["id"]
+    body = {
+        **{"dataset": dataset, "target": "label", "positive": "yes", "alias": "many"},
+        "objective": {"kind": "precision", "target": 0.8},
+    }
+    job = client.post("/train", json=body).raise_for_status().json()["id"]
+    done(client, f"/jobs/{job}")
+    asked = {"model": "many", "dataset": dataset, "objective": {"kind": "precision", "target": 0.8}}
+    done(client, f"/audits/{client.post('/audits', json=asked).raise_for_status().json()['id']}")
+    queue = client.get("/models/many/queue?n=100").json()["items"]
+    answers = {"numbers": [row["row"] for row in queue], "labels": ["yes"] * len(queue)}
+    client.post("/feedback", json={"alias": "many", "dataset": dataset, **answers}).raise_for_status()
+    done(client, f"/jobs/{client.post('/aliases/many/retrain').raise_for_status().json()['id']}")
+    model = client.get("/aliases/many").json()["model_id"]
+    worker = next(
+        each for each in psutil.Process(stack.pid).children(recursive=True) if "worker.main" in " ".join(each.cmdline())
+    )
+    engine = create_engine(str(Settings(database_url=worker.environ()["PREFSVM_DATABASE_URL"]).database_url))
+    with engine.begin() as session:
+        session.execute(text(COPY_MODELS), {"model": model, "count": MODELS})
+        session.execute(text(MORE_EVENTS), {"job": job, "count": EVENTS})
+        session.execute(text(DAYS), {"model": model})
+    engine.dispose()
+
+
+def pages(client: httpx.Client) -> dict[str, str]:
+    """Return the addresses of the pages by what they are."""
+    dataset = client.get("/datasets").json()["items"][-1]
+    job = client.get("/jobs").json()["items"][-1]["id"]
+    return {
+        "home": "/ui",
+        "data": "/ui/datasets",
+        "data set": f"/ui/datasets/{dataset['id']}",
+        "data set, last rows": f"/ui/datasets/{dataset['id']}?from={dataset['rows'] - 30}",
+        "train": f"/ui/datasets/{dataset['id']}/train?target=label&positive=yes",
+        "jobs": "/ui/jobs",
+        "job": f"/ui/jobs/{job}",
+        "models": "/ui/models",
+        "model": "/ui/models/many",
+        "model, a look": "/ui/models/many?kind=recall&target=90",
+        "try": "/ui/models/many/try",
+        "try a row": f"/ui/models/many/try?dataset={dataset['id']}&row={dataset['rows'] - 1}",
+        "label": "/ui/models/many/label",
+        "audit": f"/ui/audits/{client.get('/audits').json()['items'][0]['id']}",
+        "settings": "/ui/settings",
+        "keys": "/ui/keys",
+        "report": "/models/many/report.html",
+    }
+
+
+def timed(client: httpx.Client, path: str) -> float:
+    started = time.perf_counter()
+    client.get(path).raise_for_status()
+    return 1000 * (time.perf_counter() - started)
+
+
+def longest_task(tab: Tab, url: str) -> float:
+    tab.open(url)
+    if "/models/many" in url and tab.run("document.getElementById('handle') !== null"):
+        tab.until("document.querySelector('.uplot') !== null")
+        tab.run(MOVE)
+    return float(tab.run(LONGEST))
+
+
+def main() -> None:
+    """Measure, and say which pages take longer than they may."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    with ExitStack() as opened:
+        folder = given.folder or Path(opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "data").exists():
+            with local_stack(folder / "data") as stack, httpx.Client(base_url=stack.url, **QUIET) as client:
+                prepare(client, stack, given.rows, folder)
+        # Started anew, so that the first time of each page is that of a process that has done nothing yet.
+        stack = opened.enter_context(local_stack(folder / "data"))
+        client = opened.enter_context(httpx.Client(base_url=stack.url, **QUIET))
+        tab = None
+        if program() is not None:
+            profile = Path(opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+            tab = opened.enter_context(chromium(profile))()
+            tab.send("Page.addScriptToEvaluateOnNewDocument", source=OBSERVE)
+            tab.resize(1280)
+        slow = []
+        print(f"{os.cpu_count()} processors, {given.rows:,} rows, {MODELS} models, {EVENTS:,} events")
+        print(f"{'page':<22} {'first ms':>9} {'median':>8} {'slowest':>8} {'longest task ms':>16}")
+        for name, path in pages(client).items():
+            first, *others = (timed(client, path) for _ in range(TIMES + 1))
+            task = None if tab is None or name == "report" else longest_task(tab, stack.url + path)
+            print(
+                f"{name:<22} {first:9.0f} {statistics.median(others):8.0f} {max(others):8.0f} "
+                f"{'-' if task is None else f'{task:.0f}':>16}"
+            )
+            if max(first, *others) > BAR_MS or (task or 0) > TASK_MS:
+                slow.append(name)
+    print(f"slower than {BAR_MS} ms, or {TASK_MS} ms in the browser: {', '.join(slow) or 'none'}")
+
+
+QUIET: dict[str, Any] = {"trust_env": False, "timeout": 600}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""The report of a model to send: one HTML file without scripts that loads nothing, and prints on two pages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from service import shown_text
+from service.models.figures import (
+    Compared,
+    calibration_picture,
+    compared,
+    curve_picture,
+    of_thousand,
+    scores_picture,
+    succeeded,
+)
+from service.models.repository import Origin
+from service.models.schemas import Model, Thresholds
+from service.models.words import objective_words, promise_level
+from solver.report import Estimate
+
+TEMPLATES = Path(__file__).parent / "templates"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""Also written into the file: whoever opens it from a folder has no header."""
+MOST_WARNINGS = 5
+MOST_AUDITS = 2
+MOST_OF_A_SENTENCE = 300
+MOST_COLUMNS = 20
+"""Of what may be long, so that two pages do."""
+
+
+def html_report(model: Model, thresholds: Thresholds | None, origin: Origin) -> str:
+    """Return the report of a model; `thresholds` is None where its curve was not kept."""
+    report = model.report
+    in_use = model.operating_point or report
+    shown = [column.name for column in model.columns[:MOST_COLUMNS]]
+    return _template().render(
+        model=model,
+        report=report,
+        in_use=in_use,
+        origin=origin,
+        thousand=of_thousand(in_use.calibration, in_use.abstain),
+        curve=None if thresholds is None else curve_picture(thresholds),
+        scores=None if thresholds is None else scores_picture(thresholds, in_use.abstain),
+        thresholds=thresholds,
+        calibration=calibration_picture(report),
+        compared=_few_bars(list(compared(model))),
+        succeeded=_few_bars(succeeded(report)),
+        audits=model.audits[:MOST_AUDITS],
+        columns=shown,
+        more_columns=len(model.columns) - len(shown),
+        warnings=report.warnings[:MOST_WARNINGS],
+        more_warnings=max(0, len(report.warnings) - MOST_WARNINGS),
+        policy=POLICY,
+    )
+
+
+def _few_bars(found: Sequence[Compared]) -> list[Compared]:
+    """Return the measures that the objective speaks of first: two, so that two pages do."""
+    return list(found)[:2]
+
+
+def cut(text: str) -> str:
+    """Return a sentence, cut."""
+    return shown_text.visible(text, MOST_OF_A_SENTENCE)
+
+
+def estimate(value: Estimate | None, *, as_share: bool = True) -> str:
+    """Return a measure with its interval."""
+    if value is None:
+        return "–"
+    said = shown_text.percent if as_share else shown_text.number
+    return f"{said(value.value)} ({said(value.low)} to {said(value.high)})"
+
+
+@functools.cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown_text.finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    for function in (
+        *(shown_text.name, shown_text.number, shown_text.percent, shown_text.chance, cut, estimate),
+        *(objective_words, promise_level),
+    ):
+        environment.filters[function.__name__] = function
+    return environment.get_template("report.html")

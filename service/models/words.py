@@ -1,0 +1,53 @@
+"""What was asked of a model, and how far that can be relied on, in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.shown_text import number, percent
+
+LEVELS: Mapping[str | None, str] = {
+    "proven": "Proven",
+    "likely": "Likely",
+    "open": "Not sure enough",
+    "missed": "Not reached",
+    None: "No target",
+}
+
+
+def objective_words(objective: Mapping[str, Any], positive: str | None = None) -> str:
+    """Say what was asked for."""
+    rows = "rows that it looks for" if positive is None else f"“{positive}” rows"
+    confidence = objective.get("confidence")
+    sure = "" if confidence is None else f", with a confidence of {percent(confidence)}"
+    undecided = "" if objective.get("abstain") is None else "; rows that it is not sure enough of get no label"
+    return _of_kind(objective, rows, sure) + undecided
+
+
+def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
+    match objective:
+        case {"kind": "precision", "target": target}:
+            return f"Of what it flags, at least {percent(target)} is right{sure}"
+        case {"kind": "recall", "target": target}:
+            return f"It finds at least {percent(target)} of the {rows}{sure}"
+        case {"kind": "precision_recall", "precision": precision, "recall": recall}:
+            return (
+                f"Of what it flags, at least {percent(precision)} is right, and it finds at least "
+                f"{percent(recall)} of the {rows}{sure}"
+            )
+        case {"kind": "false_positive_rate" | "ham_loss", "at_most": at_most}:
+            others = "good mails" if objective["kind"] == "ham_loss" else "other rows"
+            return f"Of the {others}, it flags at most {number(100 * at_most)} %{sure}"
+        case {"kind": "cost", "false_negative": missed, "false_positive": alarm}:
+            return f"A miss costs {number(missed)}, a false alarm {number(alarm)}: as little cost as possible"
+        case {"kind": "f1"}:
+            return "The best balance of precision and recall (F1)"
+        case {"kind": "f_beta", "beta": beta}:
+            return f"The best balance of precision and recall, with recall counted {number(beta)} times (F-beta)"
+    return "Not known"
+
+
+def promise_level(level: str | None) -> str:
+    """Say how far a target can be relied on, in a word or two."""
+    return LEVELS.get(level, "Not known")

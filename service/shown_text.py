@@ -1,0 +1,76 @@
+"""Texts and numbers as people read them: what comes from outside is cut, and holds nothing that changes how it reads.
+
+Jinja escapes HTML. What is left are characters without a form of their own: controls, and those that turn the
+direction of all that follows. They are shown by name.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from typing import Any
+
+from markupsafe import Markup
+
+MOST_CHARACTERS = 2000
+"""Of anything that a page shows."""
+MOST_OF_A_NAME = 80
+_BLANKS = "\t\n\r"
+
+
+def visible(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return a text that reads as it stands, cut."""
+    shown = text[:most]
+    if not shown.isprintable():
+        shown = "".join(map(_visible, shown))
+    return shown if len(text) <= most else shown + "…"
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character in _BLANKS:
+        return character
+    if ord(character) < 0x20:
+        return chr(0x2400 + ord(character))
+    # Zs and Zl are blanks of other widths, which do no harm; the rest is control, format, surrogate or not assigned.
+    return character if unicodedata.category(character) == "Zs" else f"⟨U+{ord(character):04X}⟩"
+
+
+def finalize(value: Any) -> Any:
+    """Make what stands in a template's braces safe to read; Jinja calls it for each of them."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def name(value: str) -> str:
+    """Return a name, cut for a heading or a list."""
+    return visible(value, MOST_OF_A_NAME)
+
+
+def number(value: float) -> str:
+    """Return a number as people write it."""
+    if not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
+        return f"{int(value):,}"
+    return f"{value:.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent, with a digit behind the point where it is not whole."""
+    return "–" if share is None else f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def chance(probability: float | None) -> str:
+    """Return a probability in percent: what is short of certain is not called so."""
+    if probability is None or 0.001 <= probability <= 0.999:
+        return percent(probability)
+    return "under 0.1 %" if probability < 0.5 else "over 99.9 %"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes."""
+    value, unit = float(count), "bytes"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
