@@ -18,6 +18,7 @@ from service.cli.audits import audit, audits_app
 from service.cli.encoders import encoder_app
 from service.cli.groups import Commands, Listing, NamedByOut, WithShow
 from service.cli.improving import AliasPolicyOption, feedback_app, retrain
+from service.cli.mail import mail_app
 from service.cli.models import jobs, models, print_outcome
 from service.cli.named_files import dataset_of, kinds_of
 from service.cli.names import full_id
@@ -470,6 +471,7 @@ app.command("migrate", rich_help_panel=RUN)(migrate)
 app.command("version", rich_help_panel=RUN)(version)
 app.add_typer(datasets_app, name="datasets", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(batches_app, name="batches", cls=Listing, rich_help_panel=LOOK)
+app.add_typer(mail_app, name="mail", cls=Commands, rich_help_panel=FIRST)
 app.add_typer(audits_app, name="audits", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(uploads_app, name="uploads", cls=Listing, rich_help_panel=LOOK)
 app.add_typer(aliases_app, name="aliases", cls=Listing, rich_help_panel=LOOK)

@@ -165,3 +165,24 @@ def test_what_is_asked_for_must_be_said(prefsvm: Run, client: httpx.Client, data
     assert "at most" in prefsvm("audit", model, dataset, "--objective", "cost=5:1", code=2)
     assert "at most" in prefsvm("audit", model, dataset, "--objective", "recall=0.9", "--at-most", 1, code=2)
     assert "no audit has this id" in prefsvm("audit", "aud_" + 32 * "0", code=1)
+
+
+def test_the_filters_model_is_proved_and_trained_by_its_usual_name(
+    prefsvm: Run, client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
+) -> None:
+    dataset = upload(client, CSV.encode())["id"]
+    model = store_model(database, tmp_path, tiny_model())
+    client.put("/aliases/spam-filter", json={"model": model}).raise_for_status()
+    objective = {"kind": "precision", "target": 0.5}
+    body = {"model": model, "dataset": dataset, "objective": objective, "confidence": 0.9}
+    made = client.post("/audits", json=body).json()
+    other = client.post("/audits", json=body | {"confidence": 0.95}).json()
+    for each in (made, other):
+        assert bench.supervisor.run(each["job"]) == "succeeded"
+    asked = ("mail", "audit", "--objective", "precision=0.5")
+    said = prefsvm(*asked, keys="y" * 50)  # goes on with what was begun, though another one is newer
+    assert f"{made['id']}: proven after" in said
+    assert client.get(f"/audits/{other['id']}").json()["answered"] == 0
+    assert "is none of" in prefsvm("mail", "audit", "--objective", "f1", code=2)
+    for command in ("audit", "retrain"):
+        assert "No such" in prefsvm("mail", command, "--model", "nobodys", code=1)
