@@ -114,7 +114,8 @@ class Prediction:
     `label` is None where a model that abstains leaves the row undecided.
 
     `key` is what names the row, as it was sent, where the training had a ``key``. `threshold_probability` is the
-    threshold as a probability: above it the label is the positive class, be that below 0.5.
+    threshold as a probability: above it the label is the positive class, be that below 0.5. `explanation` is why, where
+    that was asked for: ``weights``, ``rest``, ``intercept``, ``nearest`` and ``compared``, as ``POST /predict`` has it.
     """
 
     label: str | None
@@ -122,6 +123,7 @@ class Prediction:
     probability: float | None
     key: str | int | float | None = None
     threshold_probability: float | None = None
+    explanation: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -355,13 +357,15 @@ class Client:
         return _model(self._connection.get(f"/models/{quote(_id(model), safe='')}"))
 
     @overload
-    def predict(self, model: Model | str, rows: pd.DataFrame) -> pd.DataFrame: ...
+    def predict(self, model: Model | str, rows: pd.DataFrame, explain: int | None = None) -> pd.DataFrame: ...
     @overload
-    def predict(self, model: Model | str, rows: Iterable[Row] | Iterable[str]) -> list[Prediction]: ...
     def predict(
-        self, model: Model | str, rows: pd.DataFrame | Iterable[Row] | Iterable[str]
+        self, model: Model | str, rows: Iterable[Row] | Iterable[str], explain: int | None = None
+    ) -> list[Prediction]: ...
+    def predict(
+        self, model: Model | str, rows: pd.DataFrame | Iterable[Row] | Iterable[str], explain: int | None = None
     ) -> pd.DataFrame | list[Prediction]:
-        """Decide on rows, a thousand at a time.
+        """Decide on rows, a thousand at a time, or one where each is to be explained.
 
         Parameters
         ----------
@@ -369,24 +373,29 @@ class Client:
             Model, id or alias.
         rows : pandas.DataFrame, iterable of dict or iterable of str
             Texts are rows of a model of one column of text.
+        explain : int, optional
+            How many words or columns are told that weighed most, and how many labelled rows that are like the row.
 
         Returns
         -------
         pandas.DataFrame or list of Prediction
             Of a frame: a frame with its index and the columns ``label``, ``score`` and, where the model gives it,
-            ``probability``; its ``attrs`` have ``threshold_probability``. Else one `Prediction` a row.
+            ``probability``, and ``explanation`` if asked; its ``attrs`` have ``threshold_probability``. Else one
+            `Prediction` a row.
         """
         predicted: list[Prediction] = []
         told: dict[str, None] = {}
         sent = _rows_or_texts(rows)
-        while piece := _piece(sent):
+        asked = {} if explain is None else {"explain": explain}
+        # How many rows of a model are explained at once depends on its size; one always is.
+        while piece := _piece(sent, PREDICT_ROWS if explain is None else 1):
             field = "texts" if isinstance(piece[0], str) else "rows"
             with _rows_from(len(predicted)):
-                answer = self._connection.post("/predict", {"model": _id(model), field: piece})
+                answer = self._connection.post("/predict", {"model": _id(model), field: piece, **asked})
             told |= dict.fromkeys(answer["warnings"])
             threshold = answer.get("threshold_probability")
             predicted += [
-                Prediction(p["label"], p["score"], p.get("probability"), p.get("key"), threshold)
+                Prediction(p["label"], p["score"], p.get("probability"), p.get("key"), threshold, p.get("explanation"))
                 for p in answer["predictions"]
             ]
         _warn(told, 3)
@@ -400,6 +409,8 @@ class Client:
         }
         if any(each.probability is not None for each in predicted):
             columns["probability"] = [each.probability for each in predicted]
+        if explain is not None:
+            columns["explanation"] = [each.explanation for each in predicted]
         made = pd.DataFrame(columns, index=cast("pd.DataFrame", rows).index)
         made.attrs["threshold_probability"] = predicted[0].threshold_probability if predicted else None
         return made
@@ -601,11 +612,11 @@ def _rows_or_texts(rows: Any) -> Iterator[dict[str, Any]] | Iterator[str]:
     return _texts(chain([first], given)) if isinstance(first, str) else _clean_rows(chain([first], given))
 
 
-def _piece(sent: Iterator[Any]) -> list[Any]:
-    """Return what goes into the next request."""
+def _piece(sent: Iterator[Any], most: int) -> list[Any]:
+    """Return what goes into the next request: so many rows, or fewer where they are large."""
     piece: list[Any] = []
     numbers = 0
-    while len(piece) < PREDICT_ROWS and numbers < PREDICT_NUMBERS:
+    while len(piece) < most and numbers < PREDICT_NUMBERS:
         row = next(sent, None)
         if row is None:
             break

@@ -193,6 +193,23 @@ def interval(estimate: Estimate, *, other: bool = False, most: float = 1.0, as_s
     )
 
 
+def signed(value: float, most: float) -> Markup:
+    """Return a bar from the middle, to the right for what is above 0; `most` reaches the edge."""
+    width, height = 260, 22
+    share = max(-1.0, min(1.0, value / most)) if most > 0 else 0.0
+    length = abs(share) * (width / 2 - 1)
+    left = width / 2 - (length if share < 0 else 0.0)
+    bar = f'<rect class="{"other" if share > 0 else "bar"}" x="{left:.1f}" y="4" width="{length:.1f}" height="14"/>'
+    return _svg(width, height, f'{bar}<path class="axis" d="M{width / 2} 0V{height}"/>', fluid=True)
+
+
+def bar_of(value: float, most: float) -> Markup:
+    """Return a bar from the left; `most` reaches the edge."""
+    width, height = 260, 22
+    long = max(0.0, min(1.0, value / most)) * (width - 2) if most > 0 else 0.0
+    return _svg(width, height, f'<rect class="bar" x="0" y="4" width="{long:.1f}" height="14"/>', fluid=True)
+
+
 def progress(proved: float, target: float) -> Markup:
     """Return a bar from 0 to what is proved, and a mark where it has to get; both are shares of the width."""
     width, height = 640, 26

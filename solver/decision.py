@@ -65,7 +65,7 @@ class DecisionState:
         """
         n, m = X.shape[0], len(self.dual_coef)
         if self.kind == "linear":
-            scores = np.asarray(X @ self._weights, dtype=np.float64)
+            scores = np.asarray(X @ self.weights, dtype=np.float64)
         elif n == 1 or n * m <= _BLOCK_ELEMENTS:
             scores = self._columns.block(X).dot(self.dual_coef)
         else:
@@ -97,7 +97,7 @@ class DecisionState:
         return far
 
     @cached_property
-    def _weights(self) -> FloatArray:
+    def weights(self) -> FloatArray:
         """The hyperplane of the linear kernel."""
         return np.asarray(self.support_vectors.T @ self.dual_coef, dtype=np.float64)
 

@@ -23,11 +23,10 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve
-from solver.kernels.values import KernelColumns
+from solver.nearest import likeness
 from solver.report import DoubtedLabels, LabellingQueue, RowsToLabel
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -167,9 +166,9 @@ def rows_to_label(decision: DecisionState, X: Matrix, scores: FloatArray, labell
     nearest = np.argsort(_beyond(scores, decision.threshold), kind="stable")[:_CANDIDATES]
     candidates = X[nearest]
     step = max(1, -(-labelled.shape[0] // _KNOWN))
-    known = _likeness(decision, candidates, labelled[::step]).max(axis=1, initial=0.0)
+    known = likeness(decision, candidates, labelled[::step]).max(axis=1, initial=0.0)
     weights = np.exp(-np.arange(len(nearest)) / max(1.0, _FADING * len(nearest)))
-    picks = _telling(_likeness(decision, candidates, candidates), known, weights, MOST // 2)
+    picks = _telling(likeness(decision, candidates, candidates), known, weights, MOST // 2)
     n_near = round(_NEAR * len(nearest))
     return [Chosen(int(nearest[place]), place < n_near, covers) for place, covers in picks]
 
@@ -179,24 +178,6 @@ def _beyond(scores: FloatArray, threshold: float) -> FloatArray:
     low, high = min(0.0, threshold), max(0.0, threshold)
     beyond: FloatArray = np.maximum(0.0, np.maximum(low - scores, scores - high))
     return beyond
-
-
-def _likeness(decision: DecisionState, A: Matrix, B: Matrix) -> FloatArray:
-    """How like rows are, from 0 to 1: the kernel of the model if it falls with the distance, else the cosine."""
-    if decision.kind == "rbf":
-        values: FloatArray = KernelColumns(B, "rbf", decision.gamma, decision.degree, decision.coef0).block(A)
-        return values
-    products = _of_length_one(A) @ _of_length_one(B).T
-    cosines: FloatArray = products.toarray() if sparse.issparse(products) else np.asarray(products)
-    return cosines.clip(0.0, 1.0)
-
-
-def _of_length_one(X: Matrix) -> Matrix:
-    if sparse.issparse(X):
-        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        return sparse.csr_array(sparse.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ X)
-    lengths = np.linalg.norm(X, axis=1)
-    return X / np.where(lengths > 0, lengths, 1.0)[:, None]
 
 
 def _telling(likeness: FloatArray, known: FloatArray, weights: FloatArray, most: int) -> list[tuple[int, int]]:

@@ -253,6 +253,19 @@ class Model:
         return self.decide(X, counts)
 
     @_OVERFLOW_IS_FOUND
+    def matrix_of_rows(
+        self, rows: Sequence[Mapping[str, Any]], encoder: Encoder | None = None
+    ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts, list[str]]:
+        """What the decision function sees of JSON rows, what had to be bridged, and names that are not used.
+
+        Parameters and errors are those of `predict_rows`.
+        """
+        if isinstance(self.features, TableFeatures):
+            return self.features.transform_rows(rows, encoder)
+        data, extra = self.parse_rows(rows)
+        return *self.feature_matrix(data), extra
+
+    @_OVERFLOW_IS_FOUND
     def predict_rows(
         self, rows: Sequence[Mapping[str, Any]], encoder: Encoder | None = None
     ) -> tuple[Predictions, list[str]]:
@@ -275,11 +288,8 @@ class Model:
         FeatureError
             As `parse_rows` and `predict`.
         """
-        if isinstance(self.features, TableFeatures):
-            X, counts, extra = self.features.transform_rows(rows, encoder)
-            return self.decide(X, counts), extra
-        data, extra = self.parse_rows(rows)
-        return self.predict(data), extra
+        X, counts, extra = self.matrix_of_rows(rows, encoder)
+        return self.decide(X, counts), extra
 
     @_OVERFLOW_IS_FOUND
     def decide(self, X: FloatArray | sparse.csr_array, counts: FeatureCounts) -> Predictions:

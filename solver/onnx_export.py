@@ -56,7 +56,7 @@ def onnx_model(model: Model) -> bytes:
     the class beyond it is said of no row), and the `columns`, as JSON, and under `readings` what of reading categories
     is left to the caller, by column (`Reading.to_json`): to cut blanks around them (`trim`, where there are more than a
     hundred levels), to write them in small letters (`lower`), or numbers with a point and nothing else (`decimal`,
-    `thousands`, `unit`).
+    `thousands`, `unit`). Why a row has its score, no file says; `explanations` says so.
 
     Returns
     -------
@@ -99,6 +99,7 @@ def onnx_model(model: Model) -> bytes:
             "negative": str(model.classes[0]),
             "columns": json.dumps(model.columns, ensure_ascii=False),
             "readings": json.dumps(_left_to_the_caller(model), ensure_ascii=False),
+            "explanations": "none: POST /predict of the service has them",
         },
     )
     onnx.checker.check_model(made)

@@ -436,6 +436,33 @@ class LabellingQueue(JsonObject):
     suspicious: DoubtedLabels
 
 
+@dataclass(frozen=True, kw_only=True)
+class Weighed(JsonObject):
+    """How much a part of the rows weighs in their scores."""
+
+    kind: str = field(metadata=_about("`column`; `term`, a word of a text; `encoding`, the vector of an encoder."))
+    column: str
+    term: str | None = field(default=None, metadata=_about("The word; null of other kinds."))
+    mean: float = field(metadata=_about("Mean change of the score by it: above 0 it speaks for the positive class."))
+    mean_size: float = field(metadata=_about("Mean of the changes without their signs; the list is ordered by it."))
+    rows: int = field(metadata=_about("Of the rows that were looked at, those whose score it changes."))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights(JsonObject):
+    """What the scores of labelled rows are made of: of the model, not of how the world is."""
+
+    rows: int = field(metadata=_about("Labelled rows that were looked at, drawn at random: 200 at most."))
+    adds_up: bool = field(
+        metadata=_about("Whether the changes of all parts of a row add up to its score less the intercept (linear).")
+    )
+    columns: list[Weighed] = field(metadata=_about("At most 20, a text as a whole."))
+    terms: list[Weighed] = field(
+        metadata=_about("Words of the training rows, at most 20; none with `features.keep_words: false`.")
+    )
+    sentence: str = field(metadata=_about("What is to be thought of them, in words."))
+
+
 @dataclass(frozen=True)
 class SharedStage(JsonObject):
     """A stage of a training that several workers shared."""
@@ -648,6 +675,10 @@ class Report(ReportedPoint):
         ),
     )
     columns: list[ModelColumn] = field(default_factory=list, metadata=_INSIDE)
+    weights: Weights | None = field(
+        default=None,
+        metadata=_about("What weighs most in the scores; null for models of before and trainings that were stopped."),
+    )
     curve: CurvePoints | None = field(default=None, metadata=_INSIDE)
     queue: LabellingQueue | None = field(default=None, metadata=_INSIDE)
     feedback: FeedbackReport | None = field(default=None, metadata=_about("Null for a training without feedback."))

@@ -20,6 +20,7 @@ from solver.arrays import BackendUnavailableError
 from solver.corrections import Corrected, Corrections, Rules, apply_corrections
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, confusion, measures
+from solver.explaining import MOST_WEIGHED, weights_of
 from solver.features import (
     MISSING_POLICIES,
     Encoder,
@@ -37,6 +38,7 @@ from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, fingerp
 from solver.labelling_queue import QueueInput, queue_of
 from solver.labels import counted, folded, folding, keep_labels, spelling_warning, unclear_labels
 from solver.model_file import Model
+from solver.nearest import KeptRows
 from solver.operating_point import Objective, ObjectiveError
 from solver.parts import ALONE, PartExecutor, PartsOfRun
 from solver.peak_memory import peak_memory_bytes
@@ -47,12 +49,14 @@ from solver.report import (
     DecidedUnlabelled,
     ExcludedColumn,
     FeedbackReport,
+    LabellingQueue,
     Measures,
     ModelColumn,
     Refit,
     Report,
     ReportedEncoder,
     RowCounts,
+    Weights,
     json_ready,
 )
 from solver.retuning import abstention_of, status_with
@@ -181,6 +185,8 @@ class TrainingRequest:
         Makes vectors of texts, which stand beside their terms.
     encode_together : sequence of sequences of str
         See `TableFeatures`.
+    keep_words : bool, default True
+        Whether the report, and what explains predictions, may name words of the rows.
     identifiers : mapping of str to str
         Columns that number or name the rows, each with what shows it (the end of a sentence). They are left out,
         unless `include` or `kinds` names them.
@@ -215,6 +221,7 @@ class TrainingRequest:
     text: Mapping[str, int] = field(default_factory=dict)
     encoder: Encoder | None = None
     encode_together: Sequence[Sequence[str]] = ()
+    keep_words: bool = True
     identifiers: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     key: str | None = None
@@ -260,12 +267,15 @@ class TrainedModel:
         The rows that had a label. None for a training that was stopped.
     tested : TestedRows or None
         None without test rows, and for a training that was stopped.
+    kept : KeptRows or None
+        Labelled rows for others to be compared with. None for a training that was stopped.
     """
 
     model: Model
     report: Report
     labelled: LabelledRows | None = None
     tested: TestedRows | None = None
+    kept: KeptRows | None = None
 
 
 def train(
@@ -382,9 +392,8 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         unlabelled = _decided_unlabelled(model, scores, task)
         # A model that is trained once more has the queue of that training.
         has_queue = not watch.stopped and not (request.refit and len(task.test_rows))
-        left_out = estimator.left_out_scores_
-        given = QueueInput(model.decision, X, task.train_codes, task.numbers, some, scores, left_out, task.is_original)
-        queue = queue_of(given) if has_queue else None
+        queue = _queue(task, decision, X, some, scores, estimator.left_out_scores_) if has_queue else None
+        weights, kept = _explained(task, model, features, X) if has_queue else (None, None)
         column_warnings = [] if watch.stopped else telling_columns(*_learned_from(task, features), request.seed)
         measured, said_on_test = _measure_on_test(
             model, task, estimator.control_states_, chosen, in_a_hurry=watch.stopped
@@ -395,6 +404,7 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         objective=model.objective,
         feedback=task.feedback(),
         queue=queue,
+        weights=weights,
         unlabelled=unlabelled,
         abstain=chosen,
         test_abstain=said_on_test,
@@ -417,7 +427,34 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
             *([] if measured else _one_sided(fitted.calibration, task.target.classes)),
         ],
     )
-    return TrainedModel(model, report)
+    return TrainedModel(model, report, kept=kept)
+
+
+def _queue(
+    task: _Task,
+    decision: DecisionState,
+    X: FloatArray | sparse.csr_array,
+    some: IndexArray,
+    scores: FloatArray,
+    left_out: FloatArray,
+) -> LabellingQueue:
+    """Which rows to label next, and which labels look wrong; see `QueueInput`."""
+    return queue_of(QueueInput(decision, X, task.train_codes, task.numbers, some, scores, left_out, task.is_original))
+
+
+def _explained(
+    task: _Task, model: Model, features: TableFeatures | MatrixFeatures, X: FloatArray | sparse.csr_array
+) -> tuple[Weights | None, KeptRows]:
+    """What weighs most in the scores of the labelled rows, and labelled rows for others to be compared with."""
+    labelled = np.flatnonzero(task.train_codes != _UNLABELLED)
+    drawn = labelled[np.random.default_rng(task.request.seed).permutation(len(labelled))[:MOST_WEIGHED]]
+    rows = task.corrected.data.take(task.train_rows[drawn])
+    knows = model.curve is not None and model.curve.is_better_than_chance
+    positive = task.train_codes[labelled] == _POSITIVE
+    return (
+        weights_of(model.decision, features, X, drawn, rows, knows=knows),
+        KeptRows.of(X, labelled, positive, task.numbers[labelled], task.n_given, task.request.seed),
+    )
 
 
 def _model_of(task: _Task, features: TableFeatures | MatrixFeatures, decision: DecisionState, fitted: Report) -> Model:
@@ -1032,6 +1069,7 @@ def _fit_features(
                 text=TextOptions(**request.text),
                 encoder=request.encoder,
                 encode_together=request.encode_together,
+                keep_words=request.keep_words,
             ).fit(data, lambda share: progress(_FITTED * share), np.flatnonzero(task.train_codes != _UNLABELLED))
             X, _ = table_features.transform(
                 data, refuse_unreadable=False, progress=lambda share: progress(_FITTED + (1 - _FITTED) * share)

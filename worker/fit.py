@@ -43,6 +43,7 @@ from worker.dataset_file import dataset_file, labels_file
 from worker.predecessor import succession
 from worker.protocol import (
     FEEDBACK_FILE,
+    KEPT_ROWS_FILE,
     LABELS_FILE,
     MODEL_FILE,
     PART_FILE,
@@ -113,6 +114,8 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         if tested is not None:
             labelled = labelled.called(tested.prints, decisions_on_test(tested, job.request.get("operating_point")))
         Path(job.scratch, LABELS_FILE).write_bytes(labelled.to_bytes())
+    if trained.kept is not None:
+        trained.kept.write(Path(job.scratch, KEPT_ROWS_FILE))
     report = replace(trained.report, parts=parts.report)
     report = report.with_seconds(reading=reading, storing=time.monotonic() - started)
     point, warnings = _operating_point(job, report)
@@ -169,7 +172,7 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     started = time.monotonic()
-    joined = None
+    joined = keys = None
     try:
         with dataset_file(job) as path:
             data = read_columnar(path, layout)
@@ -202,6 +205,8 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
         trained = train(data, labels, request, corrections=corrections, progress=progress, parts=parts)
     except TrainingError as error:
         raise UnrunnableJobError(error.code, error.message) from error
+    if keys is not None and trained.kept is not None:
+        trained = replace(trained, kept=trained.kept.named_by(keys.tolist()))
     if joined is not None:
         warnings = [*joined.warnings, *trained.report.warnings]
         trained = replace(trained, report=replace(trained.report, labels=joined.report, warnings=warnings))
@@ -315,6 +320,7 @@ def training_request(
         kinds={**known_kinds, **(features.get("kinds") or {})},
         guessed=guessed,
         missing=features.get("missing", "indicate"),
+        keep_words=features.get("keep_words", True),
         text={name: value for name, value in (features.get("text") or {}).items() if name != "encoder"},
         identifiers=identifiers,
         target=body["target"],

@@ -26,6 +26,7 @@ from service.predictions.tensors import (
     InferRequest,
     ModelMetadata,
     describe,
+    explain_of,
     rows_of,
     tensors_of,
 )
@@ -160,7 +161,7 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
         responses=errors(400, 404, 409, 413, 415),
     )
     async def infer(caller: Reader, name: str, body: InferRequest, request: Request) -> Response:
-        """Decide on rows. Outputs are `label`, `score` and, where the model has it, `probability`.
+        """Decide on rows. Outputs are `label`, `score`, `probability` if it has one, `explanation` if asked for.
 
         Inputs are one tensor a column, by name, or one tensor of all columns in their order. Text is BYTES.
         """
@@ -186,7 +187,8 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
     async def answer(found: ReadyModel, name: str, body: InferRequest, request: Request) -> Response:
         rows = rows_of(found.model, body.inputs)
         predictions.check_rows(len(rows), "inputs")
-        made = await predictions.decide(found, rows, "inputs", len(rows), until_gone(request))
+        explain = explain_of(body)
+        made = await predictions.decide(found, rows, "inputs", len(rows), until_gone(request), explain=explain)
         tensors = tensors_of(made, body, name)
         return Response(orjson.dumps(tensors.model_dump(exclude_none=True)), media_type="application/json")
 

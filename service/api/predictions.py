@@ -18,7 +18,7 @@ from service.api.parameters import problems
 from service.errors import InvalidRequest
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.predictions.deciding import Decisions
-from service.predictions.schemas import MAX_NAME, PredictAnswer, PredictRequest, model_and_rows
+from service.predictions.schemas import MAX_NAME, MOST_EXPLAINED, PredictAnswer, PredictRequest, model_and_rows
 from service.predictions.service import PredictionService
 
 RAW_MAIL = {
@@ -29,7 +29,14 @@ RAW_MAIL = {
             "required": False,
             "description": "Id of a model, or an alias: of a message/rfc822 body.",
             "schema": {"type": "string", "minLength": 1, "maxLength": MAX_NAME},
-        }
+        },
+        {
+            "name": "explain",
+            "in": "query",
+            "required": False,
+            "description": "As `explain` of a JSON body: of a message/rfc822 body.",
+            "schema": {"type": "integer", "minimum": 1, "maximum": MOST_EXPLAINED},
+        },
     ],
     "requestBody": {
         "content": {
@@ -64,7 +71,10 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
                 raw = await read_limited(request, limit, room.grow)
                 if of_mail:
                     name = _named_model(request)
-                    made, _ = await predictions.predict_mail(caller.project_id, name, raw, until_gone(request))
+                    explain = _explain(request)
+                    made, _ = await predictions.predict_mail(
+                        caller.project_id, name, raw, until_gone(request), explain=explain
+                    )
                     response = _answer(made)
                 else:
                     value = parse_body(raw, content_type)
@@ -94,6 +104,8 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
         A moved alias, another operating point or a deleted model takes effect at once in the process that did it, and
         within half a second in every other one.
 
+        With `explain` each decision says what weighed most in it, and which labelled rows are like it.
+
         A model that encodes texts needs the encoder that it was trained with: 503 while that is away, 409 where it is
         another one by now.
         """
@@ -118,6 +130,15 @@ def _named_model(request: Request) -> str:
             "query.model", f"should name the model for a message/rfc822 body, in 1 to {MAX_NAME} characters"
         )
     return name
+
+
+def _explain(request: Request) -> int | None:
+    given = request.query_params.get("explain")
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) <= 3 and 1 <= int(given) <= MOST_EXPLAINED):
+        raise InvalidRequest.of("query.explain", f"should be a whole number from 1 to {MOST_EXPLAINED}")
+    return int(given)
 
 
 def _checked(value: Any) -> PredictRequest:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
+from pydantic_core import PydanticCustomError
 
 from service.jobs.schemas import JobError, JobStatus
 from service.predictions.schemas import AbstainBand
@@ -38,6 +39,17 @@ class BatchRequest(Body):
     )
     dataset: str = Field(description="Id of the data set.", max_length=100)
     format: BatchFormat = Field(default="csv", description="Of the file that is made.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_not_explained(cls, value: Any) -> Any:
+        """Say where explanations are: they cost far more than decisions, and nobody reads those of a whole data set."""
+        if isinstance(value, dict) and "explain" in value:
+            raise PydanticCustomError(
+                "explain",
+                "explain is not for batches: ask for the rows in question by POST /predict, up to 100 at a time",
+            )
+        return value
 
 
 class BatchResult(Answer):

@@ -147,10 +147,11 @@ class Connection:
         """POST a JSON document, if any, and return the JSON answer."""
         return self._call("POST", path, json=body)
 
-    def predict_mail(self, model: str, message: bytes) -> Any:
-        """Return what a model of mails decides on a message as it came in."""
+    def predict_mail(self, model: str, message: bytes, explain: int | None = None) -> Any:
+        """Return what a model of mails decides on a message as it came in, and so many reasons for it."""
         headers = {"Content-Type": "message/rfc822"}
-        return self._call("POST", f"/predict?model={quote(model, safe='')}", content=message, headers=headers)
+        query = f"model={quote(model, safe='')}" + ("" if explain is None else f"&explain={explain}")
+        return self._call("POST", f"/predict?{query}", content=message, headers=headers)
 
     def patch(self, path: str, body: dict[str, Any]) -> Any:
         """PATCH with a JSON document and return the JSON answer."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from service.cli.client import ClientError, Connection
+from service.cli.reasons import nearest, why
 from service.cli.threshold_note import ThresholdNote
 from service.ingest.delimiter import START_LENGTH, find_delimiter
 from service.ingest.errors import IngestError
@@ -163,11 +164,11 @@ class CsvRows:
     def _restored(self, value: str) -> str | None:
         return value if self._escapes is None else self._escapes.restored(value)
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the rows, as many at a time as one request takes."""
+    def pieces(self, most: int = PREDICT_ROWS) -> Iterator[Piece]:
+        """Yield the rows, as many at a time as one request takes, and `most` at most."""
         rows = self._rows()
         columns = max(1, len(self.header), len(self._kinds))
-        most = max(1, min(PREDICT_ROWS, PREDICT_CELLS // columns))
+        most = max(1, min(most, PREDICT_CELLS // columns))
         while some := list(itertools.islice(rows, most)):
             yield Piece(*map(list, zip(*some, strict=True)))
 
@@ -215,11 +216,12 @@ class CsvRows:
             raise ClientError(str(error)) from None
 
 
-def predict_csv(client: Connection, model: str, rows: CsvRows, sink: IO[str]) -> list[str]:
+def predict_csv(client: Connection, model: str, rows: CsvRows, sink: IO[str], explain: int | None = None) -> list[str]:
     """Predict the rows of a CSV file and write them with the columns ``prefsvm_label`` and ``prefsvm_score``.
 
-    Where the model gives probabilities there is a third one, ``prefsvm_probability``. Nothing is written before the
-    service has answered for the first rows.
+    Where the model gives probabilities there is a third one, ``prefsvm_probability``; where each is to be explained
+    there are ``prefsvm_why`` and ``prefsvm_nearest``. Nothing is written before the service has answered for the first
+    rows.
 
     Parameters
     ----------
@@ -229,6 +231,8 @@ def predict_csv(client: Connection, model: str, rows: CsvRows, sink: IO[str]) ->
     rows : CsvRows
     sink : text file
         Opened with ``newline=""``; gets the delimiter of the source.
+    explain : int, optional
+        How many words or columns, and labelled rows, are told of each row.
 
     Returns
     -------
@@ -239,17 +243,23 @@ def predict_csv(client: Connection, model: str, rows: CsvRows, sink: IO[str]) ->
     added: list[str] = []
     warnings = dict.fromkeys(rows.warnings)
     threshold = ThresholdNote()
-    for piece in rows.pieces():
+    asked = {} if explain is None else {"explain": explain}
+    # How many rows of a model are explained at once depends on its size; one always is.
+    for piece in rows.pieces(PREDICT_ROWS if explain is None else 1):
         with piece.errors_by_line():
-            answer = client.post("/predict", {"model": model, "rows": [rows.as_sent(row) for row in piece.rows]})
+            sent = {"model": model, "rows": [rows.as_sent(row) for row in piece.rows], **asked}
+            answer = client.post("/predict", sent)
         warnings |= dict.fromkeys(map(str, answer["warnings"]))
         threshold.count(answer)
         if not added:
             # A model gives probabilities for all rows or for none.
             added = ["label", "score"]
             added += ["probability"] if answer["predictions"][0].get("probability") is not None else []
+            added += [] if explain is None else ["why", "nearest"]
             writer.writerow([*rows.header, *(f"prefsvm_{name}" for name in added)])
         for row, predicted in zip(piece.rows, answer["predictions"], strict=True):
+            if explain is not None:
+                predicted |= {"why": why(predicted["explanation"]), "nearest": nearest(predicted["explanation"])}
             writer.writerow([*row, *(predicted[name] for name in added)])
     if not added:
         rows.refuse_without_rows()

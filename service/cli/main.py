@@ -24,6 +24,7 @@ from service.cli.named_files import dataset_of, kinds_of
 from service.cli.names import full_id
 from service.cli.queue import queue
 from service.cli.reading import OF_ROWS, UNSAID, Format, Kind, ReadingOptions, open_csv, says_how_to_read
+from service.cli.reasons import print_reasons
 from service.cli.resources import (
     aliases_app,
     curve,
@@ -239,6 +240,9 @@ def train(
             "words), max_terms=50000 or min_rows=2; may be repeated."
         ),
     ] = [],  # noqa: B006
+    keep_no_words: Annotated[
+        bool, typer.Option("--keep-no-words", help="Let report and explanations name no words of texts.")
+    ] = False,
     algorithm: Annotated[str, typer.Option(help=f"{', '.join(ALGORITHMS)}.")] = "auto",
     param: Annotated[list[str], typer.Option(help="Parameter of the algorithm, name=value; may be repeated.")] = [],  # noqa: B006
     test_fraction: Annotated[
@@ -290,6 +294,7 @@ def train(
                 "kinds": {name: each for name, each in parse_params(kind).items() if name not in (target, key)},
                 "missing": missing_values,
                 "text": parse_params(text),
+                **({"keep_words": False} if keep_no_words else {}),
             },
             "seed": seed,
             "feedback": not no_feedback,
@@ -333,13 +338,18 @@ def predict(
     file: Annotated[Path | None, typer.Argument(dir_okay=False, readable=True, help="CSV file, or a mail.")] = None,
     text: Annotated[list[str], typer.Option(help="A text to decide on, instead of a file; may be repeated.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
+    explain: Annotated[
+        int | None,
+        typer.Option(min=1, max=50, help="Say why: so many words or columns that weighed most, and labelled rows."),
+    ] = None,
     reading: ReadingOptions = UNSAID,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Predict the rows of a CSV file, one mail, or texts.
 
     Behind each row it writes prefsvm_label, prefsvm_score and, if there is one,
-    prefsvm_probability; of a mail or text a line with these alone.
+    prefsvm_probability, and with --explain prefsvm_why and prefsvm_nearest; of a
+    mail or text a line with these alone.
     """
     from service.cli.csv_rows import predict_csv
 
@@ -347,7 +357,8 @@ def predict(
         if file is not None or not text:
             raise typer.BadParameter("say what to decide on: either a file, or --text 'some text'")
         with open_client(url) as client:
-            answer = client.post("/predict", {"model": full_id(client, "/models", model), "texts": text})
+            asked = {} if explain is None else {"explain": explain}
+            answer = client.post("/predict", {"model": full_id(client, "/models", model), "texts": text, **asked})
             _write_decisions(client, answer, out)
         return
     if not file.exists():
@@ -359,7 +370,7 @@ def predict(
         )
     if file.suffix.lower() == ".eml" or _is_a_mail(file):
         with open_client(url) as client:
-            answer = client.predict_mail(full_id(client, "/models", model), file.read_bytes())
+            answer = client.predict_mail(full_id(client, "/models", model), file.read_bytes(), explain)
             _write_decisions(client, answer, out)
         return
 
@@ -368,7 +379,7 @@ def predict(
         open_csv(client, model, file, reading) as rows,
         nullcontext(sys.stdout) if out is None else published(out) as sink,
     ):
-        warnings = predict_csv(client, full_id(client, "/models", model), rows, sink)
+        warnings = predict_csv(client, full_id(client, "/models", model), rows, sink, explain)
     print_notes(warnings)
 
 
@@ -400,9 +411,14 @@ def _write_decisions(client: Connection, answer: dict[str, Any], out: Path | Non
                 part = decided.get("probability")
                 sure = "" if part is None else f"  probability {part:.2f}"
                 print(f"{decided['label'] or UNDECIDED}  score {decided['score']:.3g}{sure}")
+                if decided.get("explanation"):
+                    print_reasons(decided["explanation"], None)
             else:
                 said = {**decided, "label": decided["label"] or UNDECIDED}
+                reasons = said.pop("explanation", None)
                 print(*(value for value in said.values() if value is not None), file=sink)
+                if reasons:
+                    print_reasons(reasons, sink)
     threshold = ThresholdNote()
     threshold.count(answer)
     print_notes([*answer["warnings"], *threshold.said(client)])

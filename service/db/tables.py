@@ -400,6 +400,8 @@ class ModelRow(_Resource, Base):
     """Over the bytes of all chunks in order."""
     labelled_rows: Mapped[builtins.bytes | None] = mapped_column(LargeBinary, deferred=True)
     """Fingerprints of the rows that had a label (`solver.labelled_rows`); None for models of before."""
+    kept_rows: Mapped[builtins.bytes | None] = mapped_column(LargeBinary, deferred=True)
+    """Labelled rows as the model saw them (`solver.nearest`), 4 MiB at most; None for models of before."""
 
     __table_args__ = (
         Index(None, "project_id", "created_at", "id"),

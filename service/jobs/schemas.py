@@ -87,6 +87,11 @@ class Features(Body):
         "fills in; `drop` leaves such rows out of the training; `error` refuses them, when predicting too.",
     )
     text: TextFeatures = TextFeatures()
+    keep_words: bool = Field(
+        default=True,
+        description="Whether the report and explanations may name words of the texts. With false they speak of columns "
+        "only; the model itself has to hold the words that it decides by, and so does its file.",
+    )
 
 
 class Labels(Body):

@@ -10,6 +10,7 @@ from service.models.chunks import stream_chunks
 from service.models.errors import DamagedModel, ModelNotFound
 from service.models.repository import ModelFile, ModelFileRepository
 from solver.model_file import Model, ModelFileError, read_model
+from solver.nearest import KeptRows, KeptRowsError
 
 logger = logging.getLogger("prefsvm.models")
 
@@ -35,6 +36,22 @@ class ModelFiles:
         except ModelFileError:
             logger.exception("model unreadable", extra={"fields": {"model": file.model_id}})
             raise DamagedModel("the stored model cannot be read by this version") from None
+
+    def kept_rows(self, project_id: str, model_id: str) -> KeptRows | None:
+        """Return the labelled rows that a model keeps to compare others with; None for one of before.
+
+        Raises
+        ------
+        DamagedModel
+            If they are not what was written.
+        """
+        with self._database.transaction() as session:
+            stored = ModelFileRepository(session, project_id).kept_rows(model_id)
+        try:
+            return None if stored is None else KeptRows.read(stored)
+        except KeptRowsError:
+            logger.exception("kept rows unreadable", extra={"fields": {"model": model_id}})
+            raise DamagedModel("the labelled rows that were kept with this model cannot be read") from None
 
     def stream(self, file: ModelFile) -> Iterator[bytes]:
         """Yield the stored bytes piece by piece; see `service.models.chunks`."""

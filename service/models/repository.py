@@ -400,6 +400,11 @@ class ModelFileRepository(Repository):
         )
         return self._session.scalar(statement)
 
+    def kept_rows(self, model_id: str) -> bytes | None:
+        """Return what was kept of the labelled rows of a model to compare others with, see `solver.nearest`."""
+        statement = select(ModelRow.kept_rows).where(ModelRow.project_id == self._project_id, ModelRow.id == model_id)
+        return self._session.scalar(statement)
+
 
 class StatisticsRepository(Repository):
     """Counts of predicted rows of the models of one project, in the transaction of `session`."""

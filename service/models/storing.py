@@ -38,6 +38,8 @@ class FinishedModel:
     """What it shall decide by instead of what its training chose, as `solver.report.ReportedPoint`."""
     labelled_rows: builtins.bytes | None = None
     """Fingerprints of the rows that had a label, see `solver.labelled_rows`."""
+    kept_rows: builtins.bytes | None = None
+    """Labelled rows for others to be compared with, see `solver.nearest`."""
 
 
 def store_model(session: Session, project_id: str, job_id: str, dataset_id: str | None, model: FinishedModel) -> None:
@@ -60,6 +62,7 @@ def store_model(session: Session, project_id: str, job_id: str, dataset_id: str 
             bytes=model.bytes,
             sha256=model.sha256,
             labelled_rows=model.labelled_rows,
+            kept_rows=model.kept_rows,
         )
     )
     digest, size = hashlib.sha256(), 0

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from service import shown_text
+from service import charts, shown_text
 from service.access.caller import Caller
 from service.access.sessions import COOKIE, VISIT_COOKIE, form_token, new_token
 from service.api.cookies import cookie
@@ -90,6 +90,7 @@ class Room:
             *(showing.exact, showing.hint, showing.sentence, showing.cell, showing.long),
             *(shown_text.name, shown_text.number, shown_text.percent, shown_text.size, shown_text.chance),
             *(showing.ago, showing.moment, objective_words, promise_level, words.job_words),
+            *(charts.signed, charts.bar_of),
             words.event_words,
             words.told,
         ):

@@ -10,6 +10,7 @@ from service.api.access import Reader
 from service.api.problem import NoSuchRoute
 from service.pages.audits import add_audits
 from service.pages.datasets import add_datasets
+from service.pages.explaining import add_explaining
 from service.pages.home import add_home
 from service.pages.keys import add_keys
 from service.pages.labelling import add_labelling
@@ -53,6 +54,7 @@ def pages_router(room: Room, services: Services) -> APIRouter:
     add_datasets(router, room, services)
     add_training(router, room, services)
     add_models(router, room, services)
+    add_explaining(router, room, services)
     add_trying(router, room, services)
     add_labelling(router, room, services)
     add_audits(router, room, services)

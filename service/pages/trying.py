@@ -29,6 +29,8 @@ from service.predictions.schemas import PredictRequest
 
 MOST_FIELDS = 60
 """Columns that get a field each; of more a row is pasted as JSON."""
+EXPLAINED = 8
+"""Words or columns that weighed most, and labelled rows like the one that is tried."""
 MOST_PREFILLED = 50_000
 """Characters of a row that is put into fields to be changed there."""
 MOST_DATASETS = 30
@@ -178,19 +180,19 @@ async def _tried(services: Services, project: str, name: str, model: Model, give
     if kind is not None:
         if not given.text.strip():
             raise InvalidRequest.of(f"form.{given.way}", "is empty")
-        body = PredictRequest.model_validate({"model": name, kind: [given.text]})
+        body = PredictRequest.model_validate({"model": name, kind: [given.text], "explain": EXPLAINED})
         decisions = await services.predictions.predict(project, body)
         (content,) = await to_thread.run_sync(rows_of, _as_read(model), kind, [given.text])
     else:
         content = _of_json(given.text) if given.way == "json" else _of_fields(model, given.fields)
-        decisions = await services.predictions.predict_rows(project, name, [content])
+        decisions = await services.predictions.predict_rows(project, name, [content], explain=EXPLAINED)
     return await to_thread.run_sync(_placed, services, project, name, model, decisions, content)
 
 
 async def _of_dataset(services: Services, project: str, name: str, model: Model, given: Given) -> tuple[Given, Tried]:
     """Decide on a row of a data set, and put it into the fields, where somebody may change it."""
     row = await to_thread.run_sync(services.queue.row, project, name, given.dataset, given.row)
-    decisions = await services.predictions.predict_rows(project, name, [row])
+    decisions = await services.predictions.predict_rows(project, name, [row], explain=EXPLAINED)
     tried = await to_thread.run_sync(_placed, services, project, name, model, decisions, row)
     if sum(len(value) for value in row.values() if isinstance(value, str)) > MOST_PREFILLED:
         return given, tried

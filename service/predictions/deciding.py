@@ -37,9 +37,9 @@ class Decisions:
     threshold: float
     threshold_probability: float | None
     abstain: dict[str, float | None] | None
-    predictions: list[dict[str, str | float | None]]
+    predictions: list[dict[str, Any]]
     """With the ``key`` of the row, if it has one and the model knows of such a column, and ``truncated`` of a mail of
-    which not all was looked at."""
+    which not all was looked at, and ``explanation`` if that was asked for."""
     warnings: list[str]
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from service.schemas import Answer, Body
 
 MAX_NAME = 100
+MOST_EXPLAINED = 50
+"""Parts and labelled rows that are told of a row."""
+Explain = Annotated[int, Field(ge=1, le=MOST_EXPLAINED)]
 
 
 class PredictRequest(Body):
@@ -36,6 +39,11 @@ class PredictRequest(Body):
     messages: list[str] | None = Field(
         default=None, min_length=1, description="Whole mail messages, for a model that was trained on mails."
     )
+    explain: Explain | None = Field(
+        default=None,
+        description="How many parts of a row, and labelled rows like it, are told with each decision: `explanation`. "
+        "At most 100 rows have one in a request, fewer of a model with very many support vectors.",
+    )
 
 
 def model_and_rows(value: Any) -> tuple[str, list[dict[str, Any]]] | None:
@@ -59,6 +67,52 @@ def model_and_rows(value: Any) -> tuple[str, list[dict[str, Any]]] | None:
     return (model, rows) if set(map(type, rows)) == {dict} else None
 
 
+class Weight(Answer):
+    """What one part of a row does to its score."""
+
+    kind: Literal["column", "term", "encoding"] = Field(
+        description="`term`: a word of a text. `encoding`: the vector that an encoder made of a text."
+    )
+    column: str
+    term: str | None = Field(description="The word, at most 100 characters of it; null of other kinds.")
+    change: float = Field(
+        description="The score less what it would be without the part: a number at its mean, a category that is not "
+        "known, a text or date that is not there, a vector at its mean; a word with all that it does to the features."
+    )
+
+
+class LikeRow(Answer):
+    """A labelled row of the training that a row is like."""
+
+    row: int | None = Field(description="Number in the data set, from 0; null of a row that only feedback had.")
+    key: str | None = Field(description="What names it, where the training had a `key`.")
+    label: str
+    similarity: float = Field(
+        description="From 0 to 1, by the features: the value of the RBF kernel, else the cosine, at least 0."
+    )
+
+
+class Explanation(Answer):
+    """Why a row has its score."""
+
+    weights: list[Weight] = Field(
+        description="Those that change the score most, whichever their sign; none that changes nothing. Words are not "
+        "told of a model with `features.keep_words: false`."
+    )
+    rest: float | None = Field(
+        description="Linear kernel: the changes of all other parts together, so that with `weights` and `intercept` "
+        "they are the score. Null for other kernels, where they do not add up."
+    )
+    intercept: float | None
+    nearest: list[LikeRow] | None = Field(
+        description="Labelled rows most like it. Null for models that kept none: those of older versions."
+    )
+    compared: int = Field(
+        description="Labelled rows that it was compared with: all, or of many columns as many as 4 MiB hold, drawn at "
+        "random."
+    )
+
+
 class Prediction(Answer):
     """The decision on one row."""
 
@@ -79,6 +133,7 @@ class Prediction(Answer):
         description="True, and there, if not all of a mail was looked at: it has more text, parts or header fields "
         "than are read.",
     )
+    explanation: Explanation | None = Field(default=None, description="There if the request had `explain`.")
 
 
 class AbstainBand(Answer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -19,19 +20,31 @@ from service.predictions.budget import BYTES_A_BYTE, BYTES_A_BYTE_OF_MAIL, Reque
 from service.predictions.cache import ByteCache
 from service.predictions.deciding import Decisions, ReadyModel, decide, keyed, texts_of
 from service.predictions.encoding import TextEncoder
+from service.predictions.explaining import add_explanations, check_explained
 from service.predictions.inputs import InputKind, Notes, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
 from service.predictions.shadow import Shadows, ShownKind
 from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
+from solver.nearest import KeptRows
 
 THREADS = 4
 """Loads and large predictions at a time."""
 FEW_ROWS = 8
 """Rows whose texts are looked out for an encoder on the event loop: only the beginning of each is."""
+KEPT_ROWS_BYTES = 64 << 20
+"""What labelled rows may take that are kept ready to compare others with."""
 MAX_FREE_BYTES = 1 << 23
 """What models that went out of the cache may take before it is given back to the system."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Labelled rows of one model, if it has any."""
+
+    rows: KeptRows | None
+    nbytes: int
 
 
 class PredictionService:
@@ -47,6 +60,7 @@ class PredictionService:
         self._max_rows = settings.max_predict_rows
         self._budget = RequestBudget(settings.predict_memory_bytes)
         self.cache: ByteCache[ReadyModel] = ByteCache(settings.model_cache_bytes)
+        self._kept_rows: ByteCache[_Kept] = ByteCache(KEPT_ROWS_BYTES)
         self._given_back = 0
         self._threads = CapacityLimiter(THREADS)
         self.usage = UsageRecorder(database)
@@ -77,10 +91,16 @@ class PredictionService:
         """
         if body.rows is None or body.texts is not None or body.messages is not None:
             return await self._predict_inputs(project_id, body, gone)
-        return await self.predict_rows(project_id, body.model, body.rows, gone)
+        return await self.predict_rows(project_id, body.model, body.rows, gone, explain=body.explain)
 
     async def predict_rows(
-        self, project_id: str, name: str, rows: Sequence[Mapping[str, Any]], gone: Gone | None = None
+        self,
+        project_id: str,
+        name: str,
+        rows: Sequence[Mapping[str, Any]],
+        gone: Gone | None = None,
+        *,
+        explain: int | None = None,
     ) -> Decisions:
         """Decide on rows by the model of an id or alias.
 
@@ -90,6 +110,8 @@ class PredictionService:
         rows : sequence of mappings
         gone : callable, optional
             When it returns, nobody waits for the answer any more.
+        explain : int, optional
+            How many parts of each row are told that weighed most, and how many labelled rows that are like it.
 
         Raises
         ------
@@ -107,7 +129,8 @@ class PredictionService:
         self.check_rows(len(rows), "body.rows")
         file = await self._find(project_id, name)
         ready = await self._ready(file)
-        decided = await self.decide(ready, rows, "body.rows", ready.cost_of(rows), gone, with_keys=True)
+        cost = ready.cost_of(rows)
+        decided = await self.decide(ready, rows, "body.rows", cost, gone, with_keys=True, explain=explain)
         self._offer(file, name, "rows", rows, decided)
         return decided
 
@@ -117,10 +140,10 @@ class PredictionService:
             raise InvalidRequest.of(where, f"may hold at most {self._max_rows} rows")
 
     async def predict_mail(
-        self, project_id: str, name: str, raw: bytes, gone: Gone | None = None
+        self, project_id: str, name: str, raw: bytes, gone: Gone | None = None, *, explain: int | None = None
     ) -> tuple[Decisions, ReadyModel]:
         """Decide on one mail message by a model that was trained on mails, which comes along; raises as `predict`."""
-        return await self._decide_inputs(project_id, name, "messages", [raw], gone)
+        return await self._decide_inputs(project_id, name, "messages", [raw], gone, explain)
 
     async def _predict_inputs(self, project_id: str, body: PredictRequest, gone: Gone | None) -> Decisions:
         given = [kind for kind in ("rows", "texts", "messages") if getattr(body, kind) is not None]
@@ -130,17 +153,23 @@ class PredictionService:
         items = body.texts or body.messages or []
         if len(items) > self._max_rows:
             raise InvalidRequest.of(f"body.{kind}", f"may hold at most {self._max_rows} of them")
-        decided, _ = await self._decide_inputs(project_id, body.model, kind, items, gone)
+        decided, _ = await self._decide_inputs(project_id, body.model, kind, items, gone, body.explain)
         return decided
 
     async def _decide_inputs(
-        self, project_id: str, name: str, kind: InputKind, items: Sequence[str | bytes], gone: Gone | None
+        self,
+        project_id: str,
+        name: str,
+        kind: InputKind,
+        items: Sequence[str | bytes],
+        gone: Gone | None,
+        explain: int | None = None,
     ) -> tuple[Decisions, ReadyModel]:
         """Decide on texts or mails in a thread: reading them takes as long as it takes."""
         file = await self._find(project_id, name)
         ready = await self._ready(file)
         notes = Notes()
-        if ready.model.encoder is None:
+        if ready.model.encoder is None and explain is None:
             decided = await to_thread.run_sync(
                 lambda: decide(ready, rows_of(ready.model.columns, kind, items, notes), f"body.{kind}"),
                 limiter=self._threads,
@@ -149,7 +178,7 @@ class PredictionService:
             rows = await to_thread.run_sync(
                 lambda: rows_of(ready.model.columns, kind, items, notes), limiter=self._threads
             )
-            decided = await self.decide(ready, rows, f"body.{kind}", len(rows), gone)
+            decided = await self.decide(ready, rows, f"body.{kind}", len(rows), gone, explain=explain)
         decided.warnings.extend(notes.warnings)
         for position in notes.truncated:
             decided.predictions[position]["truncated"] = True
@@ -187,11 +216,17 @@ class PredictionService:
         gone: Gone | None = None,
         *,
         with_keys: bool = False,
+        explain: int | None = None,
     ) -> Decisions:
         """Decide on rows that came from `where`: here and now if that is quick, else in a thread.
 
-        Texts that are to be encoded are so first, which may take as long as it takes: no thread waits for that.
+        Texts that are to be encoded are so first, which may take as long as it takes: no thread waits for that. With
+        `explain` each decision says why it is so.
         """
+        kept = None
+        if explain is not None:
+            check_explained(ready, rows, explain, where)
+            kept = await self._kept_rows_of(ready)
         identity, encoder = ready.model.encoder, None
         if identity is not None:
             if len(rows) <= FEW_ROWS:
@@ -202,11 +237,23 @@ class PredictionService:
 
         def apply() -> Decisions:
             made = decide(ready, rows, where, encoder)
+            if explain is not None:
+                add_explanations(ready, rows, made, explain, encoder, kept)
             return keyed(ready, rows, made) if with_keys else made
 
-        if cost <= ready.quick_rows:
+        if cost <= ready.quick_rows and explain is None:
             return apply()
         return await to_thread.run_sync(apply, limiter=self._threads)
+
+    async def _kept_rows_of(self, ready: ReadyModel) -> KeptRows | None:
+        """Return the labelled rows that rows are compared with; None where the model has none."""
+
+        async def load() -> _Kept:
+            found = await to_thread.run_sync(self._files.kept_rows, project, ready.model_id, limiter=self._threads)
+            return _Kept(found, 0 if found is None else found.nbytes)
+
+        project = ready.usage.project_id
+        return (await self._kept_rows.get((project, ready.model_id), load)).rows
 
     async def _load(self, file: ModelFile) -> ReadyModel:
         def load() -> ReadyModel:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from service.predictions.deciding import Decisions
 from service.predictions.errors import TensorsDoNotFit
-from service.predictions.schemas import MAX_NAME
+from service.predictions.schemas import MAX_NAME, MOST_EXPLAINED
 from service.schemas import Received
 from solver.model_file import Model
 
@@ -19,6 +20,8 @@ INTEGERS = {f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)
 FLOATS = {"FP16", "FP32", "FP64"}
 PLATFORM = "prefsvm"
 MATRIX_INPUT = "input"
+OUTPUTS = (("label", "BYTES"), ("score", "FP64"), ("probability", "FP64"), ("explanation", "BYTES"))
+"""Of which the last is there only if it is asked for."""
 
 EXAMPLE_INFER: JsonDict = {
     "id": "42",
@@ -46,7 +49,7 @@ class InputTensor(Lenient):
 
 
 class RequestedOutput(Lenient):
-    """One of `label`, `score` and `probability`."""
+    """One of `label`, `score`, `probability` and, where that was asked for, `explanation`."""
 
     name: str = Field(max_length=MAX_NAME)
     parameters: dict[str, Any] = Field(default={})
@@ -58,7 +61,11 @@ class InferRequest(Lenient):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_INFER]})
 
     id: str | None = Field(default=None, max_length=1000)
-    parameters: dict[str, Any] = Field(default={})
+    parameters: dict[str, Any] = Field(
+        default={},
+        description="`explain`, a whole number: the output `explanation` has a JSON text for each row, as `POST "
+        "/predict` gives it. Others are ignored.",
+    )
     inputs: list[InputTensor] = Field(min_length=1, max_length=10_000)
     outputs: list[RequestedOutput] | None = Field(default=None, max_length=10, description="Default: all there are.")
 
@@ -119,7 +126,6 @@ def describe(name: str, model_id: str, model: Model) -> ModelMetadata:
         ]
     else:
         inputs = [TensorDescription(name=MATRIX_INPUT, datatype="FP64", shape=[-1, len(_numbered(model))])]
-    outputs = [("label", "BYTES"), ("score", "FP64"), ("probability", "FP64")]
     return ModelMetadata(
         name=name,
         versions=[model_id],
@@ -127,10 +133,18 @@ def describe(name: str, model_id: str, model: Model) -> ModelMetadata:
         inputs=inputs,
         outputs=[
             TensorDescription(name=output, datatype=datatype, shape=[-1])
-            for output, datatype in outputs
+            for output, datatype in OUTPUTS[:3]
             if output != "probability" or model.decision.probability is not None
         ],
     )
+
+
+def explain_of(request: InferRequest) -> int | None:
+    """Return how much is to be told of why a row has its score; raises `TensorsDoNotFit`."""
+    wanted = request.parameters.get("explain")
+    if wanted is not None and (type(wanted) is not int or not 1 <= wanted <= MOST_EXPLAINED):
+        raise TensorsDoNotFit(f"parameter 'explain' must be a whole number from 1 to {MOST_EXPLAINED}")
+    return wanted
 
 
 def rows_of(model: Model, tensors: Sequence[InputTensor]) -> list[dict[str, Any]]:
@@ -199,8 +213,8 @@ def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferA
     count = [len(made)]
     outputs = {
         output: OutputTensor(name=output, shape=count, datatype=datatype, data=_data(made, output))
-        for output, datatype in (("label", "BYTES"), ("score", "FP64"), ("probability", "FP64"))
-        if made and (output == "label" or made[0][output] is not None)
+        for output, datatype in OUTPUTS
+        if made and (output == "label" or made[0].get(output) is not None)
     }
     wanted = list(outputs) if request.outputs is None else [output.name for output in request.outputs]
     for output in wanted:
@@ -224,6 +238,8 @@ def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferA
 def _data(made: Sequence[Mapping[str, Any]], output: str) -> list[Any]:
     """The values of an output. A tensor has no null: a row that is left undecided has an empty label."""
     values = [row[output] for row in made]
+    if output == "explanation":
+        return [orjson.dumps(value).decode() for value in values]
     return ["" if value is None else value for value in values] if output == "label" else values
 
 

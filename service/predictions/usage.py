@@ -78,6 +78,7 @@ class ModelUsage:
 
     def __init__(self, recorder: UsageRecorder, project_id: str, model_id: str, model: Model) -> None:
         self._recorder = recorder
+        self.project_id = project_id
         band = model.decision.band
         self._key = UsageKey(project_id, model_id, model.decision.threshold if band is None else band.upper)
         self._abstains = band is not None

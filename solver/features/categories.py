@@ -125,6 +125,12 @@ class CategoryColumns:
             made += [f"{name}={level}" for level in own] + ([f"{name} is missing"] if has_missing else [])
         return made
 
+    @property
+    def feature_columns(self) -> list[str]:
+        """The column that each feature is of."""
+        lengths = (len(own) + has_missing for own, has_missing in zip(self._levels, self._missing_level, strict=True))
+        return [name for name, length in zip(self.names, lengths, strict=True) for _ in range(length)]
+
     def codes(self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts) -> list[NDArray[np.int64]]:
         """Per column: which feature each row sets, -1 for none; unseen categories are counted."""
         codes = []

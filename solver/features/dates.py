@@ -191,6 +191,8 @@ class DateColumns:
         Number of features.
     feature_names : list of str
         Such as `ordered day`, `ordered hour (sine)`.
+    feature_columns : list of str
+        The column that each feature is of.
     unreadable : dict of str to list of str
         Texts that `fit` met, which are no dates and counted as missing, by column; at most a hundred each.
     """
@@ -208,11 +210,13 @@ class DateColumns:
         self._formats, self._mean, self._scale, self._parts, self._indicator = formats, mean, scale, parts, indicator
         self.unreadable: dict[str, list[str]] = {}
         self.feature_names: list[str] = []
+        self.feature_columns: list[str] = []
         for name, own_parts, has_indicator in zip(names, parts.tolist(), indicator.tolist(), strict=True):
             self.feature_names += [f"{name} day"] if own_parts & _DAYS else []
             for part, word, _ in _CYCLES:
                 self.feature_names += [f"{name} {word} (sine)", f"{name} {word} (cosine)"] if own_parts & part else []
             self.feature_names += [f"{name} is missing"] if has_indicator else []
+            self.feature_columns += [name] * (len(self.feature_names) - len(self.feature_columns))
         self.width = len(self.feature_names)
 
     @property

@@ -221,6 +221,11 @@ class EncodedTexts:
         """Readable names, such as `note (encoded)[0]`."""
         return [f"{', '.join(b.columns)} (encoded)[{j}]" for b in self._blocks for j in range(b.vectors.width)]
 
+    @property
+    def feature_columns(self) -> list[str]:
+        """The columns that each feature is of, as `subject, body` where they are encoded together."""
+        return [", ".join(b.columns) for b in self._blocks for _ in range(b.vectors.width)]
+
     def texts(self, columns: Mapping[str, Sequence[str | None]]) -> list[str]:
         """Return the different texts that are to be encoded for rows, whose columns these are."""
         found = (_distinct(_texts([columns[name] for name in block.columns])) for block in self._blocks)

@@ -118,6 +118,11 @@ class NumberColumns:
         """Readable names, such as `age` and `age is missing`."""
         return [self.names[j] for j in self._valued] + [f"{self.names[j]} is missing" for j in self._indicated]
 
+    @property
+    def feature_columns(self) -> list[str]:
+        """The column that each feature is of."""
+        return [self.names[j] for j in (*self._valued.tolist(), *self._indicated.tolist())]
+
     def transform(self, numbers: FloatArray, counts: FeatureCounts) -> FloatArray:
         """Features of values, shape (rows, width).
 

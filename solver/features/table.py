@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from solver.features.missing import MISSING_POLICIES, MissingPolicy
 from solver.features.numbers import NumberColumns
 from solver.features.progress import Passes
 from solver.features.rows import RawValues, RowReader
-from solver.features.texts import TextColumns, TextOptions
+from solver.features.texts import TermShares, TextColumns, TextOptions
 from solver.features.vectors import VectorArray, VectorColumns
 from solver.kinds import consists_of_words, is_free_text, looks_like_an_identifier
 from solver.reading import Reading, ReadingError, number_text
@@ -108,9 +109,13 @@ _LATER: Final = ("level_fill", *_RANGES, _NORMALIZATION, _LENGTH)
 _NORMALIZED: Final = "normalized"
 # and that each says how long a text is
 _LENGTHS: Final = "lengths"
+# and that no word is to be named
+_KEEP_WORDS: Final = "keep_words"
 # no kind of column: further features of columns of text
 _ENCODED: Final = "encoded"
 
+# what a part of a row is that an explanation speaks of
+PartKind = Literal["column", "term", "encoding"]
 _Part = NumberColumns | CategoryColumns | DateColumns | TextColumns | VectorColumns
 
 
@@ -148,6 +153,8 @@ class TableFeatures:
         Makes vectors of texts, too. What it is asked for then, `transform` asks it for again.
     encode_together : sequence of sequences of str, default ()
         The only columns of text that are encoded, those of each sequence as one text. Without it, each by itself.
+    keep_words : bool, default True
+        Whether what explains a model may name words of texts. The fitted state has them all the same.
 
     Attributes
     ----------
@@ -177,6 +184,7 @@ class TableFeatures:
         text: TextOptions | None = None,
         encoder: Encoder | None = None,
         encode_together: Sequence[Sequence[str]] = (),
+        keep_words: bool = True,
     ) -> None:
         self.include = None if include is None else tuple(include)
         self.exclude = tuple(exclude)
@@ -186,6 +194,7 @@ class TableFeatures:
         self.text = text or TextOptions()
         self.encoder = encoder
         self.encode_together = [tuple(names) for names in encode_together]
+        self.keep_words = keep_words
         self.readings: dict[str, Reading] = {}
         self.warnings: list[str] = []
 
@@ -354,6 +363,11 @@ class TableFeatures:
         return self._texts.width > 0
 
     @property
+    def term_width(self) -> int:
+        """How many features are terms of texts: the last ones."""
+        return self._texts.width
+
+    @property
     def lookup_nbytes(self) -> int:
         """About what applying takes in memory besides the arrays of the state."""
         return self._texts.nbytes
@@ -373,6 +387,30 @@ class TableFeatures:
         """Readable names in order, such as `age is missing`, `ordered day`, `photo[0]`, `job=clerk`, `note: see`."""
         parts = (self._numbers, self._dates, self._vectors, self.encoded, self._categories, self._texts)
         return [name for part in parts for name in part.feature_names]
+
+    # -- explaining ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def feature_parts(self) -> tuple[list[tuple[PartKind, str]], IndexArray]:
+        """The columns, and the encodings of texts, that features are of; and of each feature, which of these."""
+        parts: dict[tuple[PartKind, str], int] = {}
+        owners: list[int] = []
+        columns: Sequence[_Part | EncodedTexts] = (self._numbers, self._dates, self._vectors)
+        for part in (*columns, self.encoded, self._categories, self._texts):
+            kind: PartKind = "encoding" if part is self.encoded else "column"
+            owners += [parts.setdefault((kind, name), len(parts)) for name in part.feature_columns]
+        return list(parts), np.array(owners, dtype=np.int64)
+
+    def texts_with_terms(self, rows: Table | Sequence[Mapping[str, Any]]) -> list[list[str | None]]:
+        """Return the texts of the columns whose words are features, for `term_shares`; raises as `transform` does."""
+        values = self._reader.read_table(rows) if isinstance(rows, Table) else self._reader.read(rows)[0]
+        first = len(self._dates.names) + len(self._categories.names)
+        return values.texts[first : first + len(self._texts.names)]
+
+    def term_shares(self, texts: Sequence[str | None]) -> TermShares:
+        """Which words the features of the texts of one row are owed to, counted from the first of all features."""
+        shares = self._texts.shares(texts)
+        return shares._replace(features=shares.features + (self.n_features - self.term_width))
 
     # -- applying -----------------------------------------------------------------------------------------------------
 
@@ -551,6 +589,7 @@ class TableFeatures:
         formats = {"date_formats": self._dates.formats} if self._dates.names else {}
         encoder = {"encoder": self.encoded.meta()} if self.encoded.width else {}
         said = {_NORMALIZED: "text" in kinds, _LENGTHS: "text" in kinds}
+        said |= {} if self.keep_words else {_KEEP_WORDS: False}
         return arrays, ranges | meta | formats | encoder | said
 
     @staticmethod
@@ -611,6 +650,9 @@ class TableFeatures:
             raise StateError(f"table features: 'missing' must be one of {', '.join(MISSING_POLICIES)}")
         if not isinstance(meta.get("sparse"), bool):
             raise StateError("table features: 'sparse' must be true or false")
+        keep_words = meta.get(_KEEP_WORDS, True)  # older files say nothing
+        if not isinstance(keep_words, bool):
+            raise StateError(f"table features: {_KEEP_WORDS!r} must be true or false")
         empty = {
             name: np.zeros(0, dtype=type_)
             for part in _PARTS.values()
@@ -618,7 +660,7 @@ class TableFeatures:
             if name not in _LATER
         }
         stored = empty | dict(arrays)
-        self = cls(missing=missing)
+        self = cls(missing=missing, keep_words=keep_words)
         self._set(
             NumberColumns.from_state(stored, cls._stored_cut(meta)),
             DateColumns.from_state(stored),

@@ -13,9 +13,9 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from solver.features.errors import FeatureError, StateError
 from solver.features.progress import Passes
 from solver.features.strings import pack_strings, unpack_strings
 from solver.kinds import IDEOGRAPHS, normalized
-from solver.typing import IndexArray
+from solver.typing import FloatArray, IndexArray
 
 # longer texts are cut here
 MAX_TEXT_CHARACTERS: Final = 1 << 18
@@ -93,6 +93,38 @@ class TextOptions:
             raise FeatureError("min_rows must be at least 1")
 
 
+class TermShares(NamedTuple):
+    """Which words the features of one row are owed to, entry by entry; the shares of each feature add up to 1.
+
+    A term of words is its own. Runs of characters are owed to the words that they are cut from, by how often; where one
+    is cut from several words that no blank parts, each has as much of it.
+
+    Attributes
+    ----------
+    terms : list of (str, str)
+        Column and word.
+    owners : int64 array of shape (entries,)
+        Which of `terms`.
+    features : int64 array of shape (entries,)
+        Counted from the first feature of texts.
+    shares : float64 array of shape (entries,)
+    """
+
+    terms: list[tuple[str, str]]
+    owners: IndexArray
+    features: IndexArray
+    shares: FloatArray
+
+
+class _Occurrences(NamedTuple):
+    """How often each feature of one vocabulary is owed to each word of one text."""
+
+    terms: list[str]
+    owners: IndexArray
+    features: IndexArray
+    counts: FloatArray
+
+
 class TextColumns:
     """The fitted vocabularies of the text columns, and how to apply them.
 
@@ -156,6 +188,33 @@ class TextColumns:
     def feature_names(self) -> list[str]:
         """Readable names, such as `subject: prize`."""
         return [f"{each.column}: {term}" for each in self._vocabularies for term in each.terms]
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """The column that each feature is of."""
+        return [each.column for each in self._vocabularies for _ in each.terms]
+
+    def shares(self, texts: Sequence[str | None]) -> TermShares:
+        """Which words the features of one row are owed to.
+
+        Parameters
+        ----------
+        texts : sequence of str or None
+            Of the row, in the order of `names`.
+        """
+        by_column = dict(zip(self.names, texts, strict=True))
+        places: dict[tuple[str, str], int] = {}
+        parts, features, shares = [], [], []
+        begin = 0
+        for vocabulary in self._vocabularies:
+            own = vocabulary.occurrences(by_column[vocabulary.column] or "")
+            places_of = [places.setdefault((vocabulary.column, term), len(places)) for term in own.terms]
+            parts.append(np.array(places_of, dtype=np.int64)[own.owners])
+            features.append(own.features + begin)
+            totals = np.bincount(own.features, weights=own.counts, minlength=1)
+            shares.append(own.counts / totals[own.features])
+            begin += len(vocabulary.terms)
+        return TermShares(list(places), np.concatenate(parts), np.concatenate(features), np.concatenate(shares))
 
     def transform(self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts) -> sparse.csr_array:
         """Weights of texts, shape (rows, width); texts of which no word is known are counted.
@@ -282,6 +341,31 @@ class _Vocabulary:
         if self.length != 1:
             X.data *= self.length
         return X
+
+    def occurrences(self, text: str) -> _Occurrences:
+        """How often each term of a text is owed to each of its words."""
+        prepared, hidden = _prepared(text, self.normalization)
+        index = self._index
+        owners, features, counts = array("q"), array("q"), array("d")
+        if self.kind == "words":
+            terms = [term for term in dict.fromkeys(_word_runs(prepared, hidden, self.longest)) if term in index]
+            owners, counts = array("q", range(len(terms))), array("d", [1.0]) * len(terms)
+            features = array("q", [index[term] for term in terms])
+        else:
+            places: dict[str, int] = {}
+            for token, times in Counter(prepared.split()).items():
+                for word, run, part in _owned_runs(token, self.longest):
+                    if run in index:
+                        owners.append(places.setdefault(word, len(places)))
+                        features.append(index[run])
+                        counts.append(times * part)
+            terms = list(places)
+        return _Occurrences(
+            terms,
+            np.array(owners, dtype=np.int64),
+            np.array(features, dtype=np.int64),
+            np.array(counts, dtype=np.float64),
+        )
 
     def _counts(self, texts: Sequence[str | None]) -> sparse.csr_array:
         if self.kind == "characters":
@@ -443,3 +527,27 @@ def _runs_of(word: str, longest: int) -> list[str]:
             break
         runs += [padded[i : i + length] for i in range(len(padded) - length + 1)]
     return runs
+
+
+def _owned_runs(token: str, longest: int) -> Iterator[tuple[str, str, float]]:
+    """Runs of what stands between blanks, each with a word that it is owed to and how much of it is.
+
+    Where there is one word, all are that word's, those of the signs around it, too. Where there are several (`e-mail`,
+    or a sentence of ideographs), a run belongs to those that it overlaps; to the whole where it overlaps none.
+    """
+    spans = [match.span() for match in _WORD.finditer(token)]
+    if len(spans) < 2:
+        word = token[slice(*spans[0])] if spans else token
+        yield from ((word, run, 1.0) for run in _runs_of(token, longest))
+        return
+    at: list[list[str]] = [[] for _ in range(len(token) + 2)]  # of each character of the padded token, its word
+    for begin, end in spans:
+        at[begin + 1 : end + 1] = [[token[begin:end]]] * (end - begin)  # one text: it may be as long as all of them
+    padded = f" {token} "
+    for length in range(SHORTEST_CHARACTERS, longest + 1):
+        last = max(0, len(padded) - length)
+        for place in range(last + 1):
+            words = list(dict.fromkeys(word for own in at[place : place + length] for word in own)) or [token]
+            yield from ((word, padded[place : place + length], 1 / len(words)) for word in words)
+        if len(padded) <= length:  # a shorter word is one run, counted once
+            return

@@ -108,6 +108,11 @@ class VectorColumns:
         """Readable names, such as `photo[0]`."""
         return [f"{name}[{j}]" for name, length in zip(self.names, self.lengths, strict=True) for j in range(length)]
 
+    @property
+    def feature_columns(self) -> list[str]:
+        """The column that each feature is of."""
+        return [name for name, length in zip(self.names, self.lengths, strict=True) for _ in range(length)]
+
     def transform(self, columns: Sequence[VectorArray], counts: FeatureCounts, out: FloatArray) -> None:
         """Write the features of vectors.
 

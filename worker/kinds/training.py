@@ -31,6 +31,7 @@ from worker.kinds.batch import fetch
 from worker.kinds.kind import Made
 from worker.protocol import (
     FEEDBACK_FILE,
+    KEPT_ROWS_FILE,
     LABELS_FILE,
     MODEL_FILE,
     PREDECESSOR_FILE,
@@ -68,7 +69,7 @@ class TrainingKind:
                 "time_limit": f"max_seconds = {claim.max_seconds:g} was reached; the best model so far was kept.",
             }.get(made.stopped_by, report.status_reason)
             report = replace(report, status_reason=reason)
-        labels = attempt.folder / LABELS_FILE
+        labels, kept = attempt.folder / LABELS_FILE, attempt.folder / KEPT_ROWS_FILE
         model = FinishedModel(
             id=new_id("mdl"),
             algorithm=result["algorithm"],
@@ -79,6 +80,7 @@ class TrainingKind:
             sha256=made.sha256,
             operating_point=result["operating_point"],
             labelled_rows=labels.read_bytes() if labels.exists() else None,
+            kept_rows=kept.read_bytes() if kept.exists() else None,
         )
         jobs = JobClaims(attempt.settings.lease_seconds)
         return Ending("succeeded", lambda session: finish_with_model(jobs, session, claim, model))

@@ -42,6 +42,7 @@ def test_train_puts_a_job_into_the_queue_and_wakes_the_dispatcher(client, settin
         "kinds": {},
         "missing": "indicate",
         "text": {"words": 1, "characters": 4, "max_terms": 50_000, "min_rows": 2},
+        "keep_words": True,
     }
     assert job["request"]["params"]["C"] == 10
     assert client.get(f"/jobs/{job['id']}").json() == job

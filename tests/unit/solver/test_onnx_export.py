@@ -184,6 +184,7 @@ def test_blanks_around_values_are_cut_where_the_training_cut_them(levels: list[s
     model = model_of(features, decision("rbf", np.random.default_rng(0).normal(size=(5, features.n_features))))
     session = onnxruntime.InferenceSession(onnx_model(model), providers=["CPUExecutionProvider"])
     assert json.loads(session.get_modelmeta().custom_metadata_map["readings"]) == {}
+    assert session.get_modelmeta().custom_metadata_map["explanations"].startswith("none")
     around = [each + level + other for level in levels for each in ("", " ", "\t ") for other in ("", "  ", "\n")]
     sent = [
         *around,

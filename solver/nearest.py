@@ -1,0 +1,192 @@
+"""Labelled rows that a row is like: those that a model keeps for that, and how like two rows are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.decision import DecisionState
+from solver.features.errors import StateError
+from solver.features.strings import pack_strings, unpack_strings
+from solver.kernels.values import KernelColumns
+from solver.tensor_file import TensorFileError, read_tensors, write_tensors
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
+
+# bytes of the features that are kept; of more labelled rows, some are drawn
+MOST_BYTES: Final = 4 << 20
+# a longer key is not kept: it is looked up by the number of the row
+_MOST_OF_A_KEY: Final = 1000
+_ADDED: Final = -1
+
+
+class KeptRowsError(ValueError):
+    """The bytes are not those of rows that were kept."""
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Labelled rows as a model saw them, to be compared with others.
+
+    Attributes
+    ----------
+    numbers : int64 array of shape (rows,)
+        In the data set of the training; -1 of rows that only feedback had.
+    positive : bool array of shape (rows,)
+        Their labels.
+    X : float32 matrix of shape (rows, features)
+    labelled : int
+        How many there were: these, or these were drawn from them at random.
+    keys : list of str or None
+        What names them, where the training had a key.
+    """
+
+    numbers: NDArray[np.int64]
+    positive: BoolArray
+    X: Matrix
+    labelled: int
+    keys: list[str | None]
+
+    @classmethod
+    def of(
+        cls, X: Matrix, labelled: IndexArray, positive: BoolArray, numbers: IndexArray, given: int, seed: int
+    ) -> Self:
+        """Keep as many of the labelled rows as fit into `MOST_BYTES`, at least one.
+
+        Parameters
+        ----------
+        X : matrix
+            Features of all rows.
+        labelled : int array
+            Which of them have a label.
+        positive : bool array
+            Of these, their labels.
+        numbers : int array
+            Of these, in the data set.
+        given : int
+            Rows of the data set: larger numbers are of rows that were added.
+        seed : int
+        """
+        order = np.random.default_rng(seed).permutation(len(labelled))
+        if sparse.issparse(X):
+            sizes = 8 * np.diff(X.indptr)[labelled[order]].astype(np.int64) + 8
+        else:
+            sizes = np.full(len(order), 4 * X.shape[1], dtype=np.int64)
+        kept = np.sort(order[: max(1, int(np.searchsorted(np.cumsum(sizes), MOST_BYTES, side="right")))])
+        own = numbers[kept].astype(np.int64)
+        with np.errstate(over="ignore"):
+            some = X[labelled[kept]].astype(np.float32)
+        return cls(np.where(own < given, own, _ADDED), positive[kept], some, len(labelled), [None] * len(kept))
+
+    def named_by(self, keys: Sequence[str | None]) -> KeptRows:
+        """The same with the keys of the rows, of which `keys` has all of the data set."""
+        named = [None if number == _ADDED else keys[number] for number in self.numbers.tolist()]
+        short = [None if key is None or len(key) > _MOST_OF_A_KEY else key for key in named]
+        return replace(self, keys=short)
+
+    @property
+    def nbytes(self) -> int:
+        """About what it takes in memory."""
+        X = self.X
+        size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse.issparse(X) else X.nbytes
+        return size + self.numbers.nbytes + sum(len(key) + 64 for key in self.keys if key is not None) + (1 << 12)
+
+    def nearest(self, decision: DecisionState, X: Matrix, most: int) -> list[list[tuple[int, float]]]:
+        """Of each row of a matrix the places of those most like it, and how like it they are, the most like first."""
+        found = likeness(decision, X, self.X) if decision.kind == "rbf" else cosines(X, self._of_length_one)
+        made = []
+        for row in found:
+            best = np.argsort(-row, kind="stable")[:most]
+            made.append(list(zip(best.tolist(), row[best].tolist(), strict=True)))
+        return made
+
+    @cached_property
+    def _of_length_one(self) -> Matrix:
+        return of_length_one(self.X)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that `read` reads."""
+        text, ends = pack_strings([key or "" for key in self.keys])
+        tensors: dict[str, NDArray[Any]] = {
+            "numbers": self.numbers,
+            "positive": self.positive.astype(np.uint8),
+            "key_text": text,
+            "key_ends": ends,
+            "has_key": np.array([key is not None for key in self.keys], dtype=np.uint8),
+            "shape": np.array([*self.X.shape, self.labelled], dtype=np.int64),
+        }
+        if sparse.issparse(self.X):
+            tensors |= {"data": self.X.data, "indices": self.X.indices.astype(np.int32)}
+            tensors["indptr"] = self.X.indptr.astype(np.int64)
+        else:
+            tensors["data"] = np.ascontiguousarray(self.X)
+        write_tensors(path, tensors, {})
+
+    @classmethod
+    def read(cls, stored: bytes) -> Self:
+        """Read what `write` wrote; raises `KeptRowsError` where the parts contradict each other."""
+        try:
+            tensors, _ = read_tensors(stored)
+            rows, width, labelled = tensors["shape"].tolist()
+            keys = unpack_strings(tensors["key_text"], tensors["key_ends"])
+            X = _matrix(tensors, rows, width)
+            has_key = tensors["has_key"].astype(bool).tolist()
+            made = cls(
+                tensors["numbers"],
+                tensors["positive"].astype(bool),
+                X,
+                labelled,
+                [key if there else None for key, there in zip(keys, has_key, strict=True)],
+            )
+        except (TensorFileError, StateError, KeyError, ValueError) as error:
+            raise KeptRowsError(f"the kept rows cannot be read: {error}") from error
+        if not len(made.numbers) == len(made.positive) == len(made.keys) == rows <= labelled:
+            raise KeptRowsError("the kept rows need a number, a label and a key each")
+        return made
+
+
+def _matrix(tensors: dict[str, NDArray[Any]], rows: int, width: int) -> Matrix:
+    data = tensors["data"]
+    if not np.isfinite(data).all():
+        raise ValueError("a feature is not finite")
+    if "indptr" not in tensors:
+        return data.reshape(rows, width)
+    indices, indptr = tensors["indices"], tensors["indptr"].astype(np.int32)
+    X = sparse.csr_array((data, indices, indptr), shape=(rows, width))
+    X.check_format(full_check=True)
+    return X
+
+
+def likeness(decision: DecisionState, A: Matrix, B: Matrix) -> FloatArray:
+    """How like rows are, from 0 to 1: the kernel of the model if it falls with the distance, else the cosine.
+
+    Returns
+    -------
+    float64 array of shape (rows of A, rows of B)
+    """
+    if decision.kind == "rbf":
+        values: FloatArray = KernelColumns(B, "rbf", decision.gamma, decision.degree, decision.coef0).block(A)
+        return values
+    return cosines(A, of_length_one(B))
+
+
+def cosines(A: Matrix, unit: Matrix) -> FloatArray:
+    """Cosines of rows with others that `of_length_one` gave; 0 where they are below that."""
+    products = of_length_one(A) @ unit.T
+    found: FloatArray = products.toarray() if sparse.issparse(products) else np.asarray(products)
+    return found.clip(0.0, 1.0)
+
+
+def of_length_one(X: Matrix) -> Matrix:
+    """The rows with a Euclidean length of 1; those of zeros stay such."""
+    if sparse.issparse(X):
+        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+        return sparse.csr_array(sparse.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ X)
+    lengths = np.linalg.norm(X, axis=1)
+    return X / np.where(lengths > 0, lengths, 1.0)[:, None]
