@@ -1,14 +1,14 @@
 """whether a threshold was picked by hand
 
 Revision ID: 0027
-Revises: 0024
+Revises: 0025
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0027"
-down_revision = "0024"
+down_revision = "0025"
 branch_labels = None
 depends_on = None
 
