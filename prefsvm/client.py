@@ -424,6 +424,7 @@ class Client:
         at_most: float | None = None,
         confidence: float = 0.95,
         rows: int = 2000,
+        thresholds: Sequence[float] | Literal["curve"] | None = None,
     ) -> Audit:
         """Begin to prove a target on the unlabelled rows of a data set, and wait until rows are drawn.
 
@@ -441,6 +442,9 @@ class Client:
             A proof is false with a probability of at most 1 - confidence, whenever one looks.
         rows : int, default=2000
             Rows that are drawn, at most.
+        thresholds : sequence of float, "curve" or None, default=None
+            Are tried in this order, each once the one before is proven; ``"curve"`` takes some around the model's own.
+            None: the threshold that decides now.
 
         Raises
         ------
@@ -449,6 +453,8 @@ class Client:
         """
         asked = parse_audit_objective(objective, at_most) if isinstance(objective, str) else dict(objective)
         body = {"model": _id(model), "dataset": _id(dataset), "objective": asked, "confidence": confidence}
+        if thresholds is not None:
+            body["thresholds"] = thresholds if isinstance(thresholds, str) else [float(each) for each in thresholds]
         made = self._connection.post("/audits", {**body, "rows": rows})
         begun = time.monotonic()
         while made["status"] == "preparing":

@@ -16,23 +16,31 @@ false +    sum of (1 - y) (t - called)
 A draw of row i with probability q_i gives the value g_i / q_i, whose mean is the sum over the rows that are left. If
 the sum over all is negative, that mean is at most minus what was drawn before; against this `solver.evaluation.betting`
 bets. Divided by the probabilities, rows of a part that is drawn seldom weigh much, and one such row that is a failure
-undoes many others. So every part is drawn from often enough (a floor), and the draws that are left go where values
-differ most.
+undoes many others. So every part is drawn from often enough, and the draws that are left go where they tell most; from
+each value that is subtracted which is expected of its part, and what that adds on average is known
+(`solver.audit_allocation`).
+
+Several thresholds are tried in an order that is fixed before anybody looks: each is proved at the whole confidence, and
+none behind one that is not. The first that does not hold is proved with a probability of at most 1 - confidence, and
+nothing behind it counts (fixed-sequence testing).
 
 References
 ----------
 Waudby-Smith and Ramdas, "Confidence sequences for sampling without replacement", NeurIPS 2020. Shekhar, Xu, Lipton,
-Liang and Ramdas, "Risk-limiting financial audits via weighted sampling without replacement", UAI 2023.
+Liang and Ramdas, "Risk-limiting financial audits via weighted sampling without replacement", UAI 2023. Westfall and
+Krishen, "Optimally weighted, fixed sequence and gatekeeper multiple testing procedures", JSPI 2001.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Final, Literal
 
 import numpy as np
 
+from solver.audit_allocation import Outcomes, WeightedBet, allocate
 from solver.choices import FALSE_POSITIVE_KINDS
 from solver.evaluation.betting import BETS_ON_FEW, BETS_ON_MANY, Bets, log_capital
 from solver.typing import BoolArray, FloatArray, IndexArray
@@ -40,15 +48,15 @@ from solver.typing import BoolArray, FloatArray, IndexArray
 AuditedMeasure = Literal["precision", "recall", "false_positive_rate", "cost"]
 Standing = Literal["proven", "refuted", "open"]
 
-# shares of the draws that are spread by what a failure weighs, from which the plan chooses
-_FLOORS: Final = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 # parts of one side: the 1/512 nearest to the threshold, the next as many, twice as many, and so on
 _PARTS: Final = 10
 # how exactly a bound is found, relative to it; it is rounded to the safe side
 _EXACTNESS: Final = 1e-4
-# for all but precision, whose draws differ in weight
+# for all but precision, of audits that were drawn before `solver.audit_allocation` was there
 BETS_ON_WEIGHTED: Final = Bets((0.03, 0.1, 0.3, 0.7), (0.15, 0.6, 0.2, 0.05))
 NOT_ANSWERED: Final = -1
+# as many rows called positive as by the model's threshold, times these, where thresholds are looked for
+_PARTS_CALLED: Final = (0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
 # of a higher recall, hits would tell next to nothing, and so few would be drawn that nobody could estimate it
 _NEARLY_ALL: Final = 0.98
 
@@ -77,7 +85,7 @@ class AuditTarget:
     def values(self, positive: BoolArray, called: BoolArray, target: float) -> FloatArray:
         """Return what rows add to the sum that is not negative if the statement with this target holds."""
         if self.kind == "precision":
-            return positive / target - 1.0
+            return called * (positive / target - 1.0)
         if self.kind == "recall":
             return positive * (called / target - 1.0)
         if self.kind == "false_positive_rate":
@@ -87,7 +95,7 @@ class AuditTarget:
     def losses(self, called: BoolArray) -> FloatArray:
         """Return how far below zero the value of a row can be at most, whatever the target."""
         if self.kind == "precision":
-            return np.ones(len(called))
+            return called.astype(np.float64)
         if self.kind == "recall":
             return (~called).astype(np.float64)
         if self.kind == "false_positive_rate":
@@ -117,8 +125,8 @@ def target_of(objective: Mapping[str, Any]) -> AuditTarget:
 class Stratum:
     """Rows of the pool that are drawn with equal probability."""
 
-    called: bool
-    """Whether the model calls them positive."""
+    called: int
+    """By how many of the thresholds, from the lowest on, they are called positive: 0 or 1 where there is one."""
     rows: int
     share: float
     """Of the draws, as long as each stratum has rows left; otherwise relative to the others that have."""
@@ -133,6 +141,28 @@ class Draws:
     """Of each draw."""
     row: IndexArray
     """Of each draw, as a place in the pool."""
+    bets: tuple[tuple[WeightedBet, ...], ...] = ()
+    """Of each threshold, from the lowest on. None: those that were made before they were written down."""
+
+    def plan(self) -> dict[str, Any]:
+        """Return strata and bets, JSON-ready."""
+        return {
+            "strata": [asdict(stratum) for stratum in self.strata],
+            "bets": [[asdict(bet) for bet in bets] for bets in self.bets],
+        }
+
+    @classmethod
+    def of_plan(cls, plan: Mapping[str, Any], stratum: Sequence[int], row: Sequence[int]) -> Draws:
+        """Return draws from what `plan` has given."""
+        return cls(
+            strata=tuple(Stratum(int(each["called"]), each["rows"], each["share"]) for each in plan["strata"]),
+            stratum=np.array(stratum, dtype=np.int64),
+            row=np.array(row, dtype=np.int64),
+            bets=tuple(
+                tuple(WeightedBet(bet["weight"], bet["kept"], tuple(bet["expected"])) for bet in bets)
+                for bets in plan.get("bets", [])
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -149,19 +179,27 @@ class Verdict:
     """Number of draws after which it was proved or refuted."""
 
 
-def draw_rows(probabilities: FloatArray, called: BoolArray, target: AuditTarget, most: int, seed: int) -> Draws:
+def draw_rows(
+    probabilities: FloatArray,
+    called: BoolArray | IndexArray,
+    target: AuditTarget,
+    most: int,
+    seed: int,
+    thresholds: int = 1,
+) -> Draws:
     """Decide which rows are looked at, and in which order.
 
     Parameters
     ----------
     probabilities : float array of shape (rows,)
         Of being positive, as the model says. They need not be right.
-    called : bool array of shape (rows,)
-        Whether the model calls a row positive.
+    called : bool or int array of shape (rows,)
+        Whether the model calls a row positive; by how many of the thresholds, where there are several.
     target : AuditTarget
     most : int
         Draws, at most; there are fewer where fewer rows can tell anything.
     seed : int
+    thresholds : int, default 1
 
     Raises
     ------
@@ -169,20 +207,18 @@ def draw_rows(probabilities: FloatArray, called: BoolArray, target: AuditTarget,
         If no row tells anything: precision, where none is called positive.
     """
     rng = np.random.default_rng(seed)
-    members = _parts(probabilities, called, target)
+    levels = np.asarray(called, dtype=np.int64)
+    members = _parts(probabilities, levels, target, thresholds)
     if not members:
         raise ValueError("no row is called positive")
-    shares = _shares(
-        np.array([len(part) for part in members], dtype=np.float64),
-        np.array([probabilities[part].mean() for part in members]),
-        np.array([called[part[0]] for part in members]),
-        target,
-    )
+    sizes = np.array([len(part) for part in members])
+    of_part = np.array([levels[part[0]] for part in members])
+    shares, bets = _plan(sizes, np.array([probabilities[part].mean() for part in members]), of_part, target, thresholds)
     strata = tuple(
-        Stratum(bool(called[part[0]]), len(part), float(share)) for part, share in zip(members, shares, strict=True)
+        Stratum(int(level), int(size), float(share)) for level, size, share in zip(of_part, sizes, shares, strict=True)
     )
     orders = [rng.permutation(part) for part in members]
-    left = np.array([len(part) for part in members])
+    left = sizes.copy()
     draws = min(most, int(left.sum()))
     stratum = np.empty(draws, dtype=np.int64)
     row = np.empty(draws, dtype=np.int64)
@@ -191,63 +227,59 @@ def draw_rows(probabilities: FloatArray, called: BoolArray, target: AuditTarget,
         which = int(np.searchsorted(open_shares, number * open_shares[-1], side="right"))
         left[which] -= 1
         stratum[place], row[place] = which, orders[which][left[which]]
-    return Draws(strata, stratum, row)
+    return Draws(strata, stratum, row, bets)
 
 
-def _parts(probabilities: FloatArray, called: BoolArray, target: AuditTarget) -> list[IndexArray]:
-    """Split the pool by what is called positive, and each side by how sure that is; the unsure parts are small."""
-    if target.kind == "precision":
-        rows = np.flatnonzero(called)
-        return [rows] if len(rows) else []
+def _parts(probabilities: FloatArray, levels: IndexArray, target: AuditTarget, thresholds: int) -> list[IndexArray]:
+    """Split the pool at the thresholds, and beyond them by how sure the model is; the unsure parts are small."""
     parts = []
-    for side in (True, False):
-        rows = np.flatnonzero(called == side)
-        # where no row can be a failure, all are alike
-        if not target.losses(np.array([side])).any():
-            order = rows
-            ends = np.array([len(rows)])
+    for level in range(thresholds, -1, -1):
+        rows = np.flatnonzero(levels == level)
+        # where no row can be a failure, all are alike; so are those of a precision, which is drawn uniformly
+        can_fail = target.kind != "precision" and target.losses(np.array([level > 0])).any()
+        whole = not can_fail or 0 < level < thresholds
+        if target.kind == "precision" and level == 0:
+            continue
+        if whole:
+            order, ends = rows, np.array([len(rows)])
         else:
-            order = rows[np.argsort(probabilities[rows] if side else -probabilities[rows], kind="stable")]
+            order = rows[np.argsort(probabilities[rows] if level else -probabilities[rows], kind="stable")]
             ends = np.unique(np.ceil(len(rows) * 0.5 ** np.arange(_PARTS - 1, -1, -1)).astype(np.int64))
         starts = np.concatenate([[0], ends[:-1]])
         parts += [order[start:end] for start, end in zip(starts, ends, strict=True) if end > start]
     return parts
 
 
-def _shares(rows: FloatArray, positive: FloatArray, called: BoolArray, target: AuditTarget) -> FloatArray:
-    """Return how the draws are shared among strata, of which the model thinks that so many are positive.
-
-    Of several mixtures of a floor, by what a failure weighs, and the shares that make values differ least (Neyman), the
-    one is taken by which the capital grows fastest if the model is right.
-    """
-    positive = np.clip(positive, 1e-4, 1 - 1e-4)
-    losses = target.losses(called)
+def _plan(
+    sizes: IndexArray, positive: FloatArray, levels: IndexArray, target: AuditTarget, thresholds: int
+) -> tuple[FloatArray, tuple[tuple[WeightedBet, ...], ...]]:
+    """Return how the draws are shared among strata, and what is bet, if the model thinks that so many are positive."""
+    rows = sizes.astype(np.float64)
+    if target.kind == "precision":
+        # each row that a threshold calls positive tells as much of it
+        within = [np.where(levels > place, rows, 0.0) for place in range(thresholds)]
+        shares = np.mean([each / each.sum() for each in within if each.any()], axis=0)
+        return shares, tuple(_without_expectations(BETS_ON_MANY, len(rows)) for _ in range(thresholds))
+    # of a higher recall, hits would tell next to nothing
     aim = min(target.target, _NEARLY_ALL) if target.kind == "recall" else target.target
-    yes, no = (target.values(np.full(len(called), answer), called, aim) for answer in (True, False))
-    spread = rows * np.sqrt(positive * yes**2 + (1 - positive) * no**2)
-    floor = rows * losses
-    best: FloatArray = rows / rows.sum()
-    best_growth = -np.inf
-    if not floor.any():  # a recall, where all rows are called positive
-        return best
-    for part in _FLOORS:
-        shares: FloatArray = part * floor / floor.sum() + (1 - part) * spread / spread.sum()
-        weights = rows / shares
-        worst = (losses * weights).max()
-        for kept in BETS_ON_WEIGHTED.kept:
-            size = 1 / kept - 1
-            outcomes = ((positive, yes), (1 - positive, no))
-            growth = sum(
-                float((shares * chance * np.log1p(size * (1 + value * weights / worst))).sum())
-                for chance, value in outcomes
-            ) - np.log1p(size)
-            if growth > best_growth:
-                best, best_growth = shares, growth
-    return best
+    outcomes = []
+    for place in range(thresholds):
+        called = levels > place
+        yes, no = (target.values(np.full(len(rows), answer), called, aim) for answer in (True, False))
+        outcomes.append(Outcomes(rows, positive, yes, no, target.losses(called)))
+    return allocate(outcomes)
 
 
-def judge(draws: Draws, answers: Sequence[int] | IndexArray, target: AuditTarget, confidence: float) -> Verdict:
-    """Say what the answers prove.
+def _without_expectations(bets: Bets, strata: int) -> tuple[WeightedBet, ...]:
+    return tuple(
+        WeightedBet(weight, kept, (0.0,) * strata) for kept, weight in zip(bets.kept, bets.weights, strict=True)
+    )
+
+
+def judge(
+    draws: Draws, answers: Sequence[int] | IndexArray, target: AuditTarget, confidence: float, threshold: int = 0
+) -> Verdict:
+    """Say what the answers prove of one threshold.
 
     Parameters
     ----------
@@ -259,25 +291,117 @@ def judge(draws: Draws, answers: Sequence[int] | IndexArray, target: AuditTarget
     target : AuditTarget
     confidence : float
         Each verdict is false with a probability of at most ``1 - confidence``, whenever one looks.
+    threshold : int, default 0
+        Its place among those of the audit, from the lowest on.
 
     Returns
     -------
     Verdict
     """
-    path = _Path.of(draws, np.asarray(answers), target)
+    path = _Path.of(draws, np.asarray(answers), target, threshold)
     needed = -np.log1p(-confidence)
-    safe, best = (0.0, 1.0) if target.kind in ("precision", "recall") else (_dearest(draws, target), 0.0)
+    safe, best = (0.0, 1.0) if target.kind in ("precision", "recall") else (_dearest(path), 0.0)
     if path.draws == 0:
         return Verdict("open", safe, None, None)
-    proof, disproof = path.first_proof(target.target, needed), path.first_disproof(target.target, needed)
-    # the earlier one stands: once somebody was told a verdict, it does not change
-    standing: Standing = "open"
-    decided = None
-    if proof is not None and (disproof is None or proof <= disproof):
-        standing, decided = "proven", proof + 1
-    elif disproof is not None:
-        standing, decided = "refuted", disproof + 1
+    standing, decided = _decided(path, needed)
     return Verdict(standing, _bound(path, safe, best, needed), path.estimate(), decided)
+
+
+def decided_at(
+    draws: Draws, answers: Sequence[int] | IndexArray, target: AuditTarget, confidence: float
+) -> tuple[Standing, int | None]:
+    """Return the verdict of `judge`, and after how many draws it was there, without the bound, which takes longer."""
+    return _decided(_Path.of(draws, np.asarray(answers), target), -np.log1p(-confidence))
+
+
+def _decided(path: _Path, needed: float) -> tuple[Standing, int | None]:
+    proof, disproof = (find(path.target.target, needed) for find in (path.first_proof, path.first_disproof))
+    # the earlier one stands: once somebody was told a verdict, it does not change
+    if proof is not None and (disproof is None or proof <= disproof):
+        return "proven", proof + 1
+    return ("open", None) if disproof is None else ("refuted", disproof + 1)
+
+
+def alike_drawn(draws: Draws, answers: Sequence[int] | IndexArray, pool: int) -> BoolArray:
+    """Say which of the draws are a sample of the pool in which each row has the same chance.
+
+    An audit draws rows of some strata more often than others, at known rates. Of each stratum so many are left out, by
+    chance, that all rates are as the lowest one. Rows that could not be drawn make that rate zero: of an audit of a
+    precision, which draws only from what is called positive, no row is in the sample unless all rows are called so.
+    Behind a draw without an answer none is either: somebody has passed it over.
+
+    Parameters
+    ----------
+    draws : Draws
+    answers : sequence of int, one a draw
+        As of `judge`.
+    pool : int
+        Rows that the statement is about.
+
+    Returns
+    -------
+    bool array of shape (draws,)
+        It depends on no answer but by where the answers end.
+    """
+    kept = np.zeros(len(draws.row), dtype=bool)
+    unanswered = np.flatnonzero(np.asarray(answers) == NOT_ANSWERED)
+    n = int(unanswered[0]) if len(unanswered) else len(kept)
+    sizes = np.array([each.rows for each in draws.strata], dtype=np.float64)
+    if n == 0 or sizes.sum() < pool:
+        return kept
+    rates = _rates(sizes, np.array([each.share for each in draws.strata]), n)
+    numbers = np.random.default_rng(draws.row[:8].tolist()).random(n)
+    kept[:n] = numbers < (rates.min() / rates)[draws.stratum[:n]]
+    return kept
+
+
+def _rates(sizes: FloatArray, shares: FloatArray, draws: int) -> FloatArray:
+    """Return the probability of a row of each stratum to be among so many draws; of none is it more than 1."""
+    low, high = 0.0, 1.0
+    while np.minimum(high * shares, sizes).sum() < draws:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(middle * shares, sizes).sum() < draws else (low, middle)
+    rates: FloatArray = np.minimum(high * shares / sizes, 1.0)
+    return rates
+
+
+def thresholds_around(scores: FloatArray, threshold: float, kind: AuditedMeasure, known: FloatArray) -> list[float]:
+    """Return thresholds for an audit to try, in an order in which those come first that are likelier to hold.
+
+    For a precision or a false positive rate the highest comes first, for a recall the lowest: the best of those that
+    hold is then the last one that is proven. For a cost the model's own comes first, and then those beside it.
+
+    Parameters
+    ----------
+    scores : float array of shape (rows,)
+        Of the pool.
+    threshold : float
+        The model's own.
+    kind : str
+    known : float array
+        Candidates, such as those of the model's curve, of which the nearest ones are taken. May be empty.
+
+    Returns
+    -------
+    list of float
+        No two alike, at least one, the model's own among them.
+    """
+    ordered = np.sort(scores)
+    called = int(np.count_nonzero(scores > threshold))
+    found = {float(threshold)}
+    for part in _PARTS_CALLED:
+        place = len(ordered) - round(part * called)
+        if not 0 < place < len(ordered):
+            continue
+        wanted = (ordered[place - 1] + ordered[place]) / 2
+        nearest = float(known[np.argmin(np.abs(known - wanted))]) if len(known) else float(wanted)
+        if np.count_nonzero(scores > nearest):
+            found.add(nearest)
+    if kind == "cost":
+        return sorted(found, key=lambda each: (abs(int(np.count_nonzero(scores > each)) - called), each))
+    return sorted(found, reverse=kind != "recall")
 
 
 def rows_to_prove(target: float, rate: float, confidence: float, most: int) -> int | None:
@@ -292,11 +416,43 @@ def rows_to_prove(target: float, rate: float, confidence: float, most: int) -> i
     return int(enough[0]) + 1 if len(enough) else None
 
 
-def _dearest(draws: Draws, target: AuditTarget) -> float:
+def judge_in_order(
+    draws: Draws,
+    answers: Sequence[int] | IndexArray,
+    target: AuditTarget,
+    confidence: float,
+    order: Sequence[int],
+) -> list[Verdict]:
+    """Say what the answers prove of thresholds that are tried in a fixed order: up to the first that is not proven.
+
+    Parameters
+    ----------
+    draws, answers, target
+        As of `judge`.
+    confidence : float
+        That any of the thresholds is proven and does not hold has a probability of at most ``1 - confidence``,
+        whenever one looks.
+    order : sequence of int
+        Places of thresholds, from the lowest on, in the order in which they are tried.
+
+    Returns
+    -------
+    list of Verdict
+        At least one. The last one is not proven, or all are.
+    """
+    found: list[Verdict] = []
+    for place in order:
+        found.append(judge(draws, answers, target, confidence, place))
+        if found[-1].standing != "proven":
+            break
+    return found
+
+
+def _dearest(path: _Path) -> float:
     """Return what a row costs at most; a false positive rate is at most 1."""
-    if target.kind == "false_positive_rate":
+    if path.target.kind == "false_positive_rate":
         return 1.0
-    return float(target.losses(np.array([stratum.called for stratum in draws.strata])).max())
+    return float(path.target.losses(path.strata_called).max())
 
 
 def _bound(path: _Path, safe: float, best: float, needed: float) -> float:
@@ -331,15 +487,18 @@ class _Path:
     """Of each draw."""
     sizes: FloatArray
     """Rows of each stratum, before any draw."""
+    open_shares: FloatArray
+    """Of each draw, per stratum, its probability."""
+    bets: tuple[WeightedBet, ...]
 
     @classmethod
-    def of(cls, draws: Draws, answers: IndexArray, target: AuditTarget) -> _Path:
+    def of(cls, draws: Draws, answers: IndexArray, target: AuditTarget, threshold: int = 0) -> _Path:
         answered = np.flatnonzero(answers != NOT_ANSWERED)
         n = int(answered[-1]) + 1 if len(answered) else 0
         stratum = draws.stratum[:n]
         sizes = np.array([each.rows for each in draws.strata], dtype=np.float64)
         shares = np.array([each.share for each in draws.strata])
-        strata_called = np.array([each.called for each in draws.strata])
+        strata_called = np.array([each.called > threshold for each in draws.strata])
         drawn = np.zeros((n + 1, len(sizes)))
         np.cumsum(stratum[:, None] == np.arange(len(sizes)), axis=0, out=drawn[1:])
         left = sizes - drawn
@@ -357,6 +516,8 @@ class _Path:
             strata_called=strata_called,
             stratum=stratum,
             sizes=sizes,
+            open_shares=open_shares,
+            bets=draws.bets[threshold] if draws.bets else _bets_of_before(target, len(sizes)),
         )
 
     @property
@@ -376,10 +537,10 @@ class _Path:
     def _for_it(self, aim: float) -> FloatArray:
         """Return the evidence for the statement after each draw: a logarithm, infinite where it is certain."""
         values = self._values(aim, against=True)
-        losses = self.target.losses(self.strata_called)
         floor = self._lowest(aim)
         sums = np.cumsum(values)
-        evidence = self._evidence(values, sums, (self.worst_weights * losses).max(axis=1), self._bets())
+        losses = self.target.losses(self.strata_called)
+        evidence = self._evidence(values, sums, losses, self.bets)
         certain = sums + self.left @ floor >= -_tolerance(sums)
         return np.where(certain, np.inf, evidence)
 
@@ -387,19 +548,30 @@ class _Path:
         values = -self._values(aim, against=False)
         gains = self.target.gains(self.strata_called, aim)
         sums = np.cumsum(values)
-        evidence = self._evidence(values, sums, (self.worst_weights * gains).max(axis=1), BETS_ON_FEW)
+        evidence = self._evidence(values, sums, gains, _without_expectations(BETS_ON_FEW, len(self.sizes)))
         certain = sums - self.left @ gains > _tolerance(sums)
         return np.where(certain, np.inf, evidence)
 
-    def _evidence(self, values: FloatArray, sums: FloatArray, worst: FloatArray, bets: Bets) -> FloatArray:
-        """Bet against the sum over all being negative, where a draw loses at most `worst`."""
+    def _evidence(
+        self, values: FloatArray, sums: FloatArray, losses: FloatArray, bets: Sequence[WeightedBet]
+    ) -> FloatArray:
+        """Bet against the sum over all being negative, where a row takes at most `losses` from it."""
         before: FloatArray = np.concatenate([[0.0], sums[:-1]])
-        unit = np.where(worst > 0, worst, 1.0)
-        payoffs = np.maximum((worst + values * self.weights) / unit, 0.0)
-        return log_capital(payoffs, (worst - before) / unit, bets)
-
-    def _bets(self) -> Bets:
-        return BETS_ON_MANY if self.target.kind == "precision" else BETS_ON_WEIGHTED
+        capitals = []
+        for expected, same in groupby(sorted(bets, key=lambda bet: bet.expected), key=lambda bet: bet.expected):
+            of_strata = self.worst_weights * np.array(expected)
+            mean = (self.open_shares * of_strata).sum(axis=1)
+            offsets = mean - of_strata[np.arange(self.draws), self.stratum]
+            lost = np.where(self.worst_weights > 0, self.worst_weights * losses + of_strata, -np.inf)
+            worst = lost.max(axis=1) - mean
+            unit = np.where(worst > 0, worst, 1.0)
+            payoffs = np.maximum((worst + values * self.weights + offsets) / unit, 0.0)
+            group = list(same)
+            whole = sum(bet.weight for bet in group)
+            shared = Bets(tuple(bet.kept for bet in group), tuple(bet.weight / whole for bet in group))
+            capitals.append(np.log(whole) + log_capital(payoffs, (worst - before) / unit, shared))
+        together: FloatArray = np.logaddexp.reduce(capitals, axis=0)
+        return together
 
     def _values(self, aim: float, *, against: bool) -> FloatArray:
         """Return the value of each draw; where nobody has answered, the one that speaks against (or for) it."""
@@ -432,6 +604,10 @@ class _Path:
         counted = called & (~positive if self.target.kind == "false_positive_rate" else positive)
         total = (among * weights).sum()
         return float((weights * counted).sum() / total) if total > 0 else None
+
+
+def _bets_of_before(target: AuditTarget, strata: int) -> tuple[WeightedBet, ...]:
+    return _without_expectations(BETS_ON_MANY if target.kind == "precision" else BETS_ON_WEIGHTED, strata)
 
 
 def _tolerance(sums: FloatArray) -> FloatArray:

@@ -44,12 +44,15 @@ class Corrections:
         were written. Default: nothing is known of them.
     random : sequence of bool, optional
         Of each row, whether chance chose it, and not somebody who looked at it or at what a model says. Default: none.
+    audited : sequence of bool, optional
+        Of each row, whether an audit has drawn it. Default: none.
     """
 
     rows: Sequence[Mapping[str, Any]]
     labels: Sequence[str]
     meant: Sequence[Mapping[str, str]] = ()
     random: Sequence[bool] = ()
+    audited: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,7 @@ def apply_corrections(
             confirmed=confirmed,
             superseded=superseded,
             random=int(np.count_nonzero(random & ~was_labelled)) + sum(added_random),
+            audited=sum(corrections.audited),
             held_out=0,  # known when the test rows are drawn
             refused=[RefusedFeedback(reason, n) for reason, n in sorted(refused.items())],
         ),

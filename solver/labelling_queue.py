@@ -108,6 +108,8 @@ class Chosen:
     """Whether it is one of those that lie nearest to the threshold."""
     covers: int
     """How many of the rows that were compared are more like it than like any labelled one or one chosen before."""
+    nearest: float = 0.0
+    """How like it is the one of these that is most like it, from 0 to 1."""
 
 
 def _by_turns(given: QueueInput, some: IndexArray, chosen: Sequence[Chosen], drawn: IndexArray) -> RowsToLabel:
@@ -115,15 +117,18 @@ def _by_turns(given: QueueInput, some: IndexArray, chosen: Sequence[Chosen], dra
     scores = dict(zip(given.some.tolist(), given.scores.tolist(), strict=True))
     unscored = [row for row in drawn.tolist() if row not in scores]
     scores |= zip(unscored, given.decision.decision_function(given.X[unscored]).tolist(), strict=True)
-    by_chance = [(row, BY_CHANCE, 0) for row in drawn.tolist()]
-    by_choice = [(int(some[each.place]), UNSURE if each.is_near else UNCOVERED, each.covers) for each in chosen]
+    by_chance = [(row, BY_CHANCE, 0, 0.0) for row in drawn.tolist()]
+    by_choice = [
+        (int(some[each.place]), UNSURE if each.is_near else UNCOVERED, each.covers, each.nearest) for each in chosen
+    ]
     rows = [each for turn in zip_longest(by_chance, by_choice) for each in turn if each is not None]
     return RowsToLabel(
-        rows=[int(given.numbers[row]) for row, _, _ in rows],
-        scores=[scores[row] for row, _, _ in rows],
-        reasons=[reason for _, reason, _ in rows],
-        covers=[covers for _, _, covers in rows],
+        rows=[int(given.numbers[row]) for row, *_ in rows],
+        scores=[scores[row] for row, *_ in rows],
+        reasons=[reason for _, reason, _, _ in rows],
+        covers=[covers for _, _, covers, _ in rows],
         compared=min(_CANDIDATES, len(some)),
+        nearest=[round(nearest, 4) for *_, nearest in rows],
     )
 
 
@@ -170,7 +175,7 @@ def rows_to_label(decision: DecisionState, X: Matrix, scores: FloatArray, labell
     weights = np.exp(-np.arange(len(nearest)) / max(1.0, _FADING * len(nearest)))
     picks = _telling(likeness(decision, candidates, candidates), known, weights, MOST // 2)
     n_near = round(_NEAR * len(nearest))
-    return [Chosen(int(nearest[place]), place < n_near, covers) for place, covers in picks]
+    return [Chosen(int(nearest[place]), place < n_near, covers, alike) for place, covers, alike in picks]
 
 
 def _beyond(scores: FloatArray, threshold: float) -> FloatArray:
@@ -180,20 +185,21 @@ def _beyond(scores: FloatArray, threshold: float) -> FloatArray:
     return beyond
 
 
-def _telling(likeness: FloatArray, known: FloatArray, weights: FloatArray, most: int) -> list[tuple[int, int]]:
+def _telling(likeness: FloatArray, known: FloatArray, weights: FloatArray, most: int) -> list[tuple[int, int, float]]:
     """Choose rows, each of which adds most to how like all rows, by their weights, are the known or chosen ones.
 
     Returns
     -------
-    list of (int, int)
-        Place of a row, and how many rows are more like it than like any known or chosen one.
+    list of (int, int, float)
+        Place of a row, how many rows are more like it than like any known or chosen one, and how like it is the one of
+        these that is most like it.
     """
     best = known.copy()
     gains = np.maximum(likeness - best, 0.0) @ weights
     # What a row adds falls with every row that is chosen: as long as it is the first with what it adds now, it is best.
     waiting = [(-gain, place) for place, gain in enumerate(gains.tolist()) if gain > 0]
     heapq.heapify(waiting)
-    picks: list[tuple[int, int]] = []
+    picks: list[tuple[int, int, float]] = []
     while waiting and len(picks) < most:
         _, place = heapq.heappop(waiting)
         more = np.maximum(likeness[place] - best, 0.0)
@@ -203,7 +209,7 @@ def _telling(likeness: FloatArray, known: FloatArray, weights: FloatArray, most:
         if waiting and gain < -waiting[0][0]:
             heapq.heappush(waiting, (-gain, place))
             continue
-        picks.append((place, int(np.count_nonzero(more))))
+        picks.append((place, int(np.count_nonzero(more)), float(best[place])))
         best += more
     return picks
 

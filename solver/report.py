@@ -196,6 +196,13 @@ class FeedbackReport(JsonObject):
         default=0,
         metadata=_about("Rows without a label before that chance chose: measured on like other labelled rows."),
     )
+    audited: int = field(
+        default=0,
+        metadata=_about(
+            "Of the rows sent, those that an audit had drawn. It draws at different rates: as many of them are "
+            "measured on, among `random`, as are a sample with one rate. All are learned from."
+        ),
+    )
     held_out: int = field(
         metadata=_about("Corrected rows of the data set that were tested on before they were learned.")
     )
@@ -411,6 +418,8 @@ class RowsToLabel(JsonObject):
     covers: list[int]
     """How many of those that were compared are more like a row than like any labelled one or one before it."""
     compared: int
+    nearest: list[float] = field(default_factory=list)
+    """How like a row is the labelled one, or one before it, that is most like it, from 0 to 1; empty in old reports."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final
 
 from solver.choices import FALSE_POSITIVE_KINDS, TARGET_KINDS
-from solver.report import Classes, ComparedRows, Estimate, ReportedPoint, Succession
+from solver.report import Classes, ComparedRows, Estimate, Measures, ReportedPoint, Succession
 
 FEW_ROWS: Final = 20
 """Where no target was asked for, the calibration rows must not say worse, unless so many common rows say better."""
@@ -21,6 +22,7 @@ FEWEST_ROWS: Final = 5
 """Of fewer common rows the interval says nothing: of one it has no length."""
 MOST_COLUMNS: Final = 10
 """Named in a sentence."""
+_TINY: Final = 1e-12
 _LEVELS: Final = ("missed", "open", "likely", "proven")
 # what is known of points that were stored without a promise
 _LEVEL_OF_STATUS: Final = {"met": "likely", "cannot_certify": "open", "preference_unmet": "missed"}
@@ -71,7 +73,7 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
     if other is not None:
         return moved(draft, f"{other}, so that the two are not compared" + _more_columns(now, before))
     fallen = _fallen(now, before, draft.rows)
-    compared = _on_rows(draft.rows, why_no_rows, str(now.point.objective["kind"]))
+    compared = _on_rows(draft.rows, why_no_rows, now.point.objective)
     if draft.policy == "if_not_worse" and _shown(draft.rows) == "worse":
         return kept(draft, model, compared)
     if draft.policy == "if_not_worse" and fallen is not None:
@@ -139,9 +141,9 @@ def _level(point: ReportedPoint) -> str | None:
 
 
 def _lower_figure(now: ReportedPoint, before: ReportedPoint) -> str | None:
-    """Say that F1 or cost on the calibration rows is worse by more than chance explains (MOVER, as if independent)."""
-    name, word, sign = ("cost", "cost of a row", -1) if now.objective["kind"] == "cost" else ("f1", "F1", 1)
-    ours, theirs = (getattr(point.calibration, name, None) for point in (now, before))
+    """Say that F or cost on the calibration rows is worse by more than chance explains (MOVER, as if independent)."""
+    word, sign = _figure(now.objective)[0], -1 if now.objective["kind"] == "cost" else 1
+    ours, theirs = (_figure(now.objective)[1](point.calibration) for point in (now, before))
     if ours is None or theirs is None:
         return None
     best, worst = (ours.high, theirs.low) if sign > 0 else (ours.low, theirs.high)
@@ -151,6 +153,34 @@ def _lower_figure(now: ReportedPoint, before: ReportedPoint) -> str | None:
     return (
         f"its {word} on its calibration rows is {_interval(ours)}, that of the older one on its own {_interval(theirs)}"
     )
+
+
+def _figure(objective: dict[str, Any]) -> tuple[str, Callable[[Measures | None], Estimate | None]]:
+    """Return the figure that an objective without a target speaks of: its name, and what it is of measures."""
+    if objective["kind"] == "cost":
+        return "cost of a row", lambda of: None if of is None else of.cost
+    if objective["kind"] == "f_beta" and objective["beta"] != 1:
+        beta = float(objective["beta"])
+        return f"F{beta:g}", lambda of: None if of is None else f_beta(of, beta)
+    return "F1", lambda of: None if of is None else of.f1
+
+
+def f_beta(of: Measures, beta: float) -> Estimate | None:
+    """Return F-beta of measures; None where it is undefined.
+
+    Its inverse is a sum of those of precision and recall, so that the interval follows from theirs (MOVER).
+    """
+    precision, recall = of.precision, of.recall
+    if precision is None or recall is None:
+        return None
+    weights = (1 / (1 + beta * beta), beta * beta / (1 + beta * beta))
+    parts = tuple(zip(weights, (precision, recall), strict=True))
+    if of.true_positives == 0:
+        return Estimate(0.0, 0.0, 1 / sum(weight / max(part.high, _TINY) for weight, part in parts))
+    inverse = sum(weight / part.value for weight, part in parts)
+    above = math.hypot(*(weight * (1 / max(part.low, _TINY) - 1 / part.value) for weight, part in parts))
+    below = math.hypot(*(weight * (1 / part.value - 1 / part.high) for weight, part in parts))
+    return Estimate(1 / inverse, 1 / (inverse + above), min(1.0, 1 / max(inverse - below, 1.0)))
 
 
 def _interval(estimate: Estimate) -> str:
@@ -164,19 +194,18 @@ def _shown(rows: ComparedRows | None) -> str | None:
     return "worse" if rows.high < 0 else "better"
 
 
-def _on_rows(rows: ComparedRows | None, why_none: str, kind: str) -> str:
+def _on_rows(rows: ComparedRows | None, why_none: str, objective: dict[str, Any]) -> str:
     """Say which model the common rows show to be better, and the figures that the objective speaks of."""
     if rows is None:
         return f"no common rows to compare on ({why_none})" if why_none else "no common rows to compare on"
-    told = {
-        **{each: each for each in ("precision", "recall") if each in kind or kind == "f_beta"},
-        **({"false_positive_rate": "false positive rate"} if kind in FALSE_POSITIVE_KINDS else {}),
-        **({"cost": "cost of a row"} if kind == "cost" else {"f1": "F1"}),
-    }
-    figures = ", ".join(
-        f"{word} {_value(getattr(rows.before, each))} → {_value(getattr(rows.now, each))}"
-        for each, word in told.items()
-    )
+    kind = str(objective["kind"])
+    told: list[tuple[str, Callable[[Measures | None], Estimate | None]]] = [
+        (each, attrgetter(each)) for each in ("precision", "recall") if each in kind or kind == "f_beta"
+    ]
+    if kind in FALSE_POSITIVE_KINDS:
+        told.append(("false positive rate", attrgetter("false_positive_rate")))
+    told.append(_figure(objective))
+    figures = ", ".join(f"{word} {_value(of(rows.before))} → {_value(of(rows.now))}" for word, of in told)
     if (shown := _shown(rows)) is not None:
         return f"{shown} on {rows.n} common rows: {figures}"
     common = "1 common row" if rows.n == 1 else f"{rows.n} common rows"

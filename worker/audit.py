@@ -15,11 +15,11 @@ from scipy.special import expit
 from service.ingest.columnar import Layout, column_names, count_rows, read_blocks, read_labels
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
-from solver.audits import Draws, draw_rows, target_of
+from solver.audits import Draws, draw_rows, target_of, thresholds_around
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table, TableFeatures, matrix_rows, meant_table
 from solver.labelled_rows import fingerprints
 from solver.model_file import Model
-from solver.typing import BoolArray, FloatArray
+from solver.typing import BoolArray, FloatArray, IndexArray
 from worker.asked_encoder import with_encoder
 from worker.dataset_file import dataset_file
 from worker.predict import BLOCK_ROWS, ROWS_FILE, decisions, model_of, rows_for
@@ -46,8 +46,10 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
             scores, probabilities, warnings = _scores(model, rows, layout, reporter)
             unlabelled = _unlabelled(path, layout, job.request)
             open_ = unlabelled & ~_have_feedback(job, model, rows, layout, unlabelled)
-            called = _called(job, model, scores)
-            draws = _draw(job, model, scores, probabilities, called, open_)
+            thresholds = _thresholds(job, model, scores[open_])
+            called = _called(job, model, scores) if thresholds is None else _levels(scores, thresholds)
+            several = 1 if thresholds is None else len(thresholds)
+            draws = _draw(job, model, scores, probabilities, called, several, open_)
             contents = _contents(model, rows, layout, np.flatnonzero(open_)[draws.row])
     except FeatureError as error:
         raise UnrunnableJobError("rows_do_not_fit", f"the data set does not fit the model: {error}") from error
@@ -66,17 +68,22 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         )
     report = {
         "rows": int(open_.sum()),
-        "called_positive": int((called & open_).sum()),
+        "called_positive": int(np.count_nonzero((called if thresholds is None else scores > thresholds[0]) & open_)),
         "labelled": int((~unlabelled).sum()),
         "with_feedback": left_out,
         "drawn": len(contents),
-        "threshold": float(model.decision.threshold),
+        "threshold": float(model.decision.threshold) if thresholds is None else thresholds[0],
+        "thresholds": None
+        if thresholds is None
+        else [
+            {"threshold": each, "called_positive": int(np.count_nonzero(scores[open_] > each))} for each in thresholds
+        ],
         "abstain": None if model.decision.band is None else model.decision.band.to_json(),
         "undecided": int((open_ & ~np.logical_or(*model.decision.says(scores))).sum()),
         "positive": str(model.classes[1]),
         "negative": str(model.classes[0]),
         "warnings": warnings,
-        "strata": [{"called": s.called, "rows": s.rows, "share": s.share} for s in draws.strata],
+        **draws.plan(),
         "meant": _meant(model),
     }
     return Result(model.algorithm, {}, report)
@@ -163,12 +170,46 @@ def _called(job: JobSpec, model: Model, scores: FloatArray) -> BoolArray:
     return scores > model.decision.threshold
 
 
+def _thresholds(job: JobSpec, model: Model, scores: FloatArray) -> list[float] | None:
+    """Return the thresholds that are tried, in that order; None for the one that decides now.
+
+    `scores` are those of the rows that are audited.
+    """
+    asked, kind = job.request.get("thresholds"), job.request["objective"]["kind"]
+    if asked is None or not len(scores):
+        return None
+    if model.decision.band is not None:
+        raise UnrunnableJobError(
+            "abstains",
+            "the model leaves rows undecided, so that a threshold alone does not say what it calls positive: audit it "
+            "without `thresholds`, or apply an operating point without `abstain` first",
+        )
+    if asked == "curve":
+        known = np.empty(0) if model.curve is None else model.curve.thresholds
+        return thresholds_around(scores, float(model.decision.threshold), kind, known)
+    thresholds = [float(each) for each in asked]
+    for each in thresholds:
+        if kind == "precision" and not np.any(scores > each):
+            raise UnrunnableJobError(
+                "nothing_called_positive",
+                f"by the threshold {each:g} none of the {len(scores)} unlabelled rows is called {model.classes[1]}: "
+                "there is no precision",
+            )
+    return thresholds
+
+
+def _levels(scores: FloatArray, thresholds: list[float]) -> IndexArray:
+    """Return by how many of the thresholds each row is called positive."""
+    return np.searchsorted(np.sort(thresholds), scores, side="left")
+
+
 def _draw(
     job: JobSpec,
     model: Model,
     scores: FloatArray,
     probabilities: FloatArray | None,
-    called: BoolArray,
+    called: BoolArray | IndexArray,
+    several: int,
     open_: BoolArray,
 ) -> Draws:
     """Decide which of the unlabelled rows are looked at; their places are those among them."""
@@ -185,7 +226,7 @@ def _draw(
         chances = probabilities[open_]
     target, most = target_of(job.request["objective"]), job.request["rows"]
     try:
-        return draw_rows(chances, called[open_], target, most, job.request["seed"])
+        return draw_rows(chances, called[open_], target, most, job.request["seed"], several)
     except ValueError as error:
         raise UnrunnableJobError(
             "nothing_called_positive",

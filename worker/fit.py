@@ -276,14 +276,17 @@ def read_corrections(path: Path) -> Corrections | None:
     labels: list[str] = []
     meant: list[dict[str, str]] = []
     random: list[bool] = []
+    audited: list[bool] = []
     with path.open("rb") as file:
         for line in file:
             sent = json.loads(line)
             rows += sent["rows"]
             meant += [sent.get("meant", {})] * len(sent["rows"])  # older feedback says nothing of that
             labels += map(composed, sent["labels"])  # older feedback may have another form
-            random += [sent.get("drawn") == "random"] * len(sent["rows"])
-    return Corrections(rows, labels, meant, random) if rows else None
+            n = len(sent["rows"])
+            random += sent.get("audited", [sent.get("drawn") == "random"] * n)
+            audited += ["audited" in sent] * n
+    return Corrections(rows, labels, meant, random, audited) if rows else None
 
 
 def training_request(

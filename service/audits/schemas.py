@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from service.jobs.schemas import JobError
@@ -49,6 +49,16 @@ class AuditCost(Body):
     false_positive: ErrorCost
 
 
+def _different(thresholds: list[float]) -> list[float]:
+    if len(set(thresholds)) < len(thresholds):
+        raise ValueError("should be different thresholds, each named once")
+    return thresholds
+
+
+Thresholds = Annotated[
+    list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=20), AfterValidator(_different)
+]
+
 AuditObjective = Annotated[
     AuditPrecision | AuditRecall | AuditFalsePositiveRate | AuditCost, Field(discriminator="kind")
 ]
@@ -82,6 +92,14 @@ class AuditRequest(Body):
     )
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
         default=2000, description="Rows that are drawn, at most. Nobody has to look at all of them."
+    )
+    thresholds: Thresholds | Literal["curve"] | None = Field(
+        default=None,
+        description="Thresholds that are tried in this order: the next one once the one before is proven, and none "
+        "behind one that is not. Any false proof has a probability of at most 1 - confidence. Begin with the one that "
+        "is likeliest to hold: for a recall the lowest, for a precision the highest. `curve`: some around the "
+        "model's own, in such an order. Null: the threshold that decides now.",
+        examples=["curve", [1.2, 0.8, 0.5]],
     )
 
 
@@ -117,6 +135,13 @@ class AuditBand(Answer):
     upper: float | None = Field(description="Null: no row is called positive.")
 
 
+class AuditThreshold(Answer):
+    """A threshold that is tried."""
+
+    threshold: float
+    called_positive: int = Field(description="Rows of the pool that it calls positive.")
+
+
 class AuditPool(Answer):
     """The rows that the statement is about, counted when they were drawn."""
 
@@ -129,7 +154,12 @@ class AuditPool(Answer):
         "are to the model the same as one that did. A training of the alias learns them.",
     )
     drawn: int = Field(description="Rows that can be looked at, in an order that is fixed.")
-    threshold: float = Field(description="By which the model decides in this audit, whatever is applied to it later.")
+    threshold: float = Field(
+        description="By which the model decides in this audit, whatever is applied to it later; of several the first."
+    )
+    thresholds: list[AuditThreshold] | None = Field(
+        default=None, description="In the order in which they are tried. Null: one threshold."
+    )
     abstain: AuditBand | None = Field(
         default=None, description="Likewise: the scores around it that get no label. Null: each row gets one."
     )
@@ -143,8 +173,18 @@ class AuditPool(Answer):
     warnings: list[str]
 
 
+class TriedThreshold(Answer):
+    """What the answers prove of one of several thresholds."""
+
+    threshold: float
+    standing: Literal["open", "proven", "refuted"]
+    bound: float
+    estimate: float | None
+    decided_after: int | None
+
+
 class AuditVerdict(Answer):
-    """What the answers prove."""
+    """What the answers prove: of several thresholds of the last one that is proven, or else of the first."""
 
     bound: float = Field(
         description="Proved at the confidence, whatever the target: precision or recall is at least this, a false "
@@ -153,6 +193,17 @@ class AuditVerdict(Answer):
     )
     estimate: float | None = Field(description="The value itself, as far as the answers tell; no more than a guess.")
     decided_after: int | None = Field(description="Rows after which it was proven or refuted.")
+    threshold: float | None = Field(
+        default=None, description="Which this is about: it can be applied (POST /models/{id}/operating-points)."
+    )
+    thresholds: list[TriedThreshold] | None = Field(
+        default=None,
+        description="Those that were tried, in order, up to the first that is not proven; none behind it is, whatever "
+        "the answers say. Null: one threshold.",
+    )
+    next_threshold: float | None = Field(
+        default=None, description="Of which further answers may prove something; null if nothing more is to be proved."
+    )
     sentence: str = Field(description="The verdict in words.")
 
 
@@ -171,6 +222,7 @@ EXAMPLE_AUDIT: JsonDict = {
         "with_feedback": 0,
         "drawn": 420,
         "threshold": 0.31,
+        "thresholds": None,
         "abstain": None,
         "undecided": 0,
         "positive": "spam",
@@ -184,6 +236,9 @@ EXAMPLE_AUDIT: JsonDict = {
         "bound": 0.9506,
         "estimate": 1.0,
         "decided_after": 58,
+        "threshold": 0.31,
+        "thresholds": None,
+        "next_threshold": None,
         "sentence": "proven after 58 rows: of the 420 unlabelled rows that the model calls spam, at least 0.95 are "
         "spam (confidence 0.95)",
     },

@@ -90,7 +90,8 @@ class AuditService:
                         "dataset": dataset.id,
                         "objective": objective,
                         "rows": body.rows,
-                        "seed": _seed(model, dataset.sha256, objective["kind"]),
+                        **({} if body.thresholds is None else {"thresholds": body.thresholds}),
+                        "seed": _seed(model, dataset.sha256, objective["kind"], body.thresholds),
                         **_labels_of(models.origin(model.model_id).request),
                     },
                     dataset_id=dataset.id,
@@ -233,12 +234,14 @@ class AuditService:
             raise InvalidRequest.of("body.alias", "no alias has this name")
         if {*model.labels} != {pool["negative"], pool["positive"]}:
             raise FeedbackDoesNotFit.of("body.alias", "points at a model that decides between other labels")
-        answered = AuditRepository(session, row.project_id).answered(row.id)
+        audits = AuditRepository(session, row.project_id)
+        answered = audits.answered(row.id)
         if not answered:
             return None
         rows = [orjson.loads(content) for content, _ in answered]
         labels = [str(label) for _, label in answered]
-        made = feedback_row(row.project_id, alias, row.model_id, rows, labels, pool["meant"])
+        alike = _alike(audits.draws(row.id), pool)
+        made = feedback_row(row.project_id, alias, row.model_id, rows, labels, pool["meant"], audited=alike)
         return keep_feedback(session, made, self._settings.max_feedback_rows)
 
 
@@ -287,10 +290,11 @@ def _first_of(items: Sequence[AuditItemRow]) -> Iterator[AuditItemRow]:
         yield item
 
 
-def _seed(model: ModelFile, dataset_sha256: str, kind: str) -> int:
+def _seed(model: ModelFile, dataset_sha256: str, kind: str, thresholds: Sequence[float] | str | None) -> int:
     """Return what the draw begins with: the same for the same question, so that nobody tries until the rows please."""
     band = "" if model.band is None else f" {model.band}"
-    asked = f"{model.sha256} {model.threshold}{band} {dataset_sha256} {kind}"
+    several = "" if thresholds is None else f" {thresholds}"
+    asked = f"{model.sha256} {model.threshold}{band}{several} {dataset_sha256} {kind}"
     return int.from_bytes(hashlib.sha256(asked.encode()).digest()[:6])
 
 
@@ -339,27 +343,40 @@ def _refuse_strangers(rows: Sequence[int], drawn: Mapping[int, str | None]) -> N
             raise AnswersDoNotFit.of(f"body.rows.{position}", f"row {number} is none of those that the audit has drawn")
 
 
+def _alike(found: Sequence[Any], pool: Mapping[str, Any]) -> list[bool]:
+    """Return of each draw that has an answer whether it is one of a sample of the whole pool at one rate."""
+    from solver.audits import NOT_ANSWERED, Draws, alike_drawn
+
+    draws = Draws.of_plan(pool, [stratum for stratum, _, _ in found], [number for _, number, _ in found])
+    answers = [NOT_ANSWERED if label is None else 1 for _, _, label in found]
+    alike = alike_drawn(draws, answers, pool["rows"]).tolist()
+    return [is_alike for is_alike, (_, _, label) in zip(alike, found, strict=True) if label is not None]
+
+
 def _verdict(audits: AuditRepository, row: AuditRow, pool: Mapping[str, Any]) -> dict[str, Any]:
     """Judge all answers so far."""
     # Loaded where it is used: NumPy alone takes a tenth of a second.
-    import numpy as np
-
-    from solver.audits import NOT_ANSWERED, Draws, Stratum, judge, target_of
+    from solver.audits import NOT_ANSWERED, Draws, judge_in_order, target_of
 
     found = audits.draws(row.id)
-    draws = Draws(
-        strata=tuple(Stratum(**stratum) for stratum in pool["strata"]),
-        stratum=np.array([stratum for stratum, _, _ in found], dtype=np.int64),
-        row=np.array([number for _, number, _ in found], dtype=np.int64),
-    )
+    draws = Draws.of_plan(pool, [stratum for stratum, _, _ in found], [number for _, number, _ in found])
     answers = [NOT_ANSWERED if label is None else int(label == pool["positive"]) for _, _, label in found]
-    verdict = judge(draws, answers, target_of(row.objective), row.confidence)
-    return {
-        "standing": verdict.standing,
-        "bound": verdict.bound,
-        "estimate": verdict.estimate,
-        "decided_after": verdict.decided_at,
-    }
+    in_order = [each["threshold"] for each in pool.get("thresholds") or [{"threshold": pool["threshold"]}]]
+    places = [sorted(in_order).index(threshold) for threshold in in_order]
+    verdicts = judge_in_order(draws, answers, target_of(row.objective), row.confidence, places)
+    tried = [
+        {
+            "threshold": threshold,
+            "standing": verdict.standing,
+            "bound": verdict.bound,
+            "estimate": verdict.estimate,
+            "decided_after": verdict.decided_at,
+        }
+        for threshold, verdict in zip(in_order, verdicts, strict=False)
+    ]
+    # each proven one is better than those before it; if none is, the first one is spoken of
+    best = max(0, sum(verdict.standing == "proven" for verdict in verdicts) - 1)
+    return tried[best] | ({"tried": tried} if len(in_order) > 1 else {})
 
 
 def _audit(row: AuditRow, job: JobRow | None) -> Audit:
@@ -392,7 +409,10 @@ def _audit(row: AuditRow, job: JobRow | None) -> Audit:
 
 
 def _said(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: verdict[name] for name in ("bound", "estimate", "decided_after")}
+    said = {name: verdict.get(name) for name in ("bound", "estimate", "decided_after", "threshold")}
+    last = (verdict.get("tried") or [verdict])[-1]
+    goes_on = last.get("threshold") if last["standing"] == "open" else None
+    return said | {"thresholds": verdict.get("tried"), "next_threshold": goes_on}
 
 
 def _as_accepted(row: AuditRow) -> Audit:

@@ -53,6 +53,14 @@ def audit(
     at_most: Annotated[float | None, typer.Option(help="With cost=…: what a row may cost on average.")] = None,
     confidence: Annotated[float, typer.Option(help="Of the proof.")] = 0.95,
     rows: Annotated[int, typer.Option(help="Rows that are drawn, at most; nobody has to look at all.")] = 2000,
+    thresholds: Annotated[
+        str | None,
+        typer.Option(
+            help="Tried in this order, each once the one before is proven: 1.2,0.8,0.5; or curve: some around the "
+            "model's own.",
+            show_default="the one that decides now",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the rows that have no answer to a CSV file with a column 'answer'.")
     ] = None,
@@ -66,7 +74,8 @@ def audit(
         if dataset is None:
             path = path_of(client, "/audits", model)
         else:
-            path = f"/audits/{_begin(client, model, dataset, objective, at_most, confidence, rows)}"
+            more = {"confidence": confidence, "rows": rows} | _thresholds(thresholds)
+            path = f"/audits/{_begin(client, model, dataset, objective, at_most, more)}"
         found = client.get(path)
         if found["status"] == "preparing":
             found = wait_for(client, found, "/audits")
@@ -94,8 +103,7 @@ def _begin(
     dataset: str,
     objective: str | None,
     at_most: float | None,
-    confidence: float,
-    rows: int,
+    more: dict[str, Any],
 ) -> str:
     """Make an audit, and print its id."""
     from service.cli.client import parse_audit_objective
@@ -107,9 +115,21 @@ def _begin(
     except ValueError as error:
         raise typer.BadParameter(f"--objective: {error}") from None
     named = {"model": full_id(client, "/models", model), "dataset": dataset_of(client, dataset, None, {}, [])}
-    made = client.post("/audits", {**named, "objective": asked, "confidence": confidence, "rows": rows})
+    made = client.post("/audits", {**named, "objective": asked, **more})
     print(made["id"])
     return str(made["id"])
+
+
+def _thresholds(text: str | None) -> dict[str, Any]:
+    """Return what the body of a request says of them."""
+    if text is None or text == "curve":
+        return {} if text is None else {"thresholds": text}
+    try:
+        return {"thresholds": [float(each) for each in text.split(",")]}
+    except ValueError:
+        raise typer.BadParameter(
+            f"--thresholds: {text!r} is neither curve nor numbers with commas between them, such as 1.2,0.8"
+        ) from None
 
 
 def _look(client: Connection, path: str, found: dict[str, Any]) -> None:
@@ -127,12 +147,17 @@ def _look(client: Connection, path: str, found: dict[str, Any]) -> None:
                 continue
             label = pool["positive"] if key == "y" else pool["negative"]
             found = client.post(f"{path}/labels", {"rows": [item["row"]], "labels": [label]})
-            if found["status"] != "open":
+            if _is_over(found):
                 break
             print(f"  {found['answered']} answered, proved so far: {_bound_words(found)}")
     _print_verdict(found)
-    if found["status"] == "open":
+    if not _is_over(found):
         print(f"prefsvm audit {found['id']} goes on")
+
+
+def _is_over(found: dict[str, Any]) -> bool:
+    """Tell whether nothing more is to be proved, of none of several thresholds."""
+    return bool(found["status"] != "open" and (found["verdict"] or {}).get("next_threshold") is None)
 
 
 def _items(client: Connection, path: str, at_once: int = 10) -> Iterator[dict[str, Any]]:
@@ -145,7 +170,9 @@ def _items(client: Connection, path: str, at_once: int = 10) -> Iterator[dict[st
 
 def _bound_words(found: dict[str, Any]) -> str:
     kind, bound = found["objective"]["kind"], found["verdict"]["bound"]
-    return f"at most {bound:.4g} a row" if kind == "cost" else f"{kind} at least {bound:.3f}"
+    if kind == "cost":
+        return f"at most {bound:.4g} a row"
+    return f"{kind} at most {bound:.4g}" if "at_most" in found["objective"] else f"{kind} at least {bound:.3f}"
 
 
 def _print_verdict(found: dict[str, Any]) -> None:

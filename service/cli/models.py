@@ -217,9 +217,10 @@ def feedback_words(told: FeedbackReport) -> str:
     relabelled = f"{told.relabelled} got a label"
     if told.newly_labelled is not None:
         relabelled = f"{told.newly_labelled} got a first label, {told.relabelled - told.newly_labelled} another label"
+    audited = f"; {told.audited} were looked at in audits" if told.audited else ""
     return (
         f"feedback: {told.rows} rows sent: {relabelled}, {told.confirmed} had it already, {told.added} were not in the "
-        f"data set and are added; {told.random} were drawn at random and are measured on"
+        f"data set and are added; {told.random} were drawn at random and are measured on{audited}"
     )
 
 

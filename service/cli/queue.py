@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 WHY = {
     "random": "drawn by chance: its label counts for thresholds and intervals, too",
     "unsure": "the model is least sure of rows like it",
+    "close": "close to a labelled row or one before it; nothing else tells more",
     "new": "no label is near it",
 }
 LEAST_SHOWN, LONGEST_KEY = 20, 20
@@ -137,7 +138,9 @@ def _why(item: dict[str, Any]) -> str:
     """Return the word for why a row is to be labelled."""
     if item["drawn"] == "random":
         return "random"
-    return "unsure" if "least sure" in item["reason"] else "new"
+    if "least sure" in item["reason"]:
+        return "unsure"
+    return "close" if "it is close to" in item["reason"] else "new"
 
 
 def _held(item: dict[str, Any]) -> str:

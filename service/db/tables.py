@@ -552,7 +552,8 @@ class FeedbackRow(_Resource, Base):
     bytes: Mapped[int] = mapped_column(BigInteger)
     content: Mapped[Content] = mapped_column(LargeBinary, deferred=True)
     """``{"rows": […], "labels": […], "meant": {…}}`` as JSON in one line, and ``"drawn": "random"`` if chance chose
-    them, see `solver.corrections.Corrections`."""
+    them, see `solver.corrections.Corrections`; of the rows of an audit ``"audited": [true, …]``, true where it did so
+    at one rate."""
 
     __table_args__ = (
         Index(None, "project_id", "alias", "seq"),
@@ -579,7 +580,8 @@ class AuditRow(_Resource, Base):
     answered: Mapped[int] = mapped_column(server_default="0")
     corrected: Mapped[int] = mapped_column(server_default="0")
     verdict: Mapped[dict[str, Any] | None]
-    """Of all answers so far: ``standing``, ``bound``, ``estimate``, ``decided_after``."""
+    """Of all answers so far: ``standing``, ``bound``, ``estimate``, ``decided_after``, ``threshold``; of several
+    thresholds these of the last that is proven, or the first, and of each one under ``tried``."""
     sealed_at: Mapped[datetime | None]
     """Since when nothing changes any more."""
     feedback_id: Mapped[str | None]

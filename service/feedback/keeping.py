@@ -28,6 +28,7 @@ def feedback_row(
     labels: Sequence[str],
     meant: Mapping[str, str],
     drawn: Literal["random", "chosen"] = "chosen",
+    audited: Sequence[bool] | None = None,
 ) -> FeedbackRow:
     """Return feedback that is not stored yet.
 
@@ -40,8 +41,12 @@ def feedback_row(
         What the columns are to the model, see `solver.corrections.Corrections`.
     drawn : str
         Whether chance alone chose the rows.
+    audited : sequence of bool, optional
+        Of rows that an audit has drawn, whether each is one of those that chance chose at one rate.
     """
-    by_chance = {"drawn": drawn} if drawn == "random" else {}
+    by_chance: dict[str, Any] = {"drawn": drawn} if drawn == "random" else {}
+    if audited is not None:
+        by_chance = {"audited": list(audited)}
     content = orjson.dumps({"rows": rows, "labels": labels, "meant": meant, **by_chance})
     return FeedbackRow(
         id=new_id("fb"),

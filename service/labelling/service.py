@@ -29,6 +29,8 @@ from solver.report import DoubtedLabels, Report, RowsToLabel
 
 MOST_BYTES = 4 << 20
 """Of the rows in one answer; there is always one row, if any is left."""
+CLOSE = 0.8
+"""Likeness from which on a row is not said to be unlike another: 1 are two rows that the model cannot tell apart."""
 MOST_ROW_BYTES = 64 << 20
 """Of one row that somebody names."""
 
@@ -153,11 +155,18 @@ class QueueService:
 def _improving(asked: _Asked, queue: RowsToLabel) -> Iterator[dict[str, Any]]:
     """Yield rows to label, without what they hold."""
     classes = asked.report.classes
-    for row, score, reason, covers in zip(queue.rows, queue.scores, queue.reasons, queue.covers, strict=True):
+    nearest = queue.nearest or [0.0] * len(queue.rows)
+    told = zip(queue.rows, queue.scores, queue.reasons, queue.covers, nearest, strict=True)
+    for row, score, reason, covers, alike in told:
         if reason == "random":
             said = "drawn at random: sent as such, its label also counts for thresholds and intervals"
         elif reason == "unsure":
             said = f"the model is least sure of rows like it: score {score:.3g}, threshold {asked.threshold:.3g}"
+        elif alike >= CLOSE:
+            said = (
+                f"it is close to a labelled row or one before it in this list (likeness {alike:.2f} of 1), but nothing "
+                f"else tells more: {covers} of {queue.compared} unlabelled rows are more like it than like any of those"
+            )
         elif covers > 1:
             said = (
                 f"no label is near it: {covers} of {queue.compared} unlabelled rows are more like it than like any "

@@ -153,7 +153,9 @@ class ModelAudit(Answer):
     status: Literal["open", "proven", "refuted"]
     objective: dict[str, Any]
     confidence: float
-    threshold: float = Field(description="By which the model decides in this audit.")
+    threshold: float = Field(
+        description="By which the model decides in this audit; of several the last that is proven, or else the first."
+    )
     in_use: bool = Field(description="Whether that is the threshold in use; if not, the audit tells nothing of that.")
     sentence: str = Field(description="The verdict in words.")
     created_at: datetime

@@ -45,7 +45,7 @@ from service.models.schemas import (
     Thresholds,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
-from service.models.verdicts import decides_by, proving_audit, verdict_words
+from service.models.verdicts import proving_audit, verdict_of, verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver.band import Band
@@ -399,8 +399,8 @@ def _audited(audits: Sequence[AuditRow], threshold: float, band: Band | None) ->
             status=row.verdict["standing"],
             objective=row.objective,
             confidence=row.confidence,
-            threshold=row.pool["threshold"],
-            in_use=decides_by(row.pool, threshold, band),
+            threshold=row.verdict.get("threshold", row.pool["threshold"]),
+            in_use=verdict_of(row, threshold, band) is not None,
             sentence=sentence,
             created_at=row.created_at,
         )

@@ -17,7 +17,7 @@ def verdict_words(row: AuditRow) -> str | None:
     pool, verdict = row.pool, row.verdict
     if pool is None or verdict is None:
         return None
-    statement = statement_of(row.objective, pool)
+    statement = statement_of(row.objective, pool, verdict.get("threshold"))
     standing, bound = verdict["standing"], f"{verdict['bound']:.4g}"
     of_a_row = " a row" if row.objective["kind"] == "cost" else ""
     reached = f"at {'most' if 'at_most' in row.objective else 'least'} {bound}{of_a_row}"
@@ -26,7 +26,20 @@ def verdict_words(row: AuditRow) -> str | None:
         said = f"open after {row.answered} rows whether {statement}; proved so far: {reached} {with_confidence}"
     else:
         said = f"{standing} after {verdict['decided_after']} rows: {statement} {with_confidence}"
-    return said + _against_bound(row, verdict)
+    return said + _against_bound(row, verdict) + _next_words(row, verdict)
+
+
+def _next_words(row: AuditRow, verdict: Mapping[str, Any]) -> str:
+    """Say what became of the threshold that is tried behind the last proven one."""
+    tried = verdict.get("tried") or []
+    if not tried or verdict["standing"] != "proven":
+        return ""
+    if tried[-1]["standing"] == "proven":
+        return "; it is the last of the thresholds that are tried"
+    after, bound = tried[-1], f"{tried[-1]['bound']:.4g}"
+    of_a_row = " a row" if row.objective["kind"] == "cost" else ""
+    reached = f"at {'most' if 'at_most' in row.objective else 'least'} {bound}{of_a_row}"
+    return f"; the next threshold, {after['threshold']:.6g}, is {after['standing']}: proved of it so far {reached}"
 
 
 def proving_audit(
@@ -38,11 +51,10 @@ def proving_audit(
     """
     confidence = objective.get("confidence") or DEFAULT_CONFIDENCE
     for row in audits:
-        pool, verdict, asked = row.pool, row.verdict, row.objective
-        if pool is None or verdict is None or verdict["standing"] != "proven" or _against_bound(row, verdict):
+        asked, of_it = row.objective, verdict_of(row, threshold, band)
+        if of_it is None or of_it["standing"] != "proven" or _against_bound(row, of_it):
             continue
-        is_it = _is_as_strict(asked, objective) and decides_by(pool, threshold, band)
-        if is_it and row.confidence >= confidence:
+        if _is_as_strict(asked, objective) and row.confidence >= confidence:
             return row.id
     return None
 
@@ -54,9 +66,16 @@ def _is_as_strict(proved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     return proved["kind"] == asked.get("kind") and bool(proved.get("target", 0) >= asked.get("target", 1))
 
 
-def decides_by(pool: Mapping[str, Any], threshold: float, band: Band | None) -> bool:
-    """Whether the model decided in an audit by this threshold, and left these scores undecided."""
-    return bool(pool["threshold"] == threshold) and Band.from_json(pool.get("abstain")) == band
+def verdict_of(row: AuditRow, threshold: float, band: Band | None) -> Mapping[str, Any] | None:
+    """Return what an audit says of a model that decides by this threshold, and leaves these scores undecided.
+
+    None where it says nothing of that.
+    """
+    pool, verdict = row.pool, row.verdict
+    if pool is None or verdict is None or Band.from_json(pool.get("abstain")) != band:
+        return None
+    tried = verdict.get("tried") or [verdict | {"threshold": pool["threshold"]}]
+    return next((each for each in tried if each["threshold"] == threshold), None)
 
 
 def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
@@ -71,27 +90,30 @@ def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
     )
 
 
-def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any]) -> str:
-    """Return what an audit is to prove, in words."""
-    positive = pool["positive"]
+def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any], threshold: float | None = None) -> str:
+    """Return what an audit is to prove, in words: of several thresholds of this one, or of the first."""
+    positive, several = pool["positive"], pool.get("thresholds") or []
+    spoken_of = next((each for each in several if each["threshold"] == threshold), several[0] if several else None)
+    by = "" if spoken_of is None else f" by the threshold {spoken_of['threshold']:.6g}"
+    called = pool["called_positive"] if spoken_of is None else spoken_of["called_positive"]
     kept = "without label and feedback" if pool.get("with_feedback") else "unlabelled"
     rows = f"rows {kept}" if pool.get("with_feedback") else "unlabelled rows"
     if objective["kind"] == "precision":
         return (
-            f"of the {pool['called_positive']} {rows} that the model calls {positive}, at least "
+            f"of the {called} {rows} that the model calls {positive}{by}, at least "
             f"{objective['target']:g} are {positive}"
         )
     if objective["kind"] == "recall":
         return (
             f"of the {rows} that are {positive}, {pool['rows']} being {kept}, the model calls at least "
-            f"{objective['target']:g} {positive}{_undecided(pool)}"
+            f"{objective['target']:g} {positive}{by}{_undecided(pool)}"
         )
     if objective["kind"] in FALSE_POSITIVE_KINDS:
         return (
             f"of the {rows} that are not {positive}, {pool['rows']} being {kept}, the model calls at most "
-            f"{objective['at_most']:g} {positive}{_undecided(pool)}"
+            f"{objective['at_most']:g} {positive}{by}{_undecided(pool)}"
         )
-    decisions = f"the model's decisions on the {pool['rows']} {rows}"
+    decisions = f"the model's decisions{by} on the {pool['rows']} {rows}"
     return f"{decisions} cost at most {objective['at_most']:g} a row{_undecided(pool)}"
 
 

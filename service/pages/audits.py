@@ -109,6 +109,7 @@ def _request(name: str, form: Form) -> AuditRequest:
         "objective": objective,
         "confidence": _number(form, "confidence", 0.01),
         "rows": whole(form, "rows", MOST_ROWS),
+        "thresholds": "curve" if form.text("several") else None,
     }
     try:
         return AuditRequest.model_validate(body)

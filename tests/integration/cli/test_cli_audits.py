@@ -46,6 +46,33 @@ def prefsvm(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
+def test_several_thresholds_in_the_terminal(
+    prefsvm: Run, client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
+) -> None:
+    model = store_model(database, tmp_path, tiny_model())
+    dataset = upload(client, CSV.encode())["id"]
+    refused = prefsvm("audit", model, dataset, "--objective", "recall=0.5", "--thresholds", "1;2", code=2)
+    assert "neither curve nor numbers with commas" in re.sub(r"\s+", " ", refused.replace("│", " "))
+    drawn = threading.Thread(target=lambda: _run_next(client, bench))
+    drawn.start()
+    said = prefsvm("audit", model, dataset, "--objective", "recall=0.5", "--thresholds=-1e9,1e9")
+    drawn.join()
+    (audit,) = client.get("/audits").json()["items"]
+    assert [each["threshold"] for each in audit["pool"]["thresholds"]] == [-1e9, 1e9]
+    assert "by the threshold -1e+09" in said
+    # by the first threshold all rows are called positive: proven with one answer, and it goes on with the next
+    said = prefsvm("audit", audit["id"], keys="yyq")
+    assert "proven after 1 rows" in said
+    assert "; the next threshold, 1e+09, is " in said
+
+
+def _run_next(client: httpx.Client, bench: Bench) -> None:
+    begun = time.monotonic()
+    while not (found := client.get("/audits").json()["items"]) and time.monotonic() < begun + 30:
+        time.sleep(0.05)
+    assert bench.supervisor.run(found[0]["job"]) == "succeeded"
+
+
 def test_from_the_first_key_to_the_seal(
     prefsvm: Run, client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
 ) -> None:

@@ -24,12 +24,13 @@ from service.db.session import Database
 from service.db.tables import AuditItemRow, AuditRow, FeedbackRow, JobRow
 from service.models.repository import ModelRepository
 from service.models.verdicts import proving_audit
-from solver.audits import AuditTarget, Draws, Stratum, judge
+from solver.audits import AuditTarget, Draws, alike_drawn, judge
 from solver.decision import DecisionState
 from solver.evaluation import Sigmoid
 from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeatures, table_from_rows
 from solver.model_file import Model
 from worker import audit
+from worker.fit import read_corrections
 
 pytestmark = pytest.mark.usefixtures("read_here")
 
@@ -124,9 +125,8 @@ def drawn(database: Database, audit: str) -> tuple[Draws, list[int]]:
             select(AuditItemRow).where(AuditItemRow.audit_id == audit).order_by(AuditItemRow.position)
         ).all()
     assert pool is not None
-    strata = tuple(Stratum(**stratum) for stratum in pool["strata"])
     rows = [item.row for item in items]
-    return Draws(strata, np.array([item.stratum for item in items]), np.array(rows)), rows
+    return Draws.of_plan(pool, [item.stratum for item in items], rows), rows
 
 
 def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, model: str, database: Database) -> None:
@@ -278,6 +278,91 @@ def test_the_same_question_draws_the_same_rows(client: httpx.Client, ask: Ask, d
     assert other[1] == first[1]
 
 
+def score_of(client: httpx.Client, model: str, age: float) -> float:
+    made = client.post("/predict", json={"model": model, "rows": [{"age": age, "job": "cook"}]}).json()
+    return float(made["predictions"][0]["score"])
+
+
+def test_thresholds_are_tried_in_their_order(
+    client: httpx.Client, ask: Ask, model: str, dataset: str, database: Database
+) -> None:
+    """People above 50 are positive: of those above 40 fewer than 0.9, so that the last threshold is not proven."""
+    high, own, low = (score_of(client, model, age) for age in (60.2, 50.2, 40.2))
+    audit = ask(thresholds=[high, own, low])
+    found = client.get(f"/audits/{audit}").json()
+    pool = found["pool"]
+    ages = AGES[LABELLED:]
+    counts = [int((ages > age).sum()) for age in (60, 50, 40)]
+    assert [(each["threshold"], each["called_positive"]) for each in pool["thresholds"]] == [
+        *zip((high, own, low), counts, strict=True)
+    ]
+    assert (pool["threshold"], pool["called_positive"], pool["drawn"]) == (high, counts[0], min(2000, counts[2]))
+    assert f"that the model calls spam by the threshold {high:.6g}, at least" in found["statement"]
+    rows = rows_of(client, audit, 400)
+    stages = []
+    for start in range(0, 400, 10):
+        said = answer(client, audit, rows[start : start + 10]).json()
+        verdict = said["verdict"]
+        stages.append((said["status"], verdict["threshold"], len(verdict["thresholds"]), verdict["next_threshold"]))
+    assert stages[0] == ("open", high, 1, high)
+    assert stages[-1] == ("proven", own, 3, None)
+    places = [(high, own).index(threshold) for _, threshold, _, _ in stages]
+    assert places == sorted(places)  # what is proven stays
+    assert [each["standing"] for each in verdict["thresholds"]] == ["proven", "proven", "refuted"]
+    assert f"; the next threshold, {low:.6g}, is refuted: proved of it so far at least 0." in verdict["sentence"]
+    (shown,) = client.get(f"/models/{model}").json()["audits"]
+    assert (shown["threshold"], shown["status"]) == (own, "proven")
+    with database.transaction() as session:
+        row = session.get_one(AuditRow, audit)
+        assert [proving_audit([row], PRECISION, each) for each in (high, own, low, 0.0)] == [audit, audit, None, None]
+    assert rows_of(client, ask(thresholds=[own]), 50) != rows_of(client, ask(thresholds=[high]), 50)
+
+    body = {"model": model, "dataset": dataset, "objective": PRECISION}
+    for wrong in ([], [1.0, 1.0], [*range(21)], ["x"], "all", ["nan"]):
+        assert client.post("/audits", json=body | {"thresholds": wrong}).status_code == 422, wrong
+    error = client.get(f"/audits/{ask(ends='failed', thresholds=[1e6])}").json()["error"]
+    assert (error["code"], "by the threshold 1e+06 none" in error["message"]) == ("nothing_called_positive", True)
+
+
+@pytest.mark.parametrize("kind", ["precision", "recall", "cost"])
+def test_some_thresholds_around_the_one_in_use_are_tried(client: httpx.Client, ask: Ask, kind: str) -> None:
+    objective = {"kind": "cost", "at_most": 2.0, **COSTS} if kind == "cost" else {"kind": kind, "target": 0.5}
+    audit = ask(objective, thresholds="curve", rows=800)
+    pool = client.get(f"/audits/{audit}").json()["pool"]
+    tried = [each["threshold"] for each in pool["thresholds"]]
+    assert len(tried) == len(set(tried)) >= 2
+    if kind != "cost":
+        assert tried == sorted(tried, reverse=kind == "precision")
+    assert all(each["called_positive"] for each in pool["thresholds"])
+    said = answer(client, audit, rows_of(client, audit, 800)).json()
+    assert said["status"] == "proven"
+    assert len(said["verdict"]["thresholds"]) >= 2
+
+
+def test_answers_of_a_recall_become_calibration_rows_too(
+    client: httpx.Client, ask: Ask, model: str, database: Database, tmp_path: Path
+) -> None:
+    """As many of them as are a sample at one rate; all are learned from."""
+    assert client.put("/aliases/filter", json={"model": model}).status_code == 200
+    audit = ask({"kind": "recall", "target": 0.8}, rows=400)
+    draws, rows = drawn(database, audit)
+    answer(client, audit, rows[:300])
+    answer(client, audit, rows[310:320])
+    sealed = client.post(f"/audits/{audit}/seal", json={"alias": "filter"}).json()
+    with database.transaction() as session:
+        content = session.get_one(FeedbackRow, sealed["feedback"]).content
+    (tmp_path / "feedback").write_bytes(content + b"\n")
+    corrections = read_corrections(tmp_path / "feedback")
+    assert corrections is not None
+    assert len(corrections.rows) == 310
+    assert corrections.audited == [True] * 310
+    answers = [1] * 300 + [-1] * (len(rows) - 300)
+    alike = alike_drawn(draws, answers, sealed["pool"]["rows"])
+    assert 30 < alike.sum() < 300
+    # behind a row that was passed over none counts
+    assert corrections.random == [*alike[:300].tolist(), *[False] * 10]
+
+
 def test_an_answer_may_be_sent_twice_corrected_or_left_out(client: httpx.Client, ask: Ask) -> None:
     audit = ask()
     rows = rows_of(client, audit, 40)
@@ -326,6 +411,8 @@ def test_a_sealed_audit_stays_and_its_answers_are_feedback(
         ours, theirs = (
             orjson.loads(session.get_one(FeedbackRow, fb).content) for fb in (said["feedback"], twin.json()["id"])
         )
+    # of rows that are not called positive an audit of a precision draws none: no sample to measure on
+    assert ours.pop("audited") == [False] * 40
     assert ours == theirs
 
     problem(answer(client, audit, rows[:1]), 409, "audit-sealed")

@@ -11,7 +11,7 @@ from api_support import api_client
 from pages_support import Place, Reader, Visitor
 from sqlalchemy import text
 
-from service.db.tables import DEFAULT_PROJECT, AuditItemRow, AuditRow
+from service.db.tables import DEFAULT_PROJECT, AuditItemRow, AuditRow, JobRow
 from service.pages import labelling
 from service.settings import Settings
 
@@ -161,12 +161,14 @@ def test_all_answers_at_once_make_the_next_training(place: Place, monkeypatch: p
     place.client.post(f"/jobs/{job['id']}/cancel").raise_for_status()
 
 
-def drawn(place: Place, audit: str, rows: int = 40) -> None:
+def drawn(place: Place, audit: str, rows: int = 40, **more: Any) -> None:
     """Write what a worker draws: rows that the model calls spam."""
+    strata = [{"called": 2, "rows": 120, "share": 0.9}, {"called": 1, "rows": 80, "share": 0.1}] if more else []
     stratum = {"called": True, "rows": 200, "share": 1.0}
     pool = {
         **{"rows": 900, "called_positive": 200, "labelled": 40, "drawn": rows, "threshold": 0.25, "abstain": None},
-        **{"positive": "spam", "negative": "ham", "warnings": [], "strata": [stratum], "meant": {}},
+        **{"positive": "spam", "negative": "ham", "warnings": [], "strata": strata or [stratum], "meant": {}},
+        **more,
     }
     with place.database.transaction() as session:
         session.get_one(AuditRow, audit).pool = pool
@@ -210,6 +212,26 @@ def test_an_audit_from_its_beginning_to_the_moment_of_proof(place: Place) -> Non
     assert "sealed" in page.text
     assert [each["rows"] for each in feedback(place, "audited")] == [len(bounds)]
     assert audit in str(visitor.open("/ui/models/audited/label").links)
+
+
+def test_of_several_thresholds_the_page_shows_which_are_proven(place: Place) -> None:
+    visitor, _, audit = begun(place, "several", several="1")
+    with place.database.transaction() as session:
+        assert session.get_one(JobRow, session.get_one(AuditRow, audit).job_id).request["thresholds"] == "curve"
+    drawn(
+        place,
+        audit,
+        thresholds=[{"threshold": 0.25, "called_positive": 120}, {"threshold": 0.125, "called_positive": 200}],
+    )
+    page = visitor.open(f"/ui/audits/{audit}")
+    assert "of the 120 unlabelled rows that the model calls spam by the threshold 0.25" in page.text
+    answers = {"rows": [*range(1001, 1016)], "labels": ["spam"] * 15}
+    place.client.post(f"/audits/{audit}/labels", json=answers).raise_for_status()
+    page = visitor.open(f"/ui/audits/{audit}")
+    assert "Further answers may prove the next threshold" in page.text
+    assert "0.25 120 proven" in page.text
+    assert "0.125 200 open" in page.text
+    assert "row" in str(page.forms)  # one is asked for at once
 
 
 def test_an_answer_of_an_audit_is_changed_and_rows_are_put_off(place: Place) -> None:

@@ -49,7 +49,12 @@ def test_a_queue_has_a_line_a_row_at_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = "call now to claim your prize of a thousand pounds before it is too late, really"
-    reasons = ("drawn at random: sent as such", "the model is least sure of rows like it", "it is unlike any row")
+    reasons = (
+        "drawn at random: sent as such",
+        "the model is least sure of rows like it",
+        "it is unlike any row",
+        "it is close to a row",
+    )
     items = [
         {
             **{"row": n, "key": None, "label": "spam", "probability": 0.625, "content": {"text": f"{n} {text}"}},
@@ -62,10 +67,10 @@ def test_a_queue_has_a_line_a_row_at_80_columns(
     title, head, *lines = capsys.readouterr().out.splitlines()
     assert title == "rows to label next; 'spam' is said from a probability of 0.61 on"
     assert head.split() == ["holds", "called", "probability", "why", "row"]
-    for n, word in enumerate(("random", "unsure", "new")):
+    for n, word in enumerate(("random", "unsure", "new", "close")):
         assert lines[n].startswith(f"{n} call now to claim your prize")
         assert lines[n].split()[-4:] == ["spam", "0.62", word, str(n)]
-        assert lines[3 + n].startswith(f"{word}: ")
+        assert lines[4 + n].startswith(f"{word}: ")
     assert max(map(len, lines)) <= 80
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     _print({"purpose": "suspicious", "items": [items[0] | {"label": "ham"}]}, model)

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
-from solver.audits import AuditTarget, Draws, Stratum, _Path, draw_rows, judge
+from solver.audit_allocation import Outcomes, allocate, best_shares, information, least_favourable
+from solver.audits import (
+    AuditTarget,
+    Draws,
+    Stratum,
+    _Path,
+    alike_drawn,
+    draw_rows,
+    judge,
+    judge_in_order,
+    thresholds_around,
+)
 from solver.evaluation.betting import BETS_ON_FEW, BETS_ON_MANY, Bets, log_capital
 
 PRECISION = AuditTarget("precision", 0.95)
@@ -142,12 +155,25 @@ def orders(draws: Draws, members: list[list[int]], length: int):
     yield from go(members, [], [], 1.0)
 
 
+def bets_of(strata: tuple[Stratum, ...], positive: list[float], target: AuditTarget):
+    """What is bet by who believes these shares of positive rows, one list a threshold."""
+    called = np.array([stratum.called > 0 for stratum in strata])
+    yes, no = (target.values(np.full(len(strata), answer), called, target.target) for answer in (True, False))
+    rows = np.array([stratum.rows for stratum in strata], dtype=float)
+    return allocate([Outcomes(rows, np.array(positive), yes, no, target.losses(called))])[1]
+
+
 CALLED = np.array([True, True, True, True, False, False, False])
 
 
 def just_beyond(kind: str, truth: np.ndarray) -> tuple[AuditTarget, AuditTarget] | None:
     """Return the easiest statement that is not so, and the hardest that is; None where there is no such value."""
     hits = int((truth & CALLED).sum())
+    if kind == "false_positive_rate":
+        false, negative = int((~truth & CALLED).sum()), int((~truth).sum())
+        if not 0 < false < negative:
+            return None
+        return AuditTarget(kind, false / negative - 0.01), AuditTarget(kind, false / negative)
     if kind == "cost":
         costs = {"false_negative": 2.0, "false_positive": 1.0}
         value = (2 * int((truth & ~CALLED).sum()) + int((~truth & CALLED).sum())) / 7
@@ -160,8 +186,9 @@ def just_beyond(kind: str, truth: np.ndarray) -> tuple[AuditTarget, AuditTarget]
     return AuditTarget(kind, hits / among + 0.01), AuditTarget(kind, hits / among)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", ["precision", "recall", "cost"])
-def test_no_proof_of_what_is_not_so_is_worth_its_price(kind: str):
+@pytest.mark.parametrize("bets", ["of before", "believed"])
+@pytest.mark.parametrize("kind", ["precision", "recall", "false_positive_rate", "cost"])
+def test_no_proof_of_what_is_not_so_is_worth_its_price(kind: str, bets: str):
     """On average over all orders the capital does not grow if what it is bet on is not so: to any decimal."""
     strata = (Stratum(True, 4, 1.0),)
     members = [[0, 1, 2, 3]]
@@ -169,6 +196,8 @@ def test_no_proof_of_what_is_not_so_is_worth_its_price(kind: str):
         strata = (Stratum(True, 1, 0.2), Stratum(True, 3, 0.3), Stratum(False, 2, 0.4), Stratum(False, 1, 0.1))
         members = [[0], [1, 2, 3], [4, 5], [6]]
     plan = Draws(strata, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    # as if the model thought so: it need not be right
+    thought = {4: [0.9], 7: [0.6, 0.9, 0.3, 0.1]}[sum(stratum.rows for stratum in strata)]
     every = list(orders(plan, members, 3))
     assert sum(chance for _, _, chance in every) == pytest.approx(1.0)
     looked_at, most = 0, 0.0
@@ -178,12 +207,14 @@ def test_no_proof_of_what_is_not_so_is_worth_its_price(kind: str):
         if targets is None:
             continue
         looked_at += 1
+        believed = {target: bets_of(strata, thought, target) for target in targets if target.target <= 1}
         for target, side in zip(targets, ("_for_it", "_against_it"), strict=True):
             if target.target > 1:
                 continue
             expected = np.zeros(3)
             for stratum, rows, chance in every:
-                path = _Path.of(Draws(strata, np.array(stratum), np.array(rows)), truth[rows].astype(int), target)
+                made = Draws(strata, np.array(stratum), np.array(rows), believed[target] if bets == "believed" else ())
+                path = _Path.of(made, truth[rows].astype(int), target)
                 expected += chance * np.exp(getattr(path, side)(target.target))
             assert (expected <= 1 + 1e-9).all(), (truth, target, side)
             most = max(most, expected[-1])
@@ -245,6 +276,179 @@ def test_where_all_is_called_positive_recall_is_certain():
     draws = all_called(50, target=RECALL)
     verdict = judge(draws, answered(draws, 1), RECALL, 0.95)
     assert (verdict.standing, verdict.bound) == ("proven", 1.0)
+
+
+# --- where to draw, and what to bet ----------------------------------------------------------------------------------
+
+
+def outcomes(target: AuditTarget = RECALL) -> Outcomes:
+    rows, positive = np.array([500.0, 500.0, 2000.0, 7000.0]), np.array([0.9, 0.02, 0.001, 0.0002])
+    called = np.array([True, False, False, False])
+    yes, no = (target.values(np.full(4, answer), called, target.target) for answer in (True, False))
+    return Outcomes(rows, positive, yes, no, target.losses(called))
+
+
+def test_least_favourable_shares_just_fail_and_tell_least():
+    """No other shares by which the statement fails are harder to tell from the model's."""
+    given = outcomes()
+    shares = np.array([0.1, 0.3, 0.2, 0.4])
+    found, multiplier = least_favourable(given, shares)
+    assert given.total(given.positive) > 0
+    assert given.total(found) == pytest.approx(0, abs=1e-6)
+    assert multiplier > 0
+    told = float((shares * information(given.positive, found)).sum())
+    rng = np.random.default_rng(0)
+    tried = 0
+    while tried < 200:
+        other = np.clip(found * np.exp(rng.normal(0, 0.3, 4)), 1e-9, 0.999)
+        if given.total(other) <= 0:
+            tried += 1
+            assert (shares * information(given.positive, other)).sum() >= told - 1e-12
+
+
+def test_the_best_shares_tell_more_than_others():
+    given = outcomes()
+
+    def told(shares: np.ndarray) -> float:
+        return float((shares * information(given.positive, least_favourable(given, shares)[0])).sum())
+
+    best = best_shares(given)
+    rng = np.random.default_rng(1)
+    assert all(told(rng.dirichlet(np.ones(4))) <= told(best) for _ in range(200))
+    assert told(given.rows / given.rows.sum()) < 0.8 * told(best)
+
+
+@pytest.mark.parametrize("positive", [[0.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.5, 0.5]])
+@pytest.mark.parametrize("target", [RECALL, COST, AuditTarget("false_positive_rate", 0.05)])
+def test_whatever_a_model_says_there_is_a_plan(target: AuditTarget, positive: list[float]):
+    called = np.repeat([True, False, False, False], [50, 50, 200, 700])
+    draws = draw_rows(np.repeat(positive, [50, 50, 200, 700]), called, target, 300, 0)
+    assert sum(stratum.share for stratum in draws.strata) == pytest.approx(1.0)
+    assert all(stratum.share > 0 for stratum in draws.strata)
+    assert sum(bet.weight for bet in draws.bets[0]) == pytest.approx(1.0)
+    assert all(0 < bet.kept < 1 and np.isfinite(bet.expected).all() for bet in draws.bets[0])
+    assert judge(draws, np.zeros(300, dtype=int), target, 0.95).bound >= 0
+
+
+def test_a_plan_is_kept_as_json():
+    rng = np.random.default_rng(0)
+    probabilities = rng.random(500)
+    draws = draw_rows(probabilities, probabilities > 0.6, RECALL, 100, 3)
+    again = Draws.of_plan(json.loads(json.dumps(draws.plan())), draws.stratum.tolist(), draws.row.tolist())
+    assert (again.strata, again.bets) == (draws.strata, draws.bets)
+    answers = (probabilities[draws.row] > 0.5).astype(int)
+    assert judge(again, answers, RECALL, 0.95) == judge(draws, answers, RECALL, 0.95)
+    # an audit that was drawn before the bets were written down, with a truth value for `called`
+    old = {"strata": [{"called": True, "rows": 10, "share": 0.5}, {"called": False, "rows": 10, "share": 0.5}]}
+    assert Draws.of_plan(old, [0], [3]).strata == (Stratum(1, 10, 0.5), Stratum(0, 10, 0.5))
+    assert judge(Draws.of_plan(old, [0], [3]), [1], RECALL, 0.95).standing == "open"
+
+
+# --- several thresholds ----------------------------------------------------------------------------------------------
+
+
+def scored(rows: int, seed: int, share: float = 0.2, distance: float = 2.5):
+    """Which rows are positive, their scores and probabilities."""
+    rng = np.random.default_rng(seed)
+    positive = rng.random(rows) < share
+    scores = rng.normal(size=rows) + distance * positive
+    return positive, scores, expit(np.log(share / (1 - share)) + distance * scores - distance**2 / 2)
+
+
+def value_of(kind: str, positive: np.ndarray, called: np.ndarray) -> float:
+    if kind == "cost":
+        return float(np.where(called, ~positive * 1.0, positive * 5.0).mean())
+    if kind == "false_positive_rate":
+        return float((~positive & called).sum() / (~positive).sum())
+    return float((positive & called).sum() / (called if kind == "precision" else positive).sum())
+
+
+@pytest.mark.parametrize("kind", ["precision", "recall", "false_positive_rate", "cost"])
+def test_of_several_thresholds_the_best_that_holds_is_proven(kind: str):
+    positive, scores, probabilities = scored(8000, 0)
+    thresholds = thresholds_around(scores, 1.5, kind, np.empty(0))  # type: ignore[arg-type]
+    values = [value_of(kind, positive, scores > each) for each in thresholds]
+    if kind == "cost":
+        target = AuditTarget("cost", 1.4 * values[0], false_negative=5.0, false_positive=1.0)
+    else:
+        assert values == sorted(values, reverse=kind != "false_positive_rate")
+        target = AuditTarget(kind, (values[2] + 3 * values[3]) / 4)  # type: ignore[arg-type]
+    levels = np.searchsorted(np.sort(thresholds), scores)
+    draws = draw_rows(probabilities, levels, target, 8000, 1, len(thresholds))
+    assert len(draws.bets) == len(thresholds)
+    order = [sorted(thresholds).index(each) for each in thresholds]
+    found = judge_in_order(draws, positive[draws.row].astype(int), target, 0.95, order)
+    for place, verdict in enumerate(found):
+        is_share = kind in ("precision", "recall")
+        holds = values[place] >= target.target if is_share else values[place] <= target.target
+        assert verdict.standing == ("proven" if holds else "refuted")
+        assert verdict.estimate == pytest.approx(values[place])  # all rows that tell anything have an answer
+    assert all(verdict.standing == "proven" for verdict in found[:-1])
+    assert len(found) >= 2
+    early = judge_in_order(draws, answered(draws, *positive[draws.row[:40]].astype(int)), target, 0.95, order)
+    assert early[-1].standing == "open"  # behind which nothing is tried
+    assert all(verdict.standing == "proven" for verdict in early[:-1])
+
+
+@pytest.mark.parametrize("kind", ["precision", "recall", "cost"])
+def test_with_one_threshold_nothing_is_otherwise(kind: str):
+    positive, scores, probabilities = scored(3000, 1)
+    target = {"precision": PRECISION, "recall": RECALL, "cost": COST}[kind]
+    alone = draw_rows(probabilities, scores > 1.5, target, 500, 0)
+    among = draw_rows(probabilities, np.searchsorted([1.5], scores), target, 500, 0, 1)
+    assert (alone.strata, alone.bets, alone.row.tolist()) == (among.strata, among.bets, among.row.tolist())
+    answers = positive[alone.row].astype(int)
+    assert judge_in_order(among, answers, target, 0.95, [0]) == [judge(alone, answers, target, 0.95)]
+
+
+def test_thresholds_are_of_the_curve_where_there_is_one():
+    _, scores, _ = scored(2000, 2)
+    known = np.linspace(-1, 4, 26)
+    for kind in ("precision", "recall", "cost"):
+        found = thresholds_around(scores, 1.5, kind, known)  # type: ignore[arg-type]
+        assert len(found) == len(set(found)) >= 4
+        assert {round(each, 9) for each in found} <= {round(each, 9) for each in [*known.tolist(), 1.5]}
+        assert 1.5 in found
+        assert all(np.count_nonzero(scores > each) for each in found)
+    assert thresholds_around(scores, 99.0, "precision", known) == [99.0]
+
+
+# --- answers that become calibration rows ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [RECALL, COST])
+def test_of_the_answers_a_sample_at_one_rate_is_found(target: AuditTarget):
+    """What is drawn to tell much is no sample of the pool; what is left of it then is, as exactly as one can draw."""
+    positive, scores, probabilities = scored(4000, 3)
+    shares, raw, sizes = [], [], []
+    for seed in range(40):
+        draws = draw_rows(probabilities, scores > 1.5, target, 800, seed)
+        alike = alike_drawn(draws, positive[draws.row].astype(int), 4000)
+        sizes.append(int(alike.sum()))
+        raw.append(scores[draws.row].mean())
+        shares.append(scores[draws.row[alike]].mean())
+    error = float(np.std(shares) / math.sqrt(len(shares)))
+    assert abs(np.mean(shares) - scores.mean()) < 3 * error
+    assert abs(np.mean(raw) - scores.mean()) > 6 * error
+    assert min(sizes) > 100
+
+
+def test_which_answers_are_such_a_sample_follows_from_no_answer():
+    positive, scores, probabilities = scored(4000, 4)
+    draws = draw_rows(probabilities, scores > 1.5, RECALL, 600, 0)
+    right = positive[draws.row].astype(int)
+    alike = alike_drawn(draws, right, 4000)
+    np.testing.assert_array_equal(alike, alike_drawn(draws, 1 - right, 4000))
+    holed = right.copy()
+    holed[200] = -1  # behind a row that was passed over none counts
+    assert not alike_drawn(draws, holed, 4000)[200:].any()
+    np.testing.assert_array_equal(
+        alike_drawn(draws, holed, 4000), alike_drawn(draws, [*right[:200], *[-1] * 400], 4000)
+    )
+    # of rows that could not be drawn, nothing is known
+    precision = draw_rows(probabilities, scores > 1.5, PRECISION, 600, 0)
+    assert not alike_drawn(precision, positive[precision.row].astype(int), 4000).any()
+    assert not alike_drawn(draws, np.full(600, -1), 4000).any()
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------------

@@ -138,3 +138,17 @@ def test_what_there_is_little_of() -> None:
     assert queue_after(table, labels).improve.rows == []
     in_sample = queue_after(table, labels, params={"labeled_split": "full"}).suspicious
     assert (in_sample.judged, in_sample.rows) == (0, [])
+
+
+def test_a_near_copy_of_a_labelled_row_is_known_to_be_close() -> None:
+    """It may be chosen, where nothing else tells more; but it is not unlike the others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    svm = SVM(kernel="rbf", gamma=0.5, C=1.0, random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    decision = svm.decision_state()
+    copies, apart = X[:5] + 1e-3, np.array([[30.0, 30.0]])
+    rows = np.vstack([copies, apart])
+    found = rows_to_label(decision, rows, svm.decision_function(rows), X)
+    by_place = {each.place: each.nearest for each in found}
+    assert by_place.pop(5) < 0.01
+    assert all(nearest > 0.999 for nearest in by_place.values())

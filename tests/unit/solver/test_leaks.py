@@ -238,6 +238,7 @@ def check_training(
     *,
     text: bool,
     feedback: int = 0,
+    audited: bool = False,
     encoder: Encoder | None = None,
 ) -> None:
     informedness, areas, briers, taken = [], [], [], 0
@@ -256,8 +257,14 @@ def check_training(
         if feedback:
             rng = np.random.default_rng(seed)
             rows = [{name: column.values[100 + i] for name, column in table.columns.items()} for i in range(feedback)]
-            corrections = Corrections(rows, rng.choice(["yes", "no"], feedback).tolist())
+            by_chance = (rng.random(feedback) < 0.5).tolist() if audited else []
+            answers = rng.choice(["yes", "no"], feedback).tolist()
+            corrections = Corrections(rows, answers, random=by_chance, audited=[audited] * feedback)
         made = train(table, labels, request, corrections=corrections)
+        if audited:
+            told, measured = made.report.feedback, made.report.calibration
+            assert (told.audited, told.random) == (feedback, sum(by_chance))
+            assert measured.n == 100 + sum(by_chance)  # a label, or chance: each has a left-out score
         assert (made.report.encoder is None) == (encoder is None)
         test = made.report.test
         informedness.append(
@@ -278,6 +285,11 @@ def check_training(
 def test_what_a_training_measures_of_labels_drawn_at_random_is_chance(algorithm: str, text: bool) -> None:
     params = {"mode": "safe"} if algorithm == "psvm" else {}
     check_training(algorithm, params, range(8), text=text)
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["table", "text"])
+def test_answers_of_an_audit_that_are_measured_on_and_learned_are_not_both_at_once(text: bool) -> None:
+    check_training("svm", {}, range(8), text=text, feedback=60, audited=True)
 
 
 def test_vectors_of_an_encoder_tell_nothing_of_labels_drawn_at_random() -> None:

@@ -26,7 +26,7 @@ from solver.labelled_rows import (
 from solver.operating_point import Objective
 from solver.promise import promise_of
 from solver.report import Classes, ComparedRows, ReportedPoint, Succession
-from solver.succession import FEW_ROWS, Standing, decide
+from solver.succession import FEW_ROWS, Standing, decide, f_beta
 from solver.training import Corrections, TrainedModel, TrainingRequest, train
 
 PRECISION = {"kind": "precision", "target": 0.9}
@@ -233,6 +233,37 @@ def test_without_a_target_the_calibration_rows_count_where_there_are_few_common_
     assert not told(bad, good, rows(0.0, 0.1, FEW_ROWS - 1)).moved
     assert told(bad, good, rows(0.0, 0.1, FEW_ROWS)).moved  # its rows were harder ones, maybe
     assert not told(bad, good, rows(-0.1, 0.1, FEW_ROWS)).moved
+
+
+def test_f_beta_is_compared_by_itself_and_not_by_f1() -> None:
+    objective = {"kind": "f_beta", "beta": 3.0}
+    finds_all, finds_half = standing((390, 400, 200, 10), objective), standing((230, 5, 595, 170), objective)
+    first, second = (each.point.calibration for each in (finds_all, finds_half))
+    assert first.f1.value < second.f1.value
+    found = told(finds_half, finds_all)
+    assert not found.moved
+    assert "its F3 on its calibration rows is 0.600 (" in found.sentence
+    assert told(finds_all, finds_half).moved
+    assert "F3 0.80 → 0.80" in told(finds_all, finds_all, rows(-0.1, 0.1)).sentence
+
+
+@pytest.mark.parametrize("beta", [0.5, 2.0, 3.0])
+def test_the_interval_of_f_beta_holds(beta: float) -> None:
+    rng = np.random.default_rng(3)
+    share = np.array([0.15, 0.05, 0.75, 0.05])
+    truth = ConfusionCounts(*(share * 1e6).astype(int).tolist()).f_beta(beta)
+    inside = 0
+    for _ in range(400):
+        cells = ConfusionCounts(*rng.multinomial(200, share).tolist())
+        estimate = f_beta(measures(cells), beta)
+        assert estimate is not None
+        assert estimate.value == pytest.approx(cells.f_beta(beta))
+        inside += estimate.low <= truth <= estimate.high
+    assert inside >= 0.93 * 400
+    nothing = f_beta(measures(ConfusionCounts(0, 3, 90, 7)), beta)
+    assert nothing is not None
+    assert nothing.value == nothing.low == 0 < nothing.high < 1
+    assert f_beta(measures(ConfusionCounts(0, 0, 90, 7)), beta) is None
 
 
 def test_if_met_follows_the_status_alone() -> None:
