@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from itertools import combinations
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from solver.estimators._labels import encode_classes
-from solver.typing import FloatArray, IndexArray, Matrix
+from solver.estimators._left_out import Cross, class_report, cross_decided, linear_control
+from solver.estimators._together import can_train_together, train_together
+from solver.multiclass import Calibration, ClassesDecision, ClassesReport, ClassObjective, Scheme, two_class_problems
+from solver.multiclass.decision import SharedExpansion
+from solver.multiclass.rule import dealt
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _FEWEST_OF_A_CLASS: Final = 2
+_FOLDS: Final = 5
 _UNLABELLED: Final = -1
+
+
+def _has_probability(classifier: Any) -> bool:
+    """Whether `predict_proba` is there: left-out scores will be or were to be had."""
+    decision = getattr(classifier, "decision_", None)
+    if decision is None:
+        return getattr(classifier.estimator, "labeled_split", None) == "xfit"
+    return decision.calibration is not None
 
 
 class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Fits classifiers of two classes, each on some of the labelled rows and on all unlabelled ones."""
 
-    def __init__(self, estimator: Any, *, unlabeled: Any = None) -> None:
+    _scheme: ClassVar[Scheme]
+
+    def __init__(self, estimator: Any, *, unlabeled: Any = None, objective: Any = None, controls: bool = False) -> None:
         self.estimator = estimator
         self.unlabeled = unlabeled
+        self.objective = objective
+        self.controls = controls
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Train a classifier for every two-class problem.
+        """Train a classifier for every two-class problem, then choose how their scores become a class.
 
         Parameters
         ----------
@@ -35,6 +53,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         y : array of shape (n,)
             Labels; a row is unlabelled when its label is None or NaN, or equals `unlabeled` (by default -1).
         sample_weight : float array of shape (n,), optional
+            Factors on C, at least 0. Rows of weight 0 are left out.
 
         Returns
         -------
@@ -43,7 +62,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         Raises
         ------
         ValueError
-            If there are fewer than two classes, or fewer than two labelled rows of one.
+            If there are fewer than two classes, fewer than two labelled rows of one, or the objective is wrong.
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -51,7 +70,19 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         codes, self.classes_ = encode_classes(y, unlabeled=self.unlabeled)
         if len(codes) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(codes)}")
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            X, codes, weight = X[weight > 0], codes[weight > 0], weight[weight > 0]
         self._counts = np.bincount(codes[codes >= 0], minlength=len(self.classes_))
+        self._check_classes()
+        objective = self._objective()
+        left_out = self._train(X, codes, weight)
+        self._decide(X, codes, left_out, objective)
+        return self
+
+    def _check_classes(self) -> None:
+        """Whether there are classes, and rows of each."""
         if len(self.classes_) < 2:
             raise ValueError(f"the labelled rows hold only one class ({self.classes_.tolist()[0]!r}); need two or more")
         if self._counts.min() < _FEWEST_OF_A_CLASS:
@@ -60,33 +91,107 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
                 f"need at least {_FEWEST_OF_A_CLASS} labelled rows of each class, got {self._counts[fewest]} of "
                 f"{self.classes_.tolist()[fewest]!r}"
             )
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.estimators_ = [self._fit_one(X, problem, weight) for problem in self._problems(codes)]
-        return self
+
+    def _objective(self) -> ClassObjective | None:
+        """The objective in force; raises ValueError for one that nothing can be chosen by."""
+        if self.objective is None:
+            return None
+        objective = ClassObjective.parse(self.objective)
+        objective.check_classes(self.classes_.tolist())
+        if getattr(self.estimator, "labeled_split", None) != "xfit":
+            raise ValueError("an objective is chosen on left-out scores: it needs labeled_split='xfit'")
+        return objective
+
+    def _train(self, X: Matrix, codes: IndexArray, weight: FloatArray | None) -> FloatArray | None:
+        """Train all classifiers; the left-out scores of the labelled rows, (rows, problems), if there are any."""
+        self._expansion: SharedExpansion | None = None
+        self.estimators_: list[Any] = []
+        problems = two_class_problems(codes, len(self.classes_), self._scheme)
+        labelled = np.flatnonzero(codes >= 0)
+        if len(self.classes_) > 2 and can_train_together(self.estimator):
+            fold = None
+            if self.estimator.labeled_split == "xfit":
+                seed = check_random_state(self.estimator.random_state).randint(2**31)
+                fold = dealt(codes[labelled], _FOLDS, np.random.default_rng(seed))
+            every = np.ones(len(labelled)) if weight is None else weight[labelled]
+            trained = train_together(
+                self.estimator, X[labelled], [problem[labelled] for problem in problems], every, fold
+            )
+            self._expansion, self._ended = trained.expansion, trained.ended
+            return trained.left_out
+        self._ended = ""
+        self.estimators_ = [self._fit_one(X, problem, weight) for problem in problems]
+        if any(classifier.status_ == "stopped" for classifier in self.estimators_):
+            self._ended = "stopped"
+        if self.estimator.labeled_split != "xfit":
+            return None
+        left_out = self._each_scores(X[labelled])
+        for column, (problem, classifier) in enumerate(zip(problems, self.estimators_, strict=True)):
+            mine = np.flatnonzero(problem[labelled] >= 0)
+            left_out[mine, column] = classifier.left_out_scores_ - self._subtracted(classifier)
+        return left_out
 
     def _fit_one(self, X: Matrix, problem: NDArray[np.int8], weight: FloatArray | None) -> Any:
         """Fit a classifier on the rows that are 1, 0 or unlabelled; any other number leaves a row out."""
-        takes_part = problem >= _UNLABELLED
+        takes_part: BoolArray = problem >= _UNLABELLED
+        if takes_part.all():
+            rows: Matrix = X  # not copied for each class
+        else:
+            rows, problem = X[takes_part], problem[takes_part]
+            weight = None if weight is None else weight[takes_part]
         classifier = clone(self.estimator).set_params(positive=1, unlabeled=_UNLABELLED)
         if weight is None:
-            return classifier.fit(X[takes_part], problem[takes_part])
-        return classifier.fit(X[takes_part], problem[takes_part], sample_weight=weight[takes_part])
+            return classifier.fit(rows, problem)
+        return classifier.fit(rows, problem, sample_weight=weight)
 
-    @abstractmethod
-    def _problems(self, codes: IndexArray) -> list[NDArray[np.int8]]:
-        """The two-class problems: 1, 0, -1 for an unlabelled row, less for one that takes no part."""
+    def _decide(
+        self, X: Matrix, codes: IndexArray, left_out: FloatArray | None, objective: ClassObjective | None
+    ) -> None:
+        """Choose the rule, and say what it reaches."""
+        known = codes[codes >= 0]
+        plain = ClassesDecision(self._scheme, self._counts, None, None)
+        labels = self.classes_.tolist()
+        crossed: Cross | None = None
+        if left_out is not None:
+            crossed = cross_decided(left_out, known, plain, objective, labels)
+        self.decision_ = plain if crossed is None else crossed.decision
+        if crossed is None and objective is not None:
+            raise ValueError("the training was stopped before rows were left out: no class can be chosen by them")
+        controls = {}
+        if crossed is not None and self.controls:
+            labelled = codes >= 0
+            controls = linear_control(X[labelled], known, labels, self._scheme, crossed)
+        self.report_: ClassesReport = class_report(
+            declaration=getattr(self.estimator, "declaration", None), decision=self.decision_, objective=objective,
+            labels=labels, unlabelled=int(np.count_nonzero(codes < 0)), crossed=crossed, controls=controls,
+            ended=self._ended,
+        )  # fmt: skip
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of the highest score, among equals the one with more labelled rows, then the first."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            labels: NDArray[Any] = self.classes_[(scores > 0).astype(np.intp)]
-            return labels
-        by_size = np.argsort(-self._counts, kind="stable")
-        chosen: NDArray[Any] = self.classes_[by_size[np.argmax(scores[:, by_size], axis=1)]]
-        return chosen
+        """The class that the objective's rule says of each row, None for a row that it leaves undecided.
+
+        Without an objective that of the highest score or the most votes; among equals the one with more labelled rows,
+        then the first.
+        """
+        scores = self._problem_scores(X)
+        said = self.decision_.says(scores)
+        return self.decision_.labels(said, self.classes_)
+
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the classes, of shape (n, classes).
+
+        A sigmoid for each problem, fitted to scores of left-out rows; those against the rest are divided by their sum,
+        those of pairs are coupled by the second method of Wu, Lin and Weng.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) == 2 and self.objective is None:
+            of_two: FloatArray = self.estimators_[0].predict_proba(X)
+            return of_two
+        calibration: Calibration | None = self.decision_.calibration
+        if calibration is None:
+            raise ValueError("this model gives no probabilities")
+        return calibration(self._problem_scores(X))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of shape (n, classes); with two classes of shape (n,), positive for the second one.
@@ -95,17 +200,23 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         ----------
         X : array, CSR matrix or frame of shape (n, d)
         """
+        scores = self._problem_scores(X)
+        return np.asarray(scores[:, 0]) if len(self.classes_) == 2 else self.decision_.of_classes(scores)
+
+    def _problem_scores(self, X: Any) -> FloatArray:
+        """Scores of the problems, (n, problems)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        if len(self.classes_) == 2:
-            (classifier,) = self.estimators_
-            scores: FloatArray = classifier.decision_function(X) - classifier.threshold_
-            return scores
-        return self._scores(X)
+        return self._each_scores(X) if self._expansion is None else self._expansion.scores(X)
 
-    @abstractmethod
-    def _scores(self, X: Matrix) -> FloatArray:
-        """Scores of at least three classes, by row."""
+    def _each_scores(self, X: Matrix) -> FloatArray:
+        return np.column_stack(
+            [classifier.decision_function(X) - self._subtracted(classifier) for classifier in self.estimators_]
+        )
+
+    def _subtracted(self, classifier: Any) -> float:
+        """What of a classifier's score makes 0 its border: nothing against the rest, where scores are compared."""
+        return 0.0 if self._scheme == "one_vs_rest" and len(self.classes_) > 2 else float(classifier.threshold_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -122,25 +233,30 @@ class OneVsRest(_SemiSupervisedMultiClass):
     Parameters
     ----------
     estimator : classifier of this package
-        Its `positive` and `unlabeled` are set for it.
+        Its `positive` and `unlabeled` are set for it. The problems of a plain `SVM` are trained together, on the same
+        kernel rows.
     unlabeled : label, optional
         The value that marks an unlabelled row, beside None and NaN; None stands for scikit-learn's -1.
+    objective : str, dict or ClassObjective, optional
+        `macro_f1`, `accuracy`, or `cost` with `costs`, and `floors` of precision or recall by class, see
+        `solver.multiclass.ClassObjective`. By default the class of the highest score is said.
+    controls : bool, default False
+        Whether a linear SVM is measured on the same rows, beside the larger class.
 
     Attributes
     ----------
     classes_ : array
     estimators_ : list
-        By class; with two classes the second one's only.
+        By class; with two classes the second one's only. Empty where the problems were trained together.
+    decision_ : ClassesDecision
+        How scores become probabilities and a class.
+    report_ : ClassesReport
+        Confusion matrix and figures with intervals, of rows that no model, probability or rule has seen.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     """
 
-    def _problems(self, codes: IndexArray) -> list[NDArray[np.int8]]:
-        sought = range(len(self.classes_)) if len(self.classes_) > 2 else (1,)
-        return [np.where(codes < 0, _UNLABELLED, codes == k).astype(np.int8) for k in sought]
-
-    def _scores(self, X: Matrix) -> FloatArray:
-        return np.column_stack([classifier.decision_function(X) for classifier in self.estimators_])
+    _scheme = "one_vs_rest"
 
 
 class OneVsOne(_SemiSupervisedMultiClass):
@@ -148,18 +264,16 @@ class OneVsOne(_SemiSupervisedMultiClass):
 
     Parameters
     ----------
-    estimator : classifier of this package
-        Its `positive` and `unlabeled` are set for it.
-    unlabeled : label, optional
-        The value that marks an unlabelled row, beside None and NaN; None stands for scikit-learn's -1.
+    estimator, unlabeled, objective, controls
+        As in `OneVsRest`.
 
     Attributes
     ----------
     classes_ : array
     estimators_ : list
-        By pair: (0, 1), (0, 2), …, (1, 2), …
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        By pair: (0, 1), (0, 2), …, (1, 2), …; empty where the problems were trained together.
+    decision_, report_, n_features_in_, feature_names_in_
+        As in `OneVsRest`.
 
     Notes
     -----
@@ -168,25 +282,4 @@ class OneVsOne(_SemiSupervisedMultiClass):
     it, was measured to be worse.
     """
 
-    def _problems(self, codes: IndexArray) -> list[NDArray[np.int8]]:
-        no_part = _UNLABELLED - 1
-        return [
-            np.select([codes < 0, codes == i, codes == j], [_UNLABELLED, 0, 1], no_part).astype(np.int8)
-            for i, j in combinations(range(len(self.classes_)), 2)
-        ]
-
-    def _scores(self, X: Matrix) -> FloatArray:
-        classes = len(self.classes_)
-        pairs = list(combinations(range(classes), 2))
-        scores = [classifier.decision_function(X) - classifier.threshold_ for classifier in self.estimators_]
-        votes = np.zeros((X.shape[0], classes))
-        for (i, j), score in zip(pairs, scores, strict=True):
-            votes[:, i] += score <= 0
-            votes[:, j] += score > 0
-        among_equals = np.zeros_like(votes)
-        for (i, j), score in zip(pairs, scores, strict=True):
-            counted = np.where(votes[:, i] == votes[:, j], np.clip(score, -1, 1), 0.0)
-            among_equals[:, i] -= counted
-            among_equals[:, j] += counted
-        # less than half a vote, in the same order
-        return np.asarray(votes + among_equals / (3 * (1 + np.abs(among_equals))))
+    _scheme = "one_vs_one"

@@ -78,6 +78,7 @@ def test_scikit_learn_checks_of_the_svm():
         (AugmentedClassifier(**ALONE), AMBIGUOUS),
         (OneVsOne(SVM(**ALONE)), AMBIGUOUS),
         (OneVsRest(SVM(**ALONE)), AMBIGUOUS),
+        *((method(SVM(random_state=0), objective="macro_f1"), THRESHOLD) for method in (OneVsOne, OneVsRest)),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -79,41 +79,28 @@ def test_two_classes_are_one_problem(method):
     assert (fitted.predict(X[two]) == NUMBERS[two]).mean() > 0.8
 
 
-class Fixed:
-    """A classifier of a pair that scores as it is told."""
-
-    threshold_ = 0.0
-
-    def __init__(self, scores):
-        self.scores = np.array(scores)
-
-    def decision_function(self, rows):  # noqa: ARG002
-        return self.scores
-
-
 def test_ties_go_to_the_scores_among_equals_then_to_the_larger_class():
     y = np.repeat(["a", "b", "c", "d"], [2, 2, 3, 2])
     rows = np.random.default_rng(0).normal(size=(9, 2))
     voting = OneVsOne(SVM()).fit(rows, y)
     #   row 0: b wins all · row 1: a over b, b over c, c over a, all over d; c by most · row 2: the same, all by as much
     #   row 3: as row 1, but c's win counts as 1 and no more, and so do the others
-    voting.estimators_ = [
-        Fixed(scores)
-        for scores in (
+    of_pairs = np.column_stack(
+        [
             [0.2, -0.4, -0.5, -2.0],  # b or a
             [0.2, 0.7, 0.5, 9.0],  # c or a
             [-9.0, -9.0, -9.0, -9.0],  # d or a
             [-0.2, -0.5, -0.5, -3.0],  # c or b
             [-9.0, -0.1, -0.1, -0.1],  # d or b
             [-0.1, -0.1, -0.1, -0.1],  # d or c
-        )
-    ]
-    scores = voting.decision_function(rows[:4])
+        ]
+    )
+    scores = voting.decision_.of_classes(of_pairs)
     assert np.round(scores[0]).tolist() == [1, 3, 2, 0]
     assert np.round(scores[1]).tolist() == [2, 2, 2, 0]
     assert scores[1].tolist() == pytest.approx([2 - 0.3 / 3.9, 2 + 0.1 / 3.3, 2 + 0.2 / 3.6, 0])
     assert scores[2, :3].tolist() == [2, 2, 2]
-    assert voting.predict(rows[:4]).tolist() == ["b", "c", "c", "c"]
+    assert voting.classes_[voting.decision_.says(of_pairs)].tolist() == ["b", "c", "c", "c"]
 
 
 @pytest.mark.parametrize("method", [OneVsOne, OneVsRest])

@@ -1,0 +1,108 @@
+"""The fitted decision between several classes, as plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.kernels.values import KernelColumns
+from solver.multiclass.calibration import Calibration
+from solver.multiclass.problems import Scheme, highest, votes
+from solver.multiclass.rule import ClassRule
+from solver.typing import FloatArray, IndexArray, Matrix
+
+__all__ = ["ClassesDecision", "Scheme", "SharedExpansion"]
+
+_BLOCK_ELEMENTS: Final = 1 << 19
+
+
+@dataclass(frozen=True)
+class SharedExpansion:
+    """Scores of several problems of two classes, which have kernel and support vectors in common.
+
+    Attributes
+    ----------
+    kind : str
+        `rbf`, `linear`, `poly` or `sigmoid`.
+    gamma, degree, coef0 : float, int, float
+        Parameters of the kernel, as numbers.
+    support_vectors : dense array or CSR matrix of shape (m, d)
+        Those of any of them.
+    coefficients : float64 array of shape (problems, m)
+    intercepts : float64 array of shape (problems,)
+    """
+
+    kind: str
+    gamma: float
+    degree: int
+    coef0: float
+    support_vectors: Matrix
+    coefficients: FloatArray
+    intercepts: FloatArray
+
+    def scores(self, X: Matrix) -> FloatArray:
+        """Scores of rows, (n, problems)."""
+        n, m = X.shape[0], self.coefficients.shape[1]
+        if self.kind == "linear":
+            return np.asarray(X @ self._weights + self.intercepts, dtype=np.float64)
+        step = max(1, _BLOCK_ELEMENTS // max(1, m))
+        scores = np.empty((n, len(self.intercepts)))
+        for start in range(0, n, step):
+            scores[start : start + step] = self._columns.block(X[start : start + step]) @ self.coefficients.T
+        scores += self.intercepts
+        return scores
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        """The planes of the linear kernel, (d, problems)."""
+        return np.asarray(self.support_vectors.T @ self.coefficients.T, dtype=np.float64)
+
+    @cached_property
+    def _columns(self) -> KernelColumns:
+        return KernelColumns(self.support_vectors, self.kind, self.gamma, self.degree, self.coef0)
+
+
+@dataclass(frozen=True)
+class ClassesDecision:
+    """From scores of problems of two classes to probabilities and a class.
+
+    Attributes
+    ----------
+    scheme : {"one_vs_rest", "one_vs_one"}
+    counts : int array of shape (classes,)
+        Labelled rows: among equals the larger class is said, then the first one.
+    calibration : Calibration or None
+    rule : ClassRule or None
+        None: the class of the highest score, or of the most votes, is said.
+    """
+
+    scheme: Scheme
+    counts: IndexArray
+    calibration: Calibration | None
+    rule: ClassRule | None
+
+    def of_classes(self, scores: FloatArray) -> FloatArray:
+        """A value of each class, (n, classes), the highest of which wins, from scores, (n, problems)."""
+        if len(self.counts) == 2:
+            return np.column_stack([-scores[:, 0], scores[:, 0]])
+        return votes(scores, len(self.counts)) if self.scheme == "one_vs_one" else scores
+
+    def says(self, scores: FloatArray) -> IndexArray:
+        """Class of each row, -1 for one that is left undecided."""
+        if self.rule is not None and self.calibration is not None:
+            return self.rule.says(self.calibration(scores))
+        if len(self.counts) == 2:
+            return (scores[:, 0] > 0).astype(np.intp)
+        return highest(self.of_classes(scores), self.counts)
+
+    def labels(self, said: IndexArray, classes: NDArray[Any]) -> NDArray[Any]:
+        """Labels of classes that are said: an array of objects with None where some may be undecided."""
+        labels: NDArray[Any] = classes[np.maximum(said, 0)]
+        if self.rule is not None and self.rule.may_leave_undecided:
+            labels = labels.astype(object)
+            labels[said < 0] = None
+        return labels
