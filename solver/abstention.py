@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,12 @@ from solver.evaluation.curves import OperatingCurve
 from solver.operating_point import FEWEST_NEGATIVES, Abstain, Objective, passed_in_order
 from solver.report import Abstention, CalledRows
 from solver.typing import BoolArray, FloatArray
+
+FEWEST_ROWS: Final = 60
+"""Calibration rows below which the rarer class is not said without a certificate.
+
+With 40 labels it was said in 3 of 52 trainings, and in none of them was it as precise on new rows as asked; with 100
+it was in nine of ten."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,8 @@ class _Side:
         Calibration rows that are called so.
     certified : bool array
         Which thresholds are proven; looked at only where a confidence was asked for.
-    others : int
-        Calibration rows of the other class.
+    own, others : int
+        Calibration rows of this class, and of the other one.
     """
 
     label: str
@@ -44,7 +51,13 @@ class _Side:
     right: NDArray[np.int64]
     wrong: NDArray[np.int64]
     certified: BoolArray
+    own: int
     others: int
+
+    @property
+    def is_too_rare(self) -> bool:
+        """Whether rows are too few for a class that is no more frequent than the other."""
+        return self.own + self.others < FEWEST_ROWS and self.own <= self.others
 
 
 @dataclass(frozen=True)
@@ -158,6 +171,7 @@ def _beyond(
         right=np.append(counts.true_positives, curve.true_positives[higher]),
         wrong=np.append(counts.false_positives, curve.false_positives[higher]),
         certified=certified,
+        own=curve.positives,
         others=curve.negatives,
     )
 
@@ -167,7 +181,8 @@ def _chosen(side: _Side, wanted: Abstain, is_to_be_certified: bool, is_better: b
     called = side.right + side.wrong
     reached = side.right >= wanted.precision * called - 1e-9
     chance = Share(CHOSEN_WORTH * side.right, CHOSEN_WORTH * side.wrong).above(wanted.precision)
-    good = side.certified if is_to_be_certified else (chance >= LIKELY) & reached & (called > 0)
+    likely = (chance >= LIKELY) & reached & (called > 0) & (not side.is_too_rare)
+    good = side.certified if is_to_be_certified else likely
     if good.any() and is_better and side.others >= FEWEST_NEGATIVES:
         at = int(np.argmax(good))
         return float(side.thresholds[at]), CalledRows(label=side.label, rows=int(called[at]), right=int(side.right[at]))
@@ -177,6 +192,11 @@ def _chosen(side: _Side, wanted: Abstain, is_to_be_certified: bool, is_better: b
         reason = "the scores tell the classes apart no better than chance"
     elif is_to_be_certified:
         reason = f"the labelled rows do not prove that {wanted.precision:g} of such rows would be right"
+    elif side.is_too_rare:
+        reason = (
+            f"only {side.own + side.others} rows have a label; with fewer than {FEWEST_ROWS} what was said of the "
+            "rarer class did not hold on new rows"
+        )
     else:
         reason = _too_few(side, wanted)
     return None, CalledRows(label=side.label, rows=0, right=0, reason=reason)

@@ -33,7 +33,7 @@ _SPREAD: Final = 0.03
 # what a row tells at most, in nats
 _MOST_TOLD: Final = 20.0
 _NEVER: Final = 1e-12
-_HALVINGS: Final = 60
+_HALVINGS: Final = 45
 # of the failures that the statement allows, what is hoped for at most: else there is nothing to prove
 _ROOM: Final = 0.85
 _SUREST: Final = 1e-5

@@ -217,17 +217,30 @@ def draw_rows(
     strata = tuple(
         Stratum(int(level), int(size), float(share)) for level, size, share in zip(of_part, sizes, shares, strict=True)
     )
-    orders = [rng.permutation(part) for part in members]
-    left = sizes.copy()
-    draws = min(most, int(left.sum()))
-    stratum = np.empty(draws, dtype=np.int64)
-    row = np.empty(draws, dtype=np.int64)
-    for place, number in enumerate(rng.random(draws).tolist()):
-        open_shares = np.cumsum(np.where(left > 0, shares, 0.0))
-        which = int(np.searchsorted(open_shares, number * open_shares[-1], side="right"))
-        left[which] -= 1
-        stratum[place], row[place] = which, orders[which][left[which]]
+    orders = [rng.permutation(part)[::-1] for part in members]
+    stratum = _strata_drawn(rng.random(min(most, int(sizes.sum()))), sizes, shares)
+    row = np.empty(len(stratum), dtype=np.int64)
+    for which, order in enumerate(orders):
+        mine = stratum == which
+        row[mine] = order[: np.count_nonzero(mine)]
     return Draws(strata, stratum, row, bets)
+
+
+def _strata_drawn(numbers: FloatArray, sizes: IndexArray, shares: FloatArray) -> IndexArray:
+    """Return the stratum of each draw: by the shares of those that have rows left."""
+    stratum = np.empty(len(numbers), dtype=np.int64)
+    left, done = sizes.copy(), 0
+    while done < len(numbers):
+        open_shares = np.cumsum(np.where(left > 0, shares, 0.0))
+        found = np.searchsorted(open_shares, numbers[done:] * open_shares[-1], side="right")
+        # up to the draw that takes the last row of a stratum
+        places = [np.flatnonzero(found == which) for which in range(len(left))]
+        ends = [int(at[some - 1]) for at, some in zip(places, left.tolist(), strict=True) if 0 < some <= len(at)]
+        n = min(ends) + 1 if ends else len(found)
+        stratum[done : done + n] = found[:n]
+        left -= np.bincount(found[:n], minlength=len(left))
+        done += n
+    return stratum
 
 
 def _parts(probabilities: FloatArray, levels: IndexArray, target: AuditTarget, thresholds: int) -> list[IndexArray]:
