@@ -48,12 +48,6 @@ INSERT INTO job_events (job_id, attempt, kind, data)
 SELECT :job, 1, 'round', jsonb_build_object('phase', 'training', 'round', n, 'progress', 0.5, 'f1', 0.5,
     'precision', 0.5, 'recall', 0.5) FROM generate_series(1, :count) n
 """
-DAYS = """
-INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, unseen)
-SELECT project_id, id, current_date - n, 0.0, 1000, 10, 100, '{}' FROM models, generate_series(1, 29) n
-WHERE id = :model
-ON CONFLICT DO NOTHING
-"""
 LONGEST = """
 new Promise((done) => setTimeout(() => done(Math.max(0, ...(window.tasks ?? []))), 400))
 """
@@ -90,8 +84,8 @@ def done(client: httpx.Client, path: str) -> None:
     assert found["status"] in ("succeeded", "open"), found
 
 
-def prepare(client: httpx.Client, stack: Stack, rows: int, folder: Path) -> None:
-    """Upload, train twice, and multiply what has come of it."""
+def prepare(client: httpx.Client, rows: int, folder: Path) -> None:
+    """Upload, train twice, and answer some rows."""
     file = folder / "rows.parquet"
     table(file, rows)
     with file.open("rb") as content:
@@ -108,7 +102,15 @@ def prepare(client: httpx.Client, stack: Stack, rows: int, folder: Path) -> None
     answers = {"numbers": [row["row"] for row in queue], "labels": ["yes"] * len(queue)}
     client.post("/feedback", json={"alias": "many", "dataset": dataset, **answers}).raise_for_status()
     done(client, f"/jobs/{client.post('/aliases/many/retrain').raise_for_status().json()['id']}")
-    model = client.get("/aliases/many").json()["model_id"]
+    rows = [row["content"] for row in client.get("/models/many/queue?n=100").json()["items"]]
+    client.post("/predict", json={"model": "many", "rows": rows}).raise_for_status()
+
+
+def multiply(client: httpx.Client, stack: Stack) -> None:
+    """Make many models and events of what there is."""
+    if client.get("/models?limit=100").json()["next_cursor"] is not None:
+        return
+    model, job = client.get("/aliases/many").json()["model_id"], client.get("/jobs").json()["items"][-1]["id"]
     worker = next(
         each for each in psutil.Process(stack.pid).children(recursive=True) if "worker.main" in " ".join(each.cmdline())
     )
@@ -116,7 +118,6 @@ def prepare(client: httpx.Client, stack: Stack, rows: int, folder: Path) -> None
     with engine.begin() as session:
         session.execute(text(COPY_MODELS), {"model": model, "count": MODELS})
         session.execute(text(MORE_EVENTS), {"job": job, "count": EVENTS})
-        session.execute(text(DAYS), {"model": model})
     engine.dispose()
 
 
@@ -168,9 +169,10 @@ def main() -> None:
     with ExitStack() as opened:
         folder = given.folder or Path(opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / "data").exists():
-            with local_stack(folder / "data") as stack, httpx.Client(base_url=stack.url, **QUIET) as client:
-                prepare(client, stack, given.rows, folder)
+        with local_stack(folder / "data") as stack, httpx.Client(base_url=stack.url, **QUIET) as client:
+            if not client.get("/datasets").json()["items"]:
+                prepare(client, given.rows, folder)
+            multiply(client, stack)
         # Started anew, so that the first time of each page is that of a process that has done nothing yet.
         stack = opened.enter_context(local_stack(folder / "data"))
         client = opened.enter_context(httpx.Client(base_url=stack.url, **QUIET))

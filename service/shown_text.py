@@ -51,7 +51,7 @@ def number(value: float) -> str:
         return str(value)
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}"
-    return f"{value:.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def percent(share: float | None) -> str:

@@ -13,7 +13,7 @@ from service.api.uploads import open_upload
 from service.datasets.looking import LookingService
 from service.datasets.schemas import Correction, Dataset, DatasetRows, DatasetSummary, Histograms
 from service.datasets.service import DatasetService
-from service.ingest.options import FORMATS, described_options
+from service.ingest.options import FORMATS
 from service.schemas import Page
 
 FirstRow = Annotated[int, Query(ge=0, lt=2**63, description="Number of the first row, from 0.")]
@@ -51,7 +51,9 @@ _UPLOAD: dict[str, Any] = {
             (
                 "options",
                 {"type": "string", "examples": _OPTIONS},
-                f"Options of the format as a JSON object. {described_options()}",
+                "Options of the format as a JSON object. Tables: `columns` (kinds by name), `decimal`, `thousands`. "
+                "csv and tsv also: `delimiter`, `quote`, `escape`, `header`, `encoding`, `missing`, `trim`. npz also: "
+                "`vectors`. svmlight: `zero_based`.",
             ),
         )
     ],

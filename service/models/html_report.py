@@ -21,16 +21,14 @@ from service.models.figures import (
 from service.models.repository import Origin
 from service.models.schemas import Model, Thresholds
 from service.models.words import objective_words, promise_level
-from solver.report import Estimate
+from solver.report import Classes, Estimate
 
 TEMPLATES = Path(__file__).parent / "templates"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Also written into the file: whoever opens it from a folder has no header."""
-MOST_WARNINGS = 5
-MOST_AUDITS = 2
-MOST_OF_A_SENTENCE = 300
-MOST_COLUMNS = 20
-"""Of what may be long, so that two pages do."""
+MOST_WARNINGS, MOST_AUDITS, MOST_COLUMNS = 4, 2, 10
+MOST_OF_A_SENTENCE, MOST_OF_A_NOTE, MOST_OF_A_NAME = 400, 200, 32
+"""Of what may be long, so that two pages do; the card has all of it."""
 
 
 def html_report(model: Model, thresholds: Thresholds | None, origin: Origin) -> str:
@@ -50,10 +48,11 @@ def html_report(model: Model, thresholds: Thresholds | None, origin: Origin) -> 
         calibration=calibration_picture(report),
         compared=_few_bars(list(compared(model))),
         succeeded=_few_bars(succeeded(report)),
-        audits=model.audits[:MOST_AUDITS],
+        promise=None if model.promise is None else _sentence(model.promise.sentence, report.classes),
+        audits=[(_sentence(each.sentence, report.classes), each.in_use) for each in model.audits[:MOST_AUDITS]],
         columns=shown,
         more_columns=len(model.columns) - len(shown),
-        warnings=report.warnings[:MOST_WARNINGS],
+        warnings=[note(_sentence(each, report.classes)) for each in report.warnings[:MOST_WARNINGS]],
         more_warnings=max(0, len(report.warnings) - MOST_WARNINGS),
         policy=POLICY,
     )
@@ -64,9 +63,22 @@ def _few_bars(found: Sequence[Compared]) -> list[Compared]:
     return list(found)[:2]
 
 
-def cut(text: str) -> str:
-    """Return a sentence, cut."""
+def _sentence(text: str, classes: Classes) -> str:
+    """Return a sentence in which the names of the classes are cut, and not what it says of them."""
+    for each in (classes.positive, classes.negative):
+        if len(each) > MOST_OF_A_NAME:
+            text = text.replace(each, label(each))
     return shown_text.visible(text, MOST_OF_A_SENTENCE)
+
+
+def label(text: str) -> str:
+    """Return a name, cut."""
+    return shown_text.visible(text, MOST_OF_A_NAME)
+
+
+def note(text: str) -> str:
+    """Return what stands among other things, cut."""
+    return shown_text.visible(text, MOST_OF_A_NOTE)
 
 
 def estimate(value: Estimate | None, *, as_share: bool = True) -> str:
@@ -89,7 +101,7 @@ def _template() -> Template:
         auto_reload=False,
     )
     for function in (
-        *(shown_text.name, shown_text.number, shown_text.percent, shown_text.chance, cut, estimate),
+        *(shown_text.name, shown_text.number, shown_text.percent, shown_text.chance, label, note, estimate),
         *(objective_words, promise_level),
     ):
         environment.filters[function.__name__] = function

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
@@ -76,6 +77,7 @@ class Room:
         self.keys_required = keys_required
         self._secure = secure
         self._files = files
+        self._is_warm = False
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
@@ -116,9 +118,20 @@ class Room:
             }
         )
         response = HTMLResponse(html, status_code=status, headers=dict(HEADERS))
+        if not self._is_warm:
+            self._is_warm = True
+            response.background = BackgroundTask(self._warm_up)
         if visit is None:
             self.set_cookie(scope, response, VISIT_COOKIE, held, VISIT_SECONDS)
         return response
+
+    def _warm_up(self) -> None:
+        """Load what the next pages need, once somebody has opened one: rows of data sets came a second late."""
+        # Not before: it takes 30 MB, which a process without visitors never needs.
+        from service.ingest import columnar  # noqa: F401
+
+        for template in self._environment.list_templates():
+            self._environment.get_template(template)
 
     def set_cookie(self, scope: Scope, response: Response, name: str, token: str, seconds: float) -> None:
         """Give the browser a cookie that no script and no other site can use."""

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from service.db.session import Database
 
-HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x>\u202e\x1b[31m"
+HOSTILE = "\u202e\x1b[31m<script>alert(1)</script><img src=https://evil.example/x>"
 
 
 class Tags(HTMLParser):
@@ -101,8 +101,8 @@ def test_a_report_is_one_file_that_runs_and_loads_nothing(client: httpx.Client, 
         assert title in answer.text
     assert answer.text.count("<svg") >= 7
     assert "This model, before it learned them" in answer.text
-    assert "and 380 more" in answer.text
-    assert "35 more: see the model card" in answer.text
+    assert "and 390 more" in answer.text
+    assert "36 more: see the model card" in answer.text
     assert client.get("/models/filter/report.html").text == answer.text
 
 
