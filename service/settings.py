@@ -172,6 +172,14 @@ class Settings(BaseSettings):
     """File that holds `mail_key`."""
     mail_learn: bool = False
     """Whether mail software may say what is spam and what is not."""
+    mail_learn_correspondents: bool = False
+    """Whether mails of people that a user writes to may be learned as good ones without anybody having said so."""
+    mail_correspondent_weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """How much such a mail counts in a training, where one has 1 of which somebody has said what it is."""
+    mail_learn_traps: bool = False
+    """Whether what comes to addresses that nobody uses may be learned as spam."""
+    mail_trap_weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """How much such a mail counts in a training."""
     mail_chat: bool = False
     """Whether the mail filter also answers ``POST /v1/chat/completions``, for add-ons that ask a language model."""
     mail_seconds: Seconds = 2.0

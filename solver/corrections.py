@@ -21,10 +21,12 @@ from solver.features.categories import Spellings
 from solver.features.dates import example_of, guess_format
 from solver.features.rows import RowReader, clean_name
 from solver.kinds import MAX_LEVELS
-from solver.report import FeedbackReport, RefusedFeedback
-from solver.typing import BoolArray, IndexArray
+from solver.report import ConcludedFeedback, FeedbackReport, RefusedFeedback
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 Key = tuple[Any, ...]
+# who gives a label unless something else is said
+PERSON: Final = "person"
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -46,6 +48,11 @@ class Corrections:
         Of each row, whether chance chose it, and not somebody who looked at it or at what a model says. Default: none.
     audited : sequence of bool, optional
         Of each row, whether an audit has drawn it. Default: none.
+    sources : sequence of str, optional
+        Of each row, who gave the label: `PERSON`, the default, or what concluded it, such as a rule of a mail system.
+        What was concluded never changes a label that a row of the data set has.
+    weights : sequence of float, optional
+        Of each row, how much it counts in the training; default: 1.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -53,6 +60,8 @@ class Corrections:
     meant: Sequence[Mapping[str, str]] = ()
     random: Sequence[bool] = ()
     audited: Sequence[bool] = ()
+    sources: Sequence[str] = ()
+    weights: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,8 @@ class Corrected:
         Of these, the ones that had a label before.
     report : FeedbackReport or None
         None where nothing could have been corrected.
+    weights : float array of shape (rows,) or None
+        How much each row counts; None where all count alike.
     """
 
     data: Table | MatrixData
@@ -82,12 +93,13 @@ class Corrected:
     changed: BoolArray
     looked_at: BoolArray
     report: FeedbackReport | None
+    weights: FloatArray | None = None
 
     def take(self, rows: IndexArray) -> Corrected:
         """Those rows, in that order."""
         marks = self.unmeasured[rows], self.changed[rows], self.looked_at[rows]
         kept = self.data.take(rows), self.labels[rows], *marks
-        return Corrected(*kept, self.report)
+        return Corrected(*kept, self.report, None if self.weights is None else self.weights[rows])
 
 
 @dataclass(frozen=True)
@@ -116,6 +128,9 @@ class _Group:
     names: tuple[str, ...]
     labels: dict[Key, str] = field(default_factory=dict)
     random: set[Key] = field(default_factory=set)
+    concluded: set[Key] = field(default_factory=set)
+    weights: dict[Key, float] = field(default_factory=dict)
+    """Of those that do not count as one."""
 
 
 def apply_corrections(
@@ -146,9 +161,11 @@ def apply_corrections(
     labels = labels.copy()
     changed, was_labelled = np.zeros(len(labels), dtype=bool), _are_labelled(labels, rules)
     random = np.zeros(len(labels), dtype=bool)
+    weights = np.ones(len(labels))
     relabelled = confirmed = first = 0
     added: list[tuple[tuple[str, ...], Key, str]] = []
     added_random: list[bool] = []
+    added_weights: list[float] = []
     for group in groups:
         places = frame.find(group.names, group.labels)
         for key, label in group.labels.items():
@@ -158,9 +175,13 @@ def apply_corrections(
                 if reason is None:
                     added.append((group.names, key, label))
                     added_random.append(key in group.random)
+                    added_weights.append(group.weights.get(key, 1.0))
                 else:
                     refused[reason] += 1
                 continue
+            if key in group.concluded and (stays := was_labelled[rows] & (labels[rows] != label)).any():
+                superseded += int(np.count_nonzero(stays))
+                rows = rows[~stays]
             if key in group.random:
                 rows = _drawn_once(rows, was_labelled)
                 random[rows] = True
@@ -169,6 +190,8 @@ def apply_corrections(
             first += int(np.count_nonzero(~was_labelled[rows] & ~changed[rows]))
             labels[rows] = label
             changed[rows] = True
+            weights[rows[~was_labelled[rows]]] = group.weights.get(key, 1.0)
+    weights = np.concatenate([weights, added_weights])
     n_added = len(added)
     unmeasured = np.concatenate([changed & ~was_labelled & ~random, ~np.array(added_random, dtype=bool)])
     looked_at = np.concatenate([changed & was_labelled, np.zeros(n_added, dtype=bool)])
@@ -190,8 +213,17 @@ def apply_corrections(
             audited=sum(corrections.audited),
             held_out=0,  # known when the test rows are drawn
             refused=[RefusedFeedback(reason, n) for reason, n in sorted(refused.items())],
+            concluded=_concluded(corrections),
         ),
+        weights=weights if (weights != 1).any() else None,
     )
+
+
+def _concluded(corrections: Corrections) -> list[ConcludedFeedback]:
+    """How many labels were sent that nobody gave, by source."""
+    counts = Counter(corrections.sources)
+    weights = dict(zip(corrections.sources, corrections.weights or [1.0] * len(corrections.sources), strict=True))
+    return [ConcludedFeedback(name, counts[name], weights[name]) for name in sorted(counts) if name != PERSON]
 
 
 def _last_words(
@@ -202,7 +234,10 @@ def _last_words(
     superseded = 0
     meanings = corrections.meant or [{}] * len(corrections.rows)
     drawn = corrections.random or [False] * len(corrections.rows)
-    for row, said, meant, is_random in zip(corrections.rows, corrections.labels, meanings, drawn, strict=True):
+    sources = corrections.sources or [PERSON] * len(corrections.rows)
+    weights = corrections.weights or [1.0] * len(corrections.rows)
+    sent = zip(corrections.rows, corrections.labels, meanings, drawn, sources, weights, strict=True)
+    for row, said, meant, is_random, source, weight in sent:
         label = known.get(said)
         if label is None:
             refused["the data set has no such label"] += 1
@@ -214,8 +249,12 @@ def _last_words(
             continue
         group = groups.setdefault(names, _Group(names))
         superseded += key in group.labels
+        if source != PERSON and key in group.labels and key not in group.concluded:
+            continue  # somebody has said it
         group.labels.pop(key, None)  # so that the order is that of the last words
         group.labels[key] = label
+        (group.concluded.add if source != PERSON else group.concluded.discard)(key)
+        group.weights[key] = weight
         if is_random:
             group.random.add(key)
     return groups.values(), superseded

@@ -178,6 +178,17 @@ class RefusedFeedback(JsonObject):
     rows: int
 
 
+@dataclass(frozen=True)
+class ConcludedFeedback(JsonObject):
+    """Labels that nobody gave, but a rule of a mail system, say."""
+
+    source: str
+    rows: int = field(metadata=_about("As many were sent; a label that somebody gave counts before them."))
+    weight: float = field(
+        metadata=_about("How much each counts in the training, where a label that somebody gave has 1.")
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class FeedbackReport(JsonObject):
     """What became of the corrected rows."""
@@ -207,6 +218,9 @@ class FeedbackReport(JsonObject):
         metadata=_about("Corrected rows of the data set that were tested on before they were learned.")
     )
     refused: list[RefusedFeedback]
+    concluded: list[ConcludedFeedback] = field(
+        default_factory=list, metadata=_about("Labels among them that nobody gave, by what concluded them.")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -719,8 +719,10 @@ def _fit(
         callback=callback,
     )
     unmeasured = task.corrected.unmeasured[task.train_rows]
+    weights = None if task.corrected.weights is None else task.corrected.weights[task.train_rows]
     try:
-        return estimator.within(task.request.max_seconds).share(parts).fit(X, task.train_codes, unmeasured=unmeasured)
+        estimator = estimator.within(task.request.max_seconds).share(parts)
+        return estimator.fit(X, task.train_codes, weights, unmeasured=unmeasured)
     except ValueError as error:  # the estimators' word for input that they cannot learn from
         raise TrainingError("not_trainable", str(error)) from error
     except BackendUnavailableError as error:

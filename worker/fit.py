@@ -26,6 +26,7 @@ from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
 from solver.compared_rows import decisions_on_test
+from solver.corrections import PERSON
 from solver.features import Table
 from solver.joined_labels import JoinedLabels, JoinError, join_labels
 from solver.kernels import parallel
@@ -277,6 +278,8 @@ def read_corrections(path: Path) -> Corrections | None:
     meant: list[dict[str, str]] = []
     random: list[bool] = []
     audited: list[bool] = []
+    sources: list[str] = []
+    weights: list[float] = []
     with path.open("rb") as file:
         for line in file:
             sent = json.loads(line)
@@ -286,7 +289,9 @@ def read_corrections(path: Path) -> Corrections | None:
             n = len(sent["rows"])
             random += sent.get("audited", [sent.get("drawn") == "random"] * n)
             audited += ["audited" in sent] * n
-    return Corrections(rows, labels, meant, random, audited) if rows else None
+            sources += [sent.get("source", PERSON)] * n
+            weights += [sent.get("weight", 1.0)] * n
+    return Corrections(rows, labels, meant, random, audited, sources, weights) if rows else None
 
 
 def training_request(

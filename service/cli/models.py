@@ -221,6 +221,7 @@ def feedback_words(told: FeedbackReport) -> str:
     return (
         f"feedback: {told.rows} rows sent: {relabelled}, {told.confirmed} had it already, {told.added} were not in the "
         f"data set and are added; {told.random} were drawn at random and are measured on{audited}"
+        + "".join(f"; {each.rows} of {each.source}, weighing {each.weight:g}, nobody gave" for each in told.concluded)
     )
 
 

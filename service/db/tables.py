@@ -549,6 +549,8 @@ class FeedbackRow(_Resource, Base):
     rows: Mapped[int]
     labels: Mapped[dict[str, Any]]
     """Label to number of rows."""
+    source: Mapped[str] = mapped_column(server_default="person")
+    """Who gave the labels, or what concluded them: see `solver.corrections.Corrections`."""
     bytes: Mapped[int] = mapped_column(BigInteger)
     content: Mapped[Content] = mapped_column(LargeBinary, deferred=True)
     """``{"rows": […], "labels": […], "meant": {…}}`` as JSON in one line, and ``"drawn": "random"`` if chance chose

@@ -16,6 +16,7 @@ from service.feedback.errors import TooMuchFeedback
 from service.feedback.repository import FeedbackRepository
 from service.identifiers import new_id
 from service.models.repository import AliasRepository
+from solver.corrections import PERSON
 
 NO_ALIAS = "no alias has this name"
 
@@ -29,6 +30,8 @@ def feedback_row(
     meant: Mapping[str, str],
     drawn: Literal["random", "chosen"] = "chosen",
     audited: Sequence[bool] | None = None,
+    source: str = PERSON,
+    weight: float = 1.0,
 ) -> FeedbackRow:
     """Return feedback that is not stored yet.
 
@@ -43,11 +46,17 @@ def feedback_row(
         Whether chance alone chose the rows.
     audited : sequence of bool, optional
         Of rows that an audit has drawn, whether each is one of those that chance chose at one rate.
+    source : str
+        Who gave the labels, or what concluded them.
+    weight : float
+        How much each row counts in a training.
     """
-    by_chance: dict[str, Any] = {"drawn": drawn} if drawn == "random" else {}
+    said: dict[str, Any] = {"drawn": drawn} if drawn == "random" else {}
     if audited is not None:
-        by_chance = {"audited": list(audited)}
-    content = orjson.dumps({"rows": rows, "labels": labels, "meant": meant, **by_chance})
+        said = {"audited": list(audited)}
+    if source != PERSON:
+        said |= {"source": source, "weight": weight}
+    content = orjson.dumps({"rows": rows, "labels": labels, "meant": meant, **said})
     return FeedbackRow(
         id=new_id("fb"),
         project_id=project_id,
@@ -55,6 +64,7 @@ def feedback_row(
         model_id=model_id,
         rows=len(rows),
         labels=dict(Counter(labels)),
+        source=source,
         bytes=len(content),
         content=content,
     )

@@ -15,6 +15,7 @@ from service.ingest.mail import FIELDS, mail_identity
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
 from service.predictions.errors import RowsDoNotFit
 from service.predictions.inputs import rows_of
+from solver.corrections import PERSON
 
 ALL_FIELDS = [{"name": name, "kind": "text"} for name in FIELDS]
 MOST_LABELS = 4
@@ -43,7 +44,15 @@ class MailFeedback:
         self._database = database
         self._max_rows = max_rows
 
-    def learn(self, project_id: str, alias: str, message: bytes, wanted: bool | None) -> MailLearned:
+    def learn(
+        self,
+        project_id: str,
+        alias: str,
+        message: bytes,
+        wanted: bool | None,
+        source: str = PERSON,
+        weight: float = 1.0,
+    ) -> MailLearned:
         """Keep a mail as feedback for an alias, once whichever copy of it comes: another label replaces the one before.
 
         Parameters
@@ -53,6 +62,10 @@ class MailFeedback:
             As it came.
         wanted : bool or None
             Whether it is of the positive class; None: forget what was said of it.
+        source : str
+            Who says that. What nobody said, but was concluded, never replaces what somebody has said.
+        weight : float
+            How much that counts in a training.
 
         Raises
         ------
@@ -80,9 +93,14 @@ class MailFeedback:
                 raise InvalidRequest.of("body.alias", NO_ALIAS)
             known = feedback.labels_of(ids)
             label = None if wanted is None else model.labels[wanted]
-            if (list(known.values())[-1][1] if known else None) == label:
+            if not known and label is None:
                 return "known"
-            used = {each for each, (seq, _) in known.items() if aliases.open_job_with_feedback(alias, seq) is not None}
+            if known:
+                _, last, by = list(known.values())[-1]
+                somebody_said_it = by == PERSON and (source != PERSON or last == label)
+                if somebody_said_it or (last, by) == (label, source):
+                    return "known"
+            used = {each for each, (seq, *_) in known.items() if aliases.open_job_with_feedback(alias, seq) is not None}
             free = [each for each in ids if each not in used]
             if (label is None and used) or not free:
                 raise FeedbackInUse("a job uses what was said of this mail before; wait for it to end, or cancel it")
@@ -90,7 +108,7 @@ class MailFeedback:
                 feedback.delete(each)
             if label is None:
                 return "forgotten"
-            row = feedback_row(project_id, alias, model.id, rows, [label], {})
+            row = feedback_row(project_id, alias, model.id, rows, [label], {}, source=source, weight=weight)
             row.id = free[0]
             keep_feedback(session, row, self._max_rows)
             return "learned"

@@ -40,11 +40,12 @@ class FeedbackRepository(ResourceRepository[FeedbackRow]):
             mine = mine.where(FeedbackRow.seq <= until)
         return int(self._session.scalar(mine) or 0)
 
-    def labels_of(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Return `seq` and label of feedback of one row each, by its id; oldest first."""
+    def labels_of(self, ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
+        """Return `seq`, label and source of feedback of one row each, by its id; oldest first."""
         mine = FeedbackRow.project_id == self._project_id, FeedbackRow.id.in_(ids)
-        found = self._session.execute(select(FeedbackRow.id, FeedbackRow.seq, FeedbackRow.labels).where(*mine))
-        return {row.id: (row.seq, next(iter(row.labels))) for row in sorted(found, key=lambda row: row.seq)}
+        columns = FeedbackRow.id, FeedbackRow.seq, FeedbackRow.labels, FeedbackRow.source
+        found = sorted(self._session.execute(select(*columns).where(*mine)), key=lambda row: row.seq)
+        return {row.id: (row.seq, next(iter(row.labels)), row.source) for row in found}
 
     def last_seq(self, alias: str) -> int | None:
         """Return the `seq` of the newest feedback for an alias, or None if there is none."""

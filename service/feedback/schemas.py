@@ -91,6 +91,7 @@ class Feedback(Answer):
                     "model_id": "mdl_0192f0c1d5a67b3e8f0a1b2c3d4e5f62",
                     "rows": 3,
                     "labels": {"ham": 1, "spam": 2},
+                    "source": "person",
                     "bytes": 214,
                     "created_at": "2026-11-01T12:40:00Z",
                 }
@@ -103,5 +104,6 @@ class Feedback(Answer):
     model_id: str = Field(description="What the alias pointed at then: the rows were checked against it.")
     rows: int
     labels: dict[str, int] = Field(description="Rows of each label.")
+    source: str = Field(description="Who gave the labels: `person`; or what concluded them, at the mail filter.")
     bytes: int = Field(description="What it counts among the stored bytes of the project.")
     created_at: datetime

@@ -12,6 +12,7 @@ from service.mailfilter.figures import Figures
 from service.mailfilter.filtering import LearningRefused, MailFilter
 from service.mailfilter.inbound import Mail
 from service.mailfilter.verdict import Reason, Verdict
+from solver.corrections import PERSON
 
 
 class NotLearned(Exception):  # noqa: N818 (as a Problem)
@@ -70,7 +71,7 @@ class CountedFilter:
         return verdict, seconds
 
     async def learn(
-        self, door: str, mail: Mail, user: str | None, wanted: bool | None, *, attached: bool = False
+        self, door: str, mail: Mail, user: str | None, wanted: bool | None, by: str = PERSON, *, attached: bool = False
     ) -> MailLearned:
         """Keep what somebody has said of a mail, or of the one that is attached to it; raises `NotLearned`."""
         if not mail.is_whole:
@@ -82,12 +83,12 @@ class CountedFilter:
                 raise NotLearned(f"one mail is learned at a time, and {len(inner)} are attached; send each alone", 422)
             raw = inner[0] if inner else b""
         try:
-            result = await self._mails.learn(raw, user, wanted)
+            result = await self._mails.learn(raw, user, wanted, by)
         except Problem as error:
-            self._figures.note_learned(door, "refused" if isinstance(error, LearningRefused) else "failed")
+            self._figures.note_learned(door, "refused" if isinstance(error, LearningRefused) else "failed", by)
             raise NotLearned(error.detail, error.status) from None
         except AWAY:
-            self._figures.note_learned(door, "failed")
+            self._figures.note_learned(door, "failed", by)
             raise NotLearned("the database does not answer", 503) from None
-        self._figures.note_learned(door, result)
+        self._figures.note_learned(door, result, by)
         return result

@@ -9,6 +9,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from service.mailfilter.filtering import ALLOWED_BY
 from service.mailfilter.verdict import Verdict
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
@@ -34,7 +35,13 @@ class Figures:
             registry=registry,
         )
         self._learned = Counter(
-            "prefsvm_mails_learned", "Mails that were sent to be learned, by result", ["result"], registry=registry
+            "prefsvm_mails_learned",
+            "Mails that were sent to be learned, by result and by who said what they are",
+            ["result", "source"],
+            registry=registry,
+        )
+        self._last_learned = Gauge(
+            "prefsvm_mail_last_learned_timestamp_seconds", "When a mail was learned last", registry=registry
         )
         self.connections = Gauge("prefsvm_mail_connections", "Open connections of mail software", registry=registry)
         self._refused = Counter(
@@ -56,9 +63,11 @@ class Figures:
             *(size, verdict.truncated, seconds, verdict.model or "-"),
         )
 
-    def note_learned(self, door: str, result: str) -> None:
+    def note_learned(self, door: str, result: str, source: str) -> None:
         """Count a mail that was sent to be learned, or forgotten, and log it."""
-        self._learned.labels(result).inc()
+        self._learned.labels(result, source if source in ALLOWED_BY else "other").inc()
+        if result == "learned":
+            self._last_learned.set_to_current_time()
         log.info("door=%s learned=%s", door, result)
 
     def note_refused(self) -> None:

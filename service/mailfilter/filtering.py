@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from anyio import CapacityLimiter, to_thread
@@ -17,13 +18,14 @@ from service.access.caller import Caller, Scope
 from service.access.errors import Forbidden, TooManyRequests, Unauthorized
 from service.db.session import AWAY, acting_for
 from service.encoders.errors import EncoderAway, EncoderChanged
-from service.errors import Problem
+from service.errors import InvalidRequest, Problem
 from service.feedback.mails import MailLearned
 from service.mailfilter.verdict import Reason, Verdict, verdict_of
 from service.models.errors import DamagedModel, ModelNotFound
 from service.predictions.deciding import Decisions, ReadyModel
 from service.predictions.errors import RowsDoNotFit
 from service.schemas import is_alias
+from solver.corrections import PERSON
 
 MAX_OPEN = 64
 """Decisions under way."""
@@ -31,6 +33,12 @@ MAX_LEARNING = 16
 """Mails that are being learned. Those are among them that took too long and were not waited for."""
 LEARNING_THREADS = 4
 """Of their own: learning that hangs must not take the threads of decisions."""
+ALLOWED_BY = {
+    PERSON: "PREFSVM_MAIL_LEARN",
+    "correspondent": "PREFSVM_MAIL_LEARN_CORRESPONDENTS",
+    "trap": "PREFSVM_MAIL_LEARN_TRAPS",
+}
+SAID = {True: "spam, and nothing else", False: "no spam, and nothing else"}
 MAX_MODELS = 1000
 """Whose numbers of labels are remembered."""
 AT = "-at-"
@@ -67,8 +75,32 @@ class LabelCounts(Protocol):
 class Learner(Protocol):
     """The part of `service.feedback.mails.MailFeedback` that is used here."""
 
-    def learn(self, project_id: str, alias: str, message: bytes, wanted: bool | None) -> MailLearned:
+    def learn(
+        self, project_id: str, alias: str, message: bytes, wanted: bool | None, source: str, weight: float
+    ) -> MailLearned:
         """Keep a mail as feedback."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who says what a mail is.
+
+    Attributes
+    ----------
+    name : str
+    label : bool or None
+        Whether what it speaks of is always spam, or never; None: either.
+    weight : float
+        How much what it says counts in a training.
+    """
+
+    name: str
+    label: bool | None = None
+    weight: float = 1.0
+
+
+SOMEBODY = Source(PERSON)
+CORRESPONDENT, TRAP = "correspondent", "trap"
 
 
 class LearningRefused(Problem, type="learning-refused", title="Learning is off", status=403):
@@ -90,8 +122,8 @@ class MailFilter:
         Tells for whom this acts, or raises what a request with that key would get.
     alias : str
         Of the model that decides where a user has none of his own.
-    learns : bool
-        Whether it may be told what is spam.
+    sources : sequence of Source
+        Who may say what is spam; nobody, if there is none.
     seconds : float
         Longest time a mail waits for its verdict, and who has said what it is for an answer.
     min_labels : int
@@ -108,7 +140,7 @@ class MailFilter:
         caller: Callable[[], Awaitable[Caller]],
         *,
         alias: str,
-        learns: bool,
+        sources: Sequence[Source],
         seconds: float,
         min_labels: int,
         most_bytes: int,
@@ -118,7 +150,7 @@ class MailFilter:
         self._feedback = feedback
         self._caller = caller
         self._alias = alias
-        self._learns = learns
+        self._sources = {source.name: source for source in sources}
         self._seconds = seconds
         self._min_labels = min_labels
         self._most_bytes = most_bytes
@@ -147,7 +179,7 @@ class MailFilter:
         done, _ = await asyncio.wait({task}, timeout=self._seconds)
         return task.result() if done else Verdict("unknown", reason="slow")
 
-    async def learn(self, raw: bytes, user: str | None, wanted: bool | None) -> MailLearned:
+    async def learn(self, raw: bytes, user: str | None, wanted: bool | None, by: str = PERSON) -> MailLearned:
         """Keep what somebody has said of a mail within `seconds`: spam, no spam, or None to forget it.
 
         Raises
@@ -159,11 +191,14 @@ class MailFilter:
         Problem
             As `MailFeedback.learn`, and if the key does not allow it.
         """
-        if not self._learns:
-            raise LearningRefused("learning is off; PREFSVM_MAIL_LEARN allows it")
+        source = self._sources.get(by)
+        if source is None:
+            raise LearningRefused(f"learning is off; {ALLOWED_BY.get(by, ALLOWED_BY[PERSON])} allows it")
+        if source.label is not None and wanted is not source.label:
+            raise InvalidRequest.of("header.Learn-Source", f"{by} says of mails that they are {SAID[source.label]}")
         if len(self._learning) >= MAX_LEARNING or not self._has_room_for(raw):
             raise LearningLate("too many mails wait to be learned; say it again later")
-        task = asyncio.create_task(self._learn(raw, user, wanted))
+        task = asyncio.create_task(self._learn(raw, user, wanted, source))
         self._learning[task] = len(raw)
         task.add_done_callback(self._learned)
         done, _ = await asyncio.wait({task}, timeout=self._seconds)
@@ -180,15 +215,15 @@ class MailFilter:
         others = sum(self._open.values()) + sum(self._learning.values())
         return not others or others + len(raw) <= self._most_bytes
 
-    async def _learn(self, raw: bytes, user: str | None, wanted: bool | None) -> MailLearned:
+    async def _learn(self, raw: bytes, user: str | None, wanted: bool | None, source: Source) -> MailLearned:
         caller = await self._admitted("write")
         with acting_for(caller.project_id):
             *own, site = self._aliases(user)
             for alias in own:
                 if await to_thread.run_sync(self._is_there, caller.project_id, alias, limiter=self._threads):
                     site = alias
-            learn = self._feedback.learn
-            return await to_thread.run_sync(learn, caller.project_id, site, raw, wanted, limiter=self._threads)
+            said = caller.project_id, site, raw, wanted, source.name, source.weight
+            return await to_thread.run_sync(self._feedback.learn, *said, limiter=self._threads)
 
     def _is_there(self, project_id: str, alias: str) -> bool:
         try:

@@ -23,7 +23,7 @@ from service.mailfilter.addresses import Address, check_mail_settings
 from service.mailfilter.chat import Chat
 from service.mailfilter.counted import CountedFilter
 from service.mailfilter.figures import Figures
-from service.mailfilter.filtering import MailFilter
+from service.mailfilter.filtering import CORRESPONDENT, SOMEBODY, TRAP, MailFilter, Source
 from service.mailfilter.http_doors import Basics, HttpDoor, HttpDoors
 from service.mailfilter.listener import Listener
 from service.mailfilter.mta_hooks import MtaHooks
@@ -39,6 +39,16 @@ from solver.kernels.parallel import single_threaded_blas
 log = logging.getLogger("prefsvm.mail")
 
 
+def sources_of(settings: Settings) -> list[Source]:
+    """Return who may say what is spam."""
+    wanted = (
+        (settings.mail_learn, SOMEBODY),
+        (settings.mail_learn_correspondents, Source(CORRESPONDENT, False, settings.mail_correspondent_weight)),
+        (settings.mail_learn_traps, Source(TRAP, True, settings.mail_trap_weight)),
+    )
+    return [source for is_on, source in wanted if is_on]
+
+
 def make_listener(
     settings: Settings, predictions: PredictionService, database: Database, system: Database, key: ApiKey | None
 ) -> Listener:
@@ -52,7 +62,7 @@ def make_listener(
         MailFeedback(database, settings.max_feedback_rows),
         caller,
         alias=settings.mail_model,
-        learns=settings.mail_learn,
+        sources=sources_of(settings),
         seconds=settings.mail_seconds,
         min_labels=settings.mail_min_labels,
         most_bytes=settings.mail_memory_bytes // BYTES_A_BYTE_OF_MAIL,

@@ -10,6 +10,7 @@ from service.mailfilter.counted import CountedFilter, NotLearned
 from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer, problem
 from service.mailfilter.inbound import Mail
 from service.mailfilter.verdict import REQUIRED, Verdict, fields_of
+from solver.corrections import PERSON
 
 DOOR = "rspamd"
 MARKS = ("X-Spam-Flag", "X-Spam-Status", "X-Spam-Score", "X-Spam-Level", "X-Spam-Model")
@@ -39,7 +40,8 @@ class Rspamd:
             return await self._check(request, mail)
         inner = parse_qs(request.query).get("learn_attachments") == ["true"]
         try:
-            result = await self._mails.learn(DOOR, mail, _user(request), request.path == "/learnspam", attached=inner)
+            is_spam = request.path == "/learnspam"
+            result = await self._mails.learn(DOOR, mail, _user(request), is_spam, _source(request), attached=inner)
         except NotLearned as error:
             return problem(error.status, error.detail, [("Retry-After", "60")] if error.status == 503 else [])
         when = {} if result == "ignored" else {"takes_effect": "the next training learns from it"}
@@ -85,6 +87,11 @@ def told(verdict: Verdict, seconds: float) -> dict[str, Any]:
         "probability": verdict.probability,
         "truncated": verdict.truncated,
     }
+
+
+def _source(request: Request) -> str:
+    """Return who says what a mail is; somebody, unless it is concluded."""
+    return next(iter(request.all(b"learn-source")), PERSON).lower()
 
 
 def _user(request: Request) -> str | None:

@@ -154,6 +154,7 @@ def mails(open_folder: Path) -> Iterator[Filter]:
     """The whole stack with a trained model."""
     port, path = free_port(), open_folder / "mail.sock"
     environment = {"PREFSVM_MAIL_LISTEN": f"127.0.0.1:{port},{path}", "PREFSVM_MAIL_LEARN": "true"}
+    environment["PREFSVM_MAIL_LEARN_CORRESPONDENTS"] = "true"
     with (
         local_stack(open_folder / "data", environment=environment) as stack,
         httpx.Client(base_url=stack.url, timeout=60) as api,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import imaplib
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from mail_e2e.conftest import Filter, free_port, listens, mail, need, need_root, running, wait_for
+from mail_e2e.conftest import INTEGRATIONS, Filter, free_port, listens, mail, need, need_root, running, wait_for
 
 pytestmark = pytest.mark.mail_e2e
 
@@ -115,3 +117,30 @@ def test_without_the_filter_mails_are_moved_all_the_same(mails: Filter) -> None:
         imap.append("INBOX", "", "", mail(True, 502).replace(b"\n", b"\r\n"))
         move(imap, "INBOX", "Junk")
         assert imap.select("Junk")[1] == [b"1"]
+
+
+def test_mails_of_correspondents_are_good_ones_without_asking(mails: Filter) -> None:
+    mails.forget()
+    others = mail(False, 510).replace(b"anna@example.org", b"stranger@example.com")
+    answered = mail(True, 511).replace(b"win@example.net", b"new@example.com")
+    known = mail(False, 512).replace(b"anna@example.org", b"Bert <BERT@example.com>")
+    with dovecot(mails, "dovecot-known") as port:
+        with logged_in(port) as imap:
+            imap.create("Sent")
+            sent = b"From: anna@example.org\r\nTo: Bert <bert@example.com>, carl@example.com\r\nSubject: x\r\n\r\ny\r\n"
+            imap.append("Sent", "", "", sent)
+            for raw, flags in ((others, ""), (answered, r"(\Answered)"), (known, "")):
+                imap.append("INBOX", flags, "", raw.replace(b"\n", b"\r\n"))
+
+        def run() -> str:
+            script = INTEGRATIONS / "imap/prefsvm-correspondents"
+            command = ["/usr/bin/python3", script, "anna@example.org", f"127.0.0.1:{port}", f"127.0.0.1:{mails.port}"]
+            environment = {**os.environ, "IMAP_PASSWORD": "secret"}
+            done = subprocess.run(
+                command, env=environment, input="", capture_output=True, text=True, check=True, timeout=60
+            )
+            return done.stdout
+
+        assert run() == "2 mails learned\n"
+        assert mails.labels() == {"ham": 2}
+        assert run() == "0 mails learned\n"  # each once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -81,7 +82,7 @@ def test_a_mail_counts_once_and_what_is_said_last_counts(door: Door, api: httpx.
         http.post("/learnspam", content=PLAIN.replace(b"money", b"gold"))
         figures = http.get("/metrics").text
     assert labels(api) == {"ham": 1, "spam": 1}
-    assert 'prefsvm_mails_learned_total{result="known"} 3.0' in figures
+    assert 'prefsvm_mails_learned_total{result="known",source="person"} 3.0' in figures
 
 
 def test_what_is_kept_is_what_feedback_keeps(door: Door, api: httpx.Client, database: Database) -> None:
@@ -132,6 +133,46 @@ def test_each_user_trains_his_own_model_or_the_site(
     assert (labels(api, "spam-filter.anna"), labels(api)) == ({"spam": 1}, {})
     tell(door, PLAIN, "ham", User="bert")
     assert (labels(api, "spam-filter.anna"), labels(api)) == ({"spam": 1}, {"ham": 1})
+
+
+def test_what_nobody_said_counts_less_than_what_somebody_said(
+    settings: Settings, api: httpx.Client, database: Database
+) -> None:
+    changes = {"mail_learn_correspondents": True, "mail_learn_traps": True, "mail_trap_weight": 0.25}
+    correspondent, trap = {"Learn-Source": "correspondent"}, {"Learn-Source": "Trap"}
+    with mail_door(settings, mail_learn=True, **changes) as door, door.http() as http:
+
+        def said(path: str, raw: bytes, headers: dict[str, str]) -> str:
+            answer = http.post(path, content=raw, headers=headers)
+            assert answer.status_code == 200, answer.text
+            return str(answer.json()["result"])
+
+        assert said("/learnspam", PLAIN, trap) == "learned"
+        assert said("/learnspam", PLAIN, trap) == "known"
+        assert said("/learnham", PLAIN, correspondent) == "learned"  # who concludes later knows more
+        assert said("/learnham", PLAIN, {}) == "learned"  # somebody says so
+        assert said("/learnspam", PLAIN, trap) == "known"
+        assert said("/learnham", PLAIN, correspondent) == "known"
+        assert labels(api) == {"ham": 1}
+        assert said("/learnspam", PLAIN, {}) == "learned"
+        other = PLAIN.replace(b"money", b"gold")
+        assert said("/learnspam", other, trap) == "learned"
+        kept = api.get("/feedback", params={"alias": "spam-filter"}).json()["items"]
+        assert [each["source"] for each in kept] == ["trap", "person"]
+        with database.transaction() as session:
+            contents = FeedbackRepository(session, DEFAULT_PROJECT).contents("spam-filter", 1 << 62)
+            assert [orjson.loads(each).get("weight") for each in contents] == [None, 0.25]
+        assert http.post("/learnham", content=other, headers=trap).status_code == 422
+        assert http.post("/learnspam", content=other, headers=correspondent).status_code == 422
+        assert http.post("/learnspam", content=other, headers={"Learn-Source": "x" * 999}).status_code == 403
+        figures = http.get("/metrics").text
+        assert 'prefsvm_mails_learned_total{result="learned",source="trap"} 2.0' in figures
+        assert re.search(r"prefsvm_mail_last_learned_timestamp_seconds 1\.\d+e\+09", figures)
+    with mail_door(settings, mail_learn=True) as door, door.http() as http:
+        for headers, name in ((trap, "TRAPS"), (correspondent, "CORRESPONDENTS")):
+            answer = http.post("/learnspam", content=PLAIN, headers=headers)
+            assert answer.status_code == 403
+            assert f"PREFSVM_MAIL_LEARN_{name}" in answer.json()["error"]
 
 
 def test_learning_is_off_unless_allowed(settings: Settings, api: httpx.Client) -> None:

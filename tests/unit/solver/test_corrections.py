@@ -11,7 +11,7 @@ from scipy import sparse
 
 from solver.corrections import Corrections, Rules, apply_corrections
 from solver.features import Column, MatrixData, Table
-from solver.report import FeedbackReport, RefusedFeedback
+from solver.report import ConcludedFeedback, FeedbackReport, RefusedFeedback
 from solver.training import TrainingError, TrainingRequest, train
 
 
@@ -229,3 +229,38 @@ def test_what_was_looked_at_because_a_model_was_unsure_moves_no_figure() -> None
     assert abs(mean["random"] - 0.80) < 0.04
     assert abs(mean["chosen"] - 0.80) < 0.05
     assert mean["chosen as random"] < 0.74
+
+
+def test_what_nobody_said_changes_no_label_that_is_there(table: Table) -> None:
+    clerk, cook, new = {"age": 30, "job": "clerk"}, {"age": 41, "job": "cook"}, {"age": 9, "job": "x"}
+    sources, weights = ["trap", "trap", "person", "trap"], [0.5, 0.5, 1.0, 0.5]
+    given = Corrections([clerk, cook, new, new], ["ham", "ham", "ham", "spam"], sources=sources, weights=weights)
+    labelled = table.columns["label"].values
+    made = apply_corrections(table, labelled, given, rules())
+    assert made.labels.tolist() == ["spam", "ham", "ham", "ham", "?", "ham"]
+    assert made.weights is not None
+    assert made.weights.tolist() == [1, 1, 0.5, 1, 1, 1]
+    assert made.report is not None
+    assert made.report.concluded == [ConcludedFeedback("trap", 3, 0.5)]
+    assert (made.report.superseded, made.report.confirmed, made.report.relabelled) == (2, 1, 1)
+    by_somebody = Corrections([clerk], ["ham"], sources=["person"], weights=[1.0])
+    assert apply_corrections(table, labelled, by_somebody, rules()).weights is None
+
+
+def test_rows_that_weigh_nearly_nothing_change_nearly_nothing() -> None:
+    data, labels = blobs()
+    wrong = [{"a": 3.0 + i / 50, "b": 3.0} for i in range(60)]
+
+    def trained(weight: float | None) -> np.ndarray:
+        corrections = None
+        if weight is not None:
+            corrections = Corrections(wrong, ["no"] * 60, sources=["trap"] * 60, weights=[weight] * 60)
+        request = TrainingRequest(positive="yes", algorithm="svm", params={"C": 1.0, "kernel": "linear"})
+        made = train(data, labels, request, corrections=corrections)
+        if weight is not None:
+            assert made.report.feedback.added == 60
+        return np.asarray(made.model.predict(data).scores)
+
+    without = trained(None)
+    light, heavy = (float(np.abs(trained(weight) - without).max()) for weight in (1e-6, 1.0))
+    assert light < 0.1 * heavy  # rows that are there at all move how columns are scaled
