@@ -16,6 +16,7 @@ from scipy import sparse
 from solver.band import Band
 from solver.decision import DecisionState
 from solver.features import MatrixFeatures, TableFeatures
+from solver.features.normal_scores import NormalScores
 from solver.features.strings import unpack_strings
 from solver.features.vectors import ROUNDING
 from solver.model_file import Model
@@ -230,6 +231,8 @@ def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[A
     valued, indicated = np.flatnonzero(arrays["scale"] > 0), np.flatnonzero(arrays["indicator"])
     if len(valued):
         used = graph.add("Gather", filled, graph.constant(valued), axis=1)
+        if "skewed" in arrays:
+            used = _with_scores(graph, used, valued, NormalScores.from_state(arrays, len(names)))
         centred = graph.add("Sub", used, graph.constant(arrays["mean"][valued]))
         scaled = graph.add("Div", centred, graph.constant(arrays["scale"][valued]))
         low, high = graph.constant(np.float64(-cut)), graph.constant(np.float64(cut))
@@ -237,6 +240,29 @@ def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[A
     if len(indicated):
         used = graph.add("Gather", together, graph.constant(indicated), axis=1)
         yield graph.add("Cast", graph.add("Not", _is_finite(graph, used)), to=TensorProto.DOUBLE)
+
+
+def _with_scores(graph: _Graph, used: str, valued: NDArray[Any], scores: NormalScores) -> str:
+    """The columns in `valued`, with normal scores in place of those that are skewed."""
+    skewed = np.searchsorted(valued, scores.columns)
+    others = np.setdiff1d(np.arange(len(valued)), skewed)
+    given = graph.add("Gather", used, graph.constant(skewed), axis=1)
+    above = graph.add(
+        "GreaterOrEqual",
+        graph.add("Unsqueeze", given, graph.constant(np.array([2], dtype=np.int64))),
+        graph.constant(scores.bends),
+    )
+    axis = graph.constant(np.array([2], dtype=np.int64))
+    places = graph.add("ReduceSum", graph.add("Cast", above, to=TensorProto.INT64), axis, keepdims=0)
+    pieces = scores.pieces
+    at = graph.add("Add", places, graph.constant(np.arange(len(skewed)) * pieces.shape[2]))
+    start, score, slope = (graph.add("Gather", graph.constant(part.ravel()), at, axis=0) for part in pieces)
+    of_skewed = graph.add("Add", score, graph.add("Mul", slope, graph.add("Sub", given, start)))
+    if not len(others):
+        return of_skewed
+    rest = graph.add("Gather", used, graph.constant(others), axis=1)
+    order = np.argsort(np.concatenate([others, skewed]))
+    return graph.add("Gather", graph.add("Concat", rest, of_skewed, axis=1), graph.constant(order), axis=1)
 
 
 def _vectors(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:

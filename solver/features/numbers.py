@@ -1,4 +1,4 @@
-"""Numbers → standardised numbers, and where they are missing."""
+"""Numbers → standardised numbers, of skewed columns standardised normal scores, and where they are missing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from solver.features.columns import CUT, LARGEST_SCORE, FeatureCounts
 from solver.features.errors import StateError
+from solver.features.normal_scores import Knots, NormalScores, find_knots
 from solver.features.strings import pack_strings, unpack_strings
 from solver.features.wild_values import WildValues, find_wild, may_be_wild, moments, wild_warnings
 from solver.typing import BoolArray, FloatArray
@@ -19,9 +20,10 @@ from solver.typing import BoolArray, FloatArray
 class NumberColumns:
     """The fitted number columns, and how to apply them.
 
-    Features are ordered: standardised numbers, then the 0/1 features that say where one is missing. A column of two
-    values becomes 0 and 1 instead, as a category would. All are cut. Wild values (`find_wild`) are no part of the mean
-    and the scale, so that the others stay as different as they are.
+    Features are ordered: standardised numbers, then the 0/1 features that say where one is missing. Of a skewed column
+    the normal scores are standardised (`solver.features.normal_scores`). A column of two values becomes 0 and 1
+    instead, as a category would. All are cut. Wild values (`find_wild`) are no part of the mean and the scale, so that
+    the others stay as different as they are.
 
     Parameters
     ----------
@@ -34,6 +36,8 @@ class NumberColumns:
         The range of the fitted rows; older models have none.
     cut : float, default 1e6
         Largest size of a scaled number, `CUT` since models know of it.
+    scores : NormalScores, optional
+        Of the skewed columns; `mean` and `scale` are those of the scores then.
 
     Attributes
     ----------
@@ -53,9 +57,11 @@ class NumberColumns:
         low: FloatArray | None = None,
         high: FloatArray | None = None,
         cut: float = LARGEST_SCORE,
+        scores: NormalScores | None = None,
     ) -> None:
         self.names = names
         self.cut = cut
+        self.scores = scores or NormalScores([], [])
         self._low, self._high = low, high
         self._median, self._mean, self._scale, self._indicator = median, mean, scale, indicator
         valued = scale > 0  # else only the indicator is a feature
@@ -66,11 +72,17 @@ class NumberColumns:
         self._range = np.ones(int(valued.sum()))
         self._greatest = cut * self._range  # of the length of a row: NumPy is quicker with arrays than with numbers
         self._least = -self._greatest
+        # where the skewed columns stand among those that have a feature
+        self._skewed = np.searchsorted(self._valued, self.scores.columns)
         if low is not None and high is not None:
             with np.errstate(over="ignore"):
                 width = high - low
-                self._far_low = ((low - width - mean) / np.where(valued, scale, 1.0))[valued]
-                self._far_high = ((high + width - mean) / np.where(valued, scale, 1.0))[valued]
+                far_low, far_high = low - width, high + width
+                for which, j in enumerate(self.scores.columns.tolist()):
+                    far_low[j], far_high[j] = self.scores.of_column(which, np.array([far_low[j], far_high[j]]))
+                    width[j] *= self.scores.slope_beyond(which)
+                self._far_low = ((far_low - mean) / np.where(valued, scale, 1.0))[valued]
+                self._far_high = ((far_high - mean) / np.where(valued, scale, 1.0))[valued]
                 self._range = (width / np.where(valued, scale, 1.0))[valued]
         # a row whose scaled numbers have a smaller sum of squares than this has none that is far
         near = float(np.minimum(-self._far_low, self._far_high).min(initial=np.inf))
@@ -91,7 +103,7 @@ class NumberColumns:
             Whether there may be a feature that says where a number is missing.
         warnings : list of str
         """
-        fitted: list[tuple[str, float, float, float, bool]] = []
+        fitted: list[tuple[str, float, float, float, bool, Knots | None]] = []
         ranges: list[tuple[float, float]] = []
         wild: list[tuple[str, WildValues, float]] = []
         for name, values in columns.items():
@@ -111,6 +123,10 @@ class NumberColumns:
             np.array([low for low, _ in ranges], dtype=np.float64),
             np.array([high for _, high in ranges], dtype=np.float64),
             CUT,
+            NormalScores(
+                [j for j, row in enumerate(fitted) if row[5] is not None],
+                [row[5] for row in fitted if row[5] is not None],
+            ),
         )
 
     @property
@@ -151,6 +167,9 @@ class NumberColumns:
         The sum of squares tells that; to look at each value in turn costs as much again as all the rest.
         """
         with np.errstate(over="ignore", invalid="ignore"):
+            if len(self._skewed):  # not in place: the caller goes on with the values where this returns None
+                numbers = numbers.copy()
+                numbers[0, self._skewed] = self.scores.of_row(numbers[0, self._skewed])
             scaled = numbers - self._valued_mean
             scaled /= self._valued_scale
             values = scaled[0]
@@ -175,6 +194,8 @@ class NumberColumns:
                 {self.names[self._valued[j]]: int(surprises[j]) for j in np.flatnonzero(surprises).tolist()}
             )
         with np.errstate(over="ignore"):
+            for which, j in enumerate(self._skewed.tolist()):
+                block[:, j] = self.scores.of_column(which, block[:, j])
             block -= self._valued_mean
             block /= self._valued_scale
         if not len(block):
@@ -196,14 +217,19 @@ class NumberColumns:
         """What was fitted, as arrays; `from_state` takes them."""
         text, ends = pack_strings(self.names)
         ranges = {} if self._low is None or self._high is None else {"number_low": self._low, "number_high": self._high}
-        return ranges | {
-            "number_text": text,
-            "number_ends": ends,
-            "median": self._median,
-            "mean": self._mean,
-            "scale": self._scale,
-            "indicator": self._indicator,
-        }
+        scores = self.scores.state() if len(self.scores.columns) else {}
+        return (
+            ranges
+            | scores
+            | {
+                "number_text": text,
+                "number_ends": ends,
+                "median": self._median,
+                "mean": self._mean,
+                "scale": self._scale,
+                "indicator": self._indicator,
+            }
+        )
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], cut: float = LARGEST_SCORE) -> Self:
@@ -233,7 +259,10 @@ class NumberColumns:
             raise StateError("table features: numbers need one range each")
         if low is not None and high is not None and (low > high).any():
             raise StateError("table features: a range ends before it begins")
-        return cls(names, median, mean, scale, indicator, low, high, cut)
+        scores = NormalScores.from_state(arrays, len(names))
+        if not (scale[scores.columns] > 0).all():
+            raise StateError("table features: a skewed column must be a feature")
+        return cls(names, median, mean, scale, indicator, low, high, cut, scores)
 
 
 def _fit_column(
@@ -242,8 +271,8 @@ def _fit_column(
     indicate: bool,
     warnings: list[str],
     wild: list[tuple[str, WildValues, float]],
-) -> tuple[float, float, float, bool] | None:
-    """Median, mean, scale (0: only the indicator is a feature) and whether there is an indicator."""
+) -> tuple[float, float, float, bool, Knots | None] | None:
+    """Median, mean, scale (0: only the indicator is a feature), whether there is an indicator, knots if skewed."""
     finite = np.isfinite(values)
     present = values[finite]
     has_indicator = indicate and len(present) < len(values)
@@ -254,31 +283,35 @@ def _fit_column(
     low, high = float(present.min()), float(present.max())
     if low == high:
         if has_indicator:  # where it is missing is all that it tells
-            return median, median, 0.0, True
+            return median, median, 0.0, True, None
         warnings.append(f"column {name!r} is left out: it has the same value in all training rows")
         return None
-    mean, scale, aside = _centre_and_scale(values, finite, median, low, high)
+    mean, scale, aside, knots = _centre_and_scale(values, finite, median, low, high)
     if not scale > 0:  # the values differ by less than float64 can square
         warnings.append(f"column {name!r} is left out: its values differ by next to nothing")
         return None
     if aside is not None:
-        wild.append((name, aside, mean + math.copysign(CUT * scale, aside.furthest - mean)))
-    return median, mean, scale, has_indicator
+        counts_as = mean + math.copysign(CUT * scale, aside.furthest - median)
+        wild.append((name, aside, counts_as if knots is None else NormalScores([0], [knots]).value_of(0, counts_as)))
+    return median, mean, scale, has_indicator, knots
 
 
 def _centre_and_scale(
     values: FloatArray, finite: BoolArray, median: float, low: float, high: float
-) -> tuple[float, float, WildValues | None]:
-    """What is taken off and divided by, which the wild values have no part in, and these."""
+) -> tuple[float, float, WildValues | None, Knots | None]:
+    """What is taken off and divided by, which the wild values have no part in, these, and knots of a skewed column."""
     filled = np.where(finite, values, median)
     mean, scale = moments(filled)
     found = find_wild(filled) if may_be_wild(len(filled), max(high - mean, mean - low), scale) else None
     aside, present = None, values[finite]
     if found is not None:
         aside, ordinary = found
-        mean, scale = moments(filled[ordinary])
-        present = values[finite & ordinary]
+        filled, present = filled[ordinary], values[finite & ordinary]
+        mean, scale = moments(filled)
         low, high = float(present.min()), float(present.max())
     if high - low < math.inf and not ((present > low) & (present < high)).any():
-        return low, high - low, aside
-    return mean, scale, aside
+        return low, high - low, aside, None
+    knots = find_knots(present)
+    if knots is not None:
+        mean, scale = moments(NormalScores([0], [knots]).of_column(0, filled))
+    return mean, scale, aside, knots

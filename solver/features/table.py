@@ -89,6 +89,12 @@ _PARTS: Final[dict[str, dict[str, str]]] = {
         "vector_low": "float64",
         "vector_high": "float64",
     },
+    "skewed": {
+        "skewed": "int64",
+        "knot_counts": "int64",
+        "knots": "float64",
+        "knot_scores": "float64",
+    },
     "encoded": {
         "encoded_text": "uint8",
         "encoded_ends": "int64",
@@ -111,8 +117,9 @@ _NORMALIZED: Final = "normalized"
 _LENGTHS: Final = "lengths"
 # and that no word is to be named
 _KEEP_WORDS: Final = "keep_words"
-# no kind of column: further features of columns of text
+# no kinds of columns: further features of columns of text, and how some columns of numbers are read
 _ENCODED: Final = "encoded"
+_SKEWED: Final = "skewed"
 
 # what a part of a row is that an explanation speaks of
 PartKind = Literal["column", "term", "encoding"]
@@ -581,6 +588,7 @@ class TableFeatures:
         if self.encoded.width:
             kinds.append(_ENCODED)
             arrays |= self.encoded.state()
+        kinds += [_SKEWED] if _SKEWED in arrays else []
         readings = {name: reading.to_json() for name, reading in self.readings.items()}
         ranges: dict[str, Any] = {"ranges": True} if "number_low" in arrays else {}
         ranges |= {"cut": self._numbers.cut} if self._numbers.names else {}

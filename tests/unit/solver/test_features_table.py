@@ -440,7 +440,7 @@ def test_numbers_far_outside_those_of_the_training_are_said(rows: int) -> None:
 
 
 def test_numbers_are_cut_and_two_values_become_0_and_1() -> None:
-    values = np.array([0.0] * 12 + [1.0] * 7 + [40.0])
+    values = np.array([-40.0] + [0.0] * 9 + [1.0] * 9 + [41.0])
     data = table(numbers("x", *values), numbers("flag", *[5.0] * 19, 7.0), numbers("gaps", 0, 1, np.nan, *[1] * 17))
     features = stored_and_read(TableFeatures().fit(data))
     X = dense(features, data)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeatures
+from solver.features.normal_scores import NormalScores, find_knots
 from solver.features.wild_values import find_wild, may_be_wild, moments
 from solver.training import TrainingRequest, train
 
@@ -82,8 +83,11 @@ def test_columns_as_they_come_stay_as_they_were(make: Callable[[Any], Any]) -> N
     matrix = MatrixFeatures().fit(MatrixData(make(raw)))
     for j, (name, values) in enumerate(columns.items()):
         two = len(np.unique(values)) == 2
-        mean, scale = (values.min(), np.ptp(values)) if two else (values.mean(), values.std())
+        knots = find_knots(values)
+        scores = values if knots is None else NormalScores([0], [knots]).of_column(0, values)
+        mean, scale = (values.min(), np.ptp(values)) if two else (scores.mean(), scores.std())
         assert (arrays["mean"][j], arrays["scale"][j]) == pytest.approx((mean, scale), rel=1e-12), name
+        mean, scale = values.mean(), values.std()
         assert matrix.limits[0][j] == pytest.approx(1 / (values.max() if two else scale), rel=1e-12), name
     assert matrix.warnings == []
 
