@@ -24,20 +24,23 @@ from solver.features.table import PartKind
 from solver.kernels.values import finish, inner_products, squared_norms
 from solver.model_file import FittedFeatures
 from solver.report import Weighed, Weights
-from solver.typing import FloatArray, IndexArray, Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 # Parts whose change is computed by kernels that are not linear, those of the steepest slope where there are more.
 MOST_PARTS: Final = 512
 # elements of one block of kernel values
 _BLOCK_ELEMENTS: Final = 1 << 19
 # what a report looks at: rows, characters of their texts, and numbers of support vectors that they are multiplied with
-MOST_WEIGHED: Final = 200
+MOST_WEIGHED: Final = 100
 _CHARACTERS: Final = 1 << 19
-_PRODUCTS: Final = 1 << 27
+_PRODUCTS: Final = 1 << 26
 # as many products as one value of a kernel takes
 _KERNEL_VALUE: Final = 10
-# of each list of a report
+# and as what is done with one number of a sparse support vector
+_SPARSE_NUMBER: Final = 15
+# of each list of a report, and parts whose change is computed for it by kernels that are not linear
 _MOST_REPORTED: Final = 20
+_MOST_LOOKED_AT: Final = 64
 # longest name of a part that is told
 MOST_OF_A_NAME: Final = 100
 
@@ -93,8 +96,9 @@ def explain(
     made = []
     for row in range(X.shape[0]):
         x = X[row : row + 1]
-        parts, taken = _parts(features, x, [column[row] for column in texts])
-        made.append(_explanation(decision, x, parts, taken, most))
+        parts = _Parts(features, words=has_words(features))
+        found, taken = _grouped(*parts.entries(x, [column[row] for column in texts]), X.shape[1])
+        made.append(_explanation(decision, x, parts, found, taken, most))
     return made
 
 
@@ -104,80 +108,111 @@ def has_words(features: FittedFeatures) -> bool:
 
 
 def _explanation(
-    decision: DecisionState, x: Matrix, parts: list[Part], taken: sparse.csr_array, most: int
+    decision: DecisionState, x: Matrix, parts: _Parts, found: IndexArray, taken: sparse.csr_array, most: int
 ) -> Explanation:
-    chosen = np.arange(len(parts))
     if decision.kind == "linear":
-        changes = slopes(decision, x, taken)
-        order = chosen[np.argsort(-np.abs(changes), kind="stable")]
+        changes = taken @ decision.weights
+        order = np.argsort(-np.abs(changes), kind="stable")
         shown = order[:most]
-        # summed as they are told, so that nothing is lost between the two
-        rest = float(changes[order[most:]].sum())
-        return Explanation(_told(parts, shown, changes[shown]), rest)
-    if len(parts) > MOST_PARTS:
-        chosen = np.argsort(-np.abs(slopes(decision, x, taken)), kind="stable")[:MOST_PARTS]
-    found = _changes(decision, x, taken[chosen])
-    shown = chosen[np.argsort(-np.abs(found), kind="stable")[:most]]
+        return Explanation(parts.told(found[shown], changes[shown]), float(changes[order[most:]].sum()))
+    chosen = np.arange(len(found))
+    if len(found) > MOST_PARTS:
+        chosen = np.argsort(-np.abs(taken @ _slope(decision, x)), kind="stable")[:MOST_PARTS]
+    near = _changes(decision, x, taken[chosen])
+    shown = chosen[np.argsort(-np.abs(near), kind="stable")[:most]]
     exact = _recomputed(decision, x, taken[shown])
     order = np.argsort(-np.abs(exact), kind="stable")
-    return Explanation(_told(parts, shown[order], exact[order]), None)
+    return Explanation(parts.told(found[shown[order]], exact[order]), None)
 
 
-def _told(parts: list[Part], places: IndexArray, changes: FloatArray) -> list[tuple[Part, float]]:
-    """Parts with their changes; without those that change nothing."""
-    return [(parts[at], change) for at, change in zip(places.tolist(), changes.tolist(), strict=True) if change]
+class _Parts:
+    """The parts of rows, by number: first those that each row has, then words as they come.
 
+    Parameters
+    ----------
+    features : TableFeatures or MatrixFeatures
+    words : bool
+        Whether words are parts of texts, which is `has_words` then.
+    """
 
-def _parts(
-    features: FittedFeatures, x: Matrix, texts: Sequence[str | None], *, words: bool = True
-) -> tuple[list[Part], sparse.csr_array]:
-    """The parts of one row, and what each takes along of its features: rows of a matrix that add up to that row."""
-    entries = sparse.csr_array(x)
-    entries.sort_indices()
-    indices, values, width = entries.indices.astype(np.int64), entries.data.astype(np.float64), entries.shape[1]
-    if isinstance(features, MatrixFeatures):
-        named = [Part("column", str(features.first_index + j)) for j in indices.tolist()]
-        return named, sparse.csr_array((values, indices, np.arange(len(values) + 1)), shape=(len(values), width))
-    known, owners = features.feature_parts
-    owned = owners[indices]
-    shares = features.term_shares(texts) if words and has_words(features) else None
-    if shares is not None:
-        is_term = indices >= width - features.term_width
-        at = np.searchsorted(indices, shares.features)
-        at[at == len(indices)] = 0
-        met = indices[at] == shares.features if len(indices) else np.zeros(0, dtype=bool)
-        columns = shares.features[met]
-        data = values[at[met]] * shares.shares[met]
-        rows = shares.owners[met] + len(known)
-        owned, indices, values = (
-            np.concatenate([owned[~is_term], rows]),
-            np.concatenate([indices[~is_term], columns]),
-            np.concatenate([values[~is_term], data]),
+    def __init__(self, features: FittedFeatures, *, words: bool) -> None:
+        self._features, self.has_words = features, words
+        self._terms: dict[tuple[str, str], int] = {}
+        """Column and word, with its number among the words."""
+        self._first_term = (
+            features.n_features if isinstance(features, MatrixFeatures) else len(features.feature_parts[0])
         )
-    found, rows = np.unique(owned, return_inverse=True)
-    taken = sparse.csr_array(sparse.coo_array((values, (rows, indices)), shape=(len(found), width)))
-    terms = [] if shares is None else shares.terms
-    parts = [Part(*known[at]) if at < len(known) else Part("term", *terms[at - len(known)]) for at in found.tolist()]
-    return parts, taken
+
+    @property
+    def count(self) -> int:
+        """How many there are so far."""
+        return self._first_term + len(self._terms)
+
+    def are_terms(self) -> BoolArray:
+        """Which of them are words."""
+        return np.arange(self.count) >= self._first_term
+
+    def entries(self, x: Matrix, texts: Sequence[str | None]) -> tuple[IndexArray, IndexArray, FloatArray]:
+        """What each part has of the features of one row, entry by entry: part, feature, and how much of it."""
+        row = sparse.csr_array(x)
+        row.sort_indices()
+        indices, values = row.indices.astype(np.int64), row.data.astype(np.float64)
+        features = self._features
+        if isinstance(features, MatrixFeatures):
+            return indices, indices, values
+        owners = features.feature_parts[1][indices]
+        if not self.has_words or not len(indices):
+            return owners, indices, values
+        shares = features.term_shares(texts)
+        numbers = [self._terms.setdefault(term, len(self._terms)) for term in shares.terms]
+        at = np.minimum(np.searchsorted(indices, shares.features), len(indices) - 1)
+        met = indices[at] == shares.features
+        others = indices < features.n_features - features.term_width
+        return (
+            np.concatenate([owners[others], np.array(numbers, dtype=np.int64)[shares.owners[met]] + self._first_term]),
+            np.concatenate([indices[others], shares.features[met]]),
+            np.concatenate([values[others], values[at[met]] * shares.shares[met]]),
+        )
+
+    def named(self, numbers: Sequence[int]) -> list[Part]:
+        """What they are."""
+        features = self._features
+        if isinstance(features, MatrixFeatures):
+            return [Part("column", str(features.first_index + number)) for number in numbers]
+        known, terms = features.feature_parts[0], list(self._terms)
+        return [
+            Part(*known[number]) if number < len(known) else Part("term", *terms[number - len(known)])
+            for number in numbers
+        ]
+
+    def told(self, numbers: IndexArray, changes: FloatArray) -> list[tuple[Part, float]]:
+        """Parts with their changes; without those that change nothing."""
+        pairs = zip(self.named(numbers.tolist()), changes.tolist(), strict=True)
+        return [(part, change) for part, change in pairs if change]
 
 
-def slopes(decision: DecisionState, x: Matrix, taken: sparse.csr_array) -> FloatArray:
-    """What each part would change if the score were a plane that touches it at the row; of the linear kernel it is."""
+def _grouped(
+    owners: IndexArray, indices: IndexArray, values: FloatArray, width: int
+) -> tuple[IndexArray, sparse.csr_array]:
+    """The parts of one row, and what each takes along of its features: rows of a matrix that add up to that row."""
+    found, rows = np.unique(owners, return_inverse=True)
+    return found, sparse.csr_array(sparse.coo_array((values, (rows, indices)), shape=(len(found), width)))
+
+
+def _slope(decision: DecisionState, x: Matrix) -> FloatArray:
+    """What the score changes by each feature, along the plane that touches it at a row; linear, it is that plane."""
     vectors, coefficients = decision.support_vectors, decision.dual_coef
     if decision.kind == "linear":
-        return np.asarray(taken @ decision.weights, dtype=np.float64)
+        return decision.weights
     kind, gamma, degree, coef0 = decision.kind, decision.gamma, decision.degree, decision.coef0
     dots = _products(x, vectors)
     if kind == "rbf":
         values = finish(dots, squared_norms(x), squared_norms(vectors), kind, gamma, degree, coef0)[0]
         pulled = 2 * gamma * values * coefficients
-        own = sparse.csr_array(x).toarray()[0]
-        plane = np.asarray(vectors.T @ pulled) - own * pulled.sum()
-    else:
-        inside = gamma * dots[0] + coef0
-        steep = degree * inside ** (degree - 1) if kind == "poly" else 1 - np.tanh(inside) ** 2
-        plane = np.asarray(vectors.T @ (gamma * steep * coefficients))
-    return np.asarray(taken @ plane, dtype=np.float64)
+        return np.asarray(vectors.T @ pulled - sparse.csr_array(x).toarray()[0] * pulled.sum(), dtype=np.float64)
+    inside = gamma * dots[0] + coef0
+    steep = degree * inside ** (degree - 1) if kind == "poly" else 1 - np.tanh(inside) ** 2
+    return np.asarray(vectors.T @ (gamma * steep * coefficients), dtype=np.float64)
 
 
 def _changes(decision: DecisionState, x: Matrix, taken: sparse.csr_array) -> FloatArray:
@@ -251,17 +286,18 @@ def weights_of(
     knows : bool
         Whether the model tells the labels apart better than chance does.
     """
-    texts = features.texts_with_terms(data) if isinstance(features, TableFeatures) and isinstance(data, Table) else []
+    texts: Sequence[Sequence[str | None]] = ()
+    if isinstance(features, TableFeatures) and isinstance(data, Table) and has_words(features):
+        texts = features.texts_with_terms(data)
     rows = rows[: _affordable(decision, texts, len(rows))]
     if not len(rows):
         return None
-    columns = _means(decision, features, X, rows, texts, words=False)
-    terms = _means(decision, features, X, rows, texts, words=True) if has_words(features) else []
+    rows_and_texts = [(X[row : row + 1], [column[at] for column in texts]) for at, row in enumerate(rows.tolist())]
     return Weights(
         rows=len(rows),
         adds_up=decision.kind == "linear",
-        columns=columns,
-        terms=terms,
+        columns=_means(decision, _Parts(features, words=False), rows_and_texts),
+        terms=_means(decision, _Parts(features, words=True), rows_and_texts) if has_words(features) else [],
         sentence=_sentence(len(rows), knows=knows),
     )
 
@@ -279,64 +315,59 @@ def _sentence(rows: int, *, knows: bool) -> str:
 def _affordable(decision: DecisionState, texts: Sequence[Sequence[str | None]], rows: int) -> int:
     """How many of so many rows are looked at, one at least."""
     vectors = decision.support_vectors
-    size = vectors.size if isinstance(vectors, np.ndarray) else vectors.nnz
-    if decision.kind != "linear":
-        size += _KERNEL_VALUE * vectors.shape[0] * min(vectors.shape[1], MOST_PARTS)
+    size = vectors.size if isinstance(vectors, np.ndarray) else _SPARSE_NUMBER * vectors.nnz
+    if decision.kind == "linear":
+        size = vectors.shape[1]  # its plane is made once
+    else:
+        size += _KERNEL_VALUE * vectors.shape[0] * min(vectors.shape[1], _MOST_LOOKED_AT)
     most = min(rows, MOST_WEIGHED, max(1, _PRODUCTS // max(1, size)))
     characters = np.cumsum([sum(len(column[row] or "") for column in texts) for row in range(most)])
     return max(1, int(np.searchsorted(characters, _CHARACTERS, side="right"))) if most else 0
 
 
 def _means(
-    decision: DecisionState,
-    features: FittedFeatures,
-    X: Matrix,
-    rows: IndexArray,
-    texts: Sequence[Sequence[str | None]],
-    *,
-    words: bool,
+    decision: DecisionState, parts: _Parts, rows: Sequence[tuple[Matrix, Sequence[str | None]]]
 ) -> list[Weighed]:
-    """Mean changes by word or else by column, the largest mean size first; a row without it counts as no change."""
-    found = [
-        (X[row : row + 1], *_parts(features, X[row : row + 1], [column[at] for column in texts], words=words))
-        for at, row in enumerate(rows.tolist())
-    ]
-    totals = _totals([(parts, slopes(decision, x, taken)) for x, parts, taken in found])
+    """Mean changes, of words or else of columns, the largest mean size first; a row without one counts as no change."""
+    entries = [parts.entries(x, texts) for x, texts in rows]
+    wanted = parts.are_terms() if parts.has_words else np.ones(parts.count, dtype=bool)
+    totals = np.zeros((3, parts.count))
+    for (x, _), (owners, indices, values) in zip(rows, entries, strict=True):
+        found, places = np.unique(owners, return_inverse=True)
+        changes = np.zeros(len(found))
+        np.add.at(changes, places, values * _slope(decision, x)[indices])
+        _count(totals, found, changes)
+    order = _largest(totals[1], wanted, _MOST_REPORTED if decision.kind == "linear" else _MOST_LOOKED_AT)
     if decision.kind != "linear":
-        chosen = frozenset(_largest(totals, MOST_PARTS))
-        kept = []
-        for x, parts, taken in found:
-            places = np.array([at for at, part in enumerate(parts) if part in chosen], dtype=np.int64)
-            kept.append(([parts[at] for at in places.tolist()], _changes(decision, x, taken[places])))
-        totals = _totals(kept)
-    wanted = [part for part in _largest(totals, len(totals)) if (part.term is not None) == words]
+        is_chosen = np.isin(np.arange(parts.count), order)
+        totals = np.zeros((3, parts.count))
+        for (x, _), (owners, indices, values) in zip(rows, entries, strict=True):
+            kept = is_chosen[owners]
+            chosen, taken = _grouped(owners[kept], indices[kept], values[kept], x.shape[1])
+            _count(totals, chosen, _changes(decision, x, taken))
+        order = _largest(totals[1], wanted, _MOST_REPORTED)
     return [
         Weighed(
             kind=part.kind,
             column=part.column,
             term=None if part.term is None else cut(part.term),
-            mean=totals[part][0] / len(rows),
-            mean_size=totals[part][1] / len(rows),
-            rows=int(totals[part][2]),
+            mean=float(totals[0, at]) / len(rows),
+            mean_size=float(totals[1, at]) / len(rows),
+            rows=int(totals[2, at]),
         )
-        for part in wanted[:_MOST_REPORTED]
+        for at, part in zip(order.tolist(), parts.named(order.tolist()), strict=True)
     ]
 
 
-def _totals(found: Sequence[tuple[list[Part], FloatArray]]) -> dict[Part, list[float]]:
-    """By part the sum of its changes, that of their sizes, and of how many rows it changes the score."""
-    totals: dict[Part, list[float]] = {}
-    for parts, changes in found:
-        for part, change in zip(parts, changes.tolist(), strict=True):
-            total = totals.setdefault(part, [0.0, 0.0, 0.0])
-            total[0] += change
-            total[1] += abs(change)
-            total[2] += bool(change)
-    return totals
+def _count(totals: FloatArray, found: IndexArray, changes: FloatArray) -> None:
+    """Add changes of parts, their sizes, and whether there are any."""
+    totals[:, found] += changes, np.abs(changes), changes != 0
 
 
-def _largest(totals: dict[Part, list[float]], most: int) -> list[Part]:
-    return sorted((part for part in totals if totals[part][1] > 0), key=lambda part: -totals[part][1])[:most]
+def _largest(sizes: FloatArray, wanted: BoolArray, most: int) -> IndexArray:
+    """The wanted ones of the largest size, none of size 0."""
+    order = np.argsort(-np.where(wanted, sizes, 0.0), kind="stable")[:most]
+    return order[wanted[order] & (sizes[order] > 0)]
 
 
 def cut(name: str) -> str:

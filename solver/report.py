@@ -475,7 +475,7 @@ class Weighed(JsonObject):
 class Weights(JsonObject):
     """What the scores of labelled rows are made of: of the model, not of how the world is."""
 
-    rows: int = field(metadata=_about("Labelled rows that were looked at, drawn at random: 200 at most."))
+    rows: int = field(metadata=_about("Labelled rows that were looked at, drawn at random: 100 at most."))
     adds_up: bool = field(
         metadata=_about("Whether the changes of all parts of a row add up to its score less the intercept (linear).")
     )

@@ -13,7 +13,17 @@ from scipy import sparse
 from solver import explaining
 from solver.decision import DecisionState
 from solver.explaining import MOST_PARTS, Part, explain, weights_of
-from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeatures, TextOptions
+from solver.features import (
+    Column,
+    EncoderIdentity,
+    KnownVectors,
+    MatrixData,
+    MatrixFeatures,
+    Table,
+    TableFeatures,
+    TextOptions,
+)
+from solver.features.encoded import encoder_text
 from solver.model_file import Model, read_model, write_model
 from solver.nearest import MOST_BYTES, KeptRows, KeptRowsError
 from solver.training import TrainedModel, TrainingRequest, train
@@ -258,6 +268,46 @@ def test_a_report_looks_at_few_rows_of_a_large_model(monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
     monkeypatch.setattr(explaining, "_CHARACTERS", 200)
     assert 1 <= weights_of(decision("linear", X), features, X, every, table(rows), knows=True).rows < 10
+
+
+def test_an_encoded_text_is_a_part_beside_its_words() -> None:
+    rng = np.random.default_rng(0)
+    rows = [row(rng, bool(i % 2), gaps=False) for i in range(40)]
+    texts = sorted({encoder_text([each["note"]]) for each in rows})
+    vectors = rng.normal(size=(len(texts), 6)).astype(np.float32)
+
+    class Known(KnownVectors):
+        def identity(self) -> EncoderIdentity:
+            return EncoderIdentity("known", ("probe",), np.ones((1, 6), dtype=np.float32))
+
+    encoder = Known(texts, vectors)
+    features = TableFeatures(kinds={"note": "text", "since": "date"}, encoder=encoder).fit(table(rows))
+    X, _, _ = features.transform_rows(rows)
+    state = decision("linear", X)
+    dense = X.toarray() if sparse.issparse(X) else X
+    vectors_of = state.support_vectors
+    plane = state.dual_coef @ (vectors_of.toarray() if sparse.issparse(vectors_of) else vectors_of)
+    own = [j for j, name in enumerate(features.feature_names) if "(encoded)" in name]
+    for at, said in enumerate(explained(state, features, rows)):
+        (change,) = (change for part, change in said.changes if part.kind == "encoding")
+        assert change == pytest.approx(dense[at, own] @ plane[own], abs=1e-12)
+        assert sum(change for _, change in said.changes) == pytest.approx(dense[at] @ plane, abs=1e-9)
+        assert "term" in {part.kind for part, _ in said.changes}
+
+
+def test_runs_of_several_words_in_one_are_shared() -> None:
+    columns = {"note": Column("note", "text", np.array(["ab-cd ef", "漢字漢 gh"], dtype=object))}
+    options = TextOptions(words=0, characters=3, min_rows=1)
+    features = TableFeatures(kinds={"note": "text"}, text=options).fit(Table(columns))
+    shares = features.term_shares(["ab-cd 漢字漢"])
+    names = features.feature_names
+    found: dict[str, dict[str, float]] = {}
+    for owner, feature, share in zip(shares.owners, shares.features, shares.shares, strict=True):
+        found.setdefault(names[feature].removeprefix("note: "), {})[shares.terms[owner][1]] = share
+    assert found["b-c"] == {"ab": 0.5, "cd": 0.5}
+    assert found["ab-"] == {"ab": 1.0}
+    assert found["字漢 "] == {"漢": 0.5, "字": 0.5}
+    assert all(sum(own.values()) == pytest.approx(1) for own in found.values())
 
 
 # -- rows that are like it ---------------------------------------------------------------------------------------------
