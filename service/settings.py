@@ -67,7 +67,6 @@ class Settings(BaseSettings):
     upload_expire_seconds: Seconds = 24 * 3600.0
     """What has arrived of a resumable upload is thrown away when no more has arrived for this long."""
     max_rows: Count = 50_000_000
-    max_columns: Count = 10_000
     max_feature_index: Count = 1_000_000
     """Largest feature index that a svmlight file may name."""
     max_cells: Count = 4_000_000_000
@@ -75,7 +74,7 @@ class Settings(BaseSettings):
     max_line_bytes: Count = MIB
     """Longest line of a text format."""
     ingest_memory_bytes: Count = GIB * 4
-    """Address space of the child that reads an upload."""
+    """Address space of the child that reads an upload. It also says how many columns there may be."""
     ingest_seconds: Seconds = 900.0
     """Longest time the child that reads an upload may take."""
     ingest_slots: Count = 2

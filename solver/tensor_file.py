@@ -19,8 +19,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-# longest header. Long lists belong into arrays, so that hostile JSON cannot become much memory.
-MAX_HEADER_BYTES: Final = 1 << 20
+# longest header: the columns of a table are in it, of which there may be a hundred thousand
+MAX_HEADER_BYTES: Final = 32 << 20
+# of JSON, about: so that hostile JSON cannot become much memory. Long lists belong into arrays.
+MAX_HEADER_VALUES: Final = 2_000_000
 MAX_TENSORS: Final = 256
 MAX_DIMENSIONS: Final = 2
 _ALIGNMENT: Final = 64
@@ -124,7 +126,8 @@ def read_tensors(source: bytes | str | os.PathLike[str]) -> tuple[dict[str, NDAr
     header_bytes = int.from_bytes(content[:8], "little")
     if header_bytes > MAX_HEADER_BYTES or 8 + header_bytes > len(content):
         raise TensorFileError(
-            f"the header claims {header_bytes} bytes; there are {len(content) - 8}, at most 1 MiB is read"
+            f"the header claims {header_bytes} bytes; there are {len(content) - 8}, and at most "
+            f"{MAX_HEADER_BYTES >> 20} MiB are read"
         )
     header = parse_json(content[8 : 8 + header_bytes])
     if not isinstance(header, dict):
@@ -163,8 +166,10 @@ def parse_json(text: bytes | str) -> Any:
     Raises
     ------
     TensorFileError
-        If it is not that, or is nested too deeply.
+        If it is not that, is nested too deeply, or holds too much.
     """
+    if (text.count(b",") if isinstance(text, bytes) else text.count(",")) > MAX_HEADER_VALUES:
+        raise TensorFileError(f"not valid JSON: it holds more than {MAX_HEADER_VALUES} values")
     try:
         return json.loads(
             text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant, parse_float=_finite_float

@@ -11,12 +11,15 @@ LEAST_BYTES = 16 << 20
 BYTES_A_COLUMN = 32 << 10
 """4,096 numbers. What a batch costs by itself grows with its columns, so its rows must not shrink as these grow."""
 MOST_BYTES = 384 << 20
-"""Beyond it memory counts for more: from 12,000 columns on, batches have fewer rows again."""
+"""Beyond it memory counts for more: from 12,000 columns on, batches are smaller again."""
 
 
 def batch_bytes(columns: int) -> int:
     """Return how many bytes of values the batches of a table of so many columns should have."""
-    return min(MOST_BYTES, max(LEAST_BYTES, BYTES_A_COLUMN * columns))
+    wide = MOST_BYTES // BYTES_A_COLUMN
+    if columns > wide:  # what very many columns take by themselves, batches have to leave to them
+        return max(LEAST_BYTES, MOST_BYTES * wide // columns)
+    return max(LEAST_BYTES, BYTES_A_COLUMN * columns)
 
 
 def batch_rows(columns: int) -> int:

@@ -31,7 +31,9 @@ from solver.reading import Reading
 
 Layout = Literal["table", "matrix"]
 COLUMNS_BYTES = 16 << 20
-"""Of columns of numbers that are read at once where only a few of their rows are wanted."""
+"""Of columns of numbers that are read at once, of a whole file or where only a few of their rows are wanted."""
+TEXT_BYTES = 64
+"""That a text takes, about, as far as can be known before it is read."""
 
 
 class TooManyBytesError(ValueError):
@@ -322,17 +324,48 @@ def _readings(file: pq.ParquetFile) -> dict[str, Reading]:
 def _read_table(path: Path) -> Table:
     columns = {}
     with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
-        # One column at a time, so that Arrow's copy of only one is there besides the result.
-        readings = _readings(file)
-        for name in file.schema_arrow.names:
-            columns[name] = _whole_column(file, name, readings.get(name))
+        schema, readings = file.schema_arrow, _readings(file)
+        for names in _read_at_once(file, schema):
+            if is_stored_vector(schema.field(names[0]).type):
+                columns[names[0]] = _whole_vectors(file, schema.field(names[0]))
+                continue
+            read = file.read(names)
+            for name in names:
+                columns[name] = _column(name, read.column(name), readings.get(name))
     return Table(columns)
 
 
+def _read_at_once(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[list[str]]:
+    """Yield the names of columns, in order, in parts of which Arrow's copy is small beside the result.
+
+    Not one by one: whatever is asked of a file costs by all of its columns. One of vectors stands alone.
+    """
+    held: list[str] = []
+    size = 0
+    for field in schema:
+        of_field = file.metadata.num_rows * (8 if pa.types.is_floating(field.type) else TEXT_BYTES)
+        is_vector = is_stored_vector(field.type)
+        if held and (is_vector or size + of_field > COLUMNS_BYTES):
+            yield held
+            held, size = [], 0
+        if is_vector:
+            yield [field.name]
+            continue
+        held.append(field.name)
+        size += of_field
+    if held:
+        yield held
+
+
 def _whole_column(file: pq.ParquetFile, name: str, reading: Reading | None) -> Column:
-    type_ = file.schema_arrow.field(name).type
-    if not is_stored_vector(type_):
-        return _column(name, _read_column(file, name), reading)
+    field = file.schema_arrow.field(name)
+    if is_stored_vector(field.type):
+        return _whole_vectors(file, field)
+    return _column(name, _read_column(file, name), reading)
+
+
+def _whole_vectors(file: pq.ParquetFile, field: pa.Field) -> Column:
+    name, type_ = field.name, field.type
     # Group by group: vectors may be most of a file, which is not to be there twice.
     vectors = np.empty((file.metadata.num_rows, vector_length(type_)), dtype=np.float32)
     start = 0

@@ -24,7 +24,7 @@ from service.settings import Settings
 
 CHILD = ("-m", "service.ingest.child")
 MAX_ANSWER_BYTES = 64 << 20
-"""Far above what the profile of the widest table takes."""
+"""Far above what the profile of a table takes, unless very many columns have long values."""
 
 
 class ReaderKilledError(Exception):
@@ -101,7 +101,7 @@ class IngestResult(_Strict):
     duplicate_rows: Count | None
     dropped_rows: Count
     lines: LineCounts | None = None
-    left_out: Annotated[dict[Name, Reason], Field(max_length=100_000)] = {}
+    left_out: Annotated[dict[Name, Reason], Field(max_length=1_000_000)] = {}
     columns: list[dict[str, Any]]
     warnings: list[str]
     seconds: Finite
@@ -228,7 +228,11 @@ async def _converse(process: asyncio.subprocess.Process, request: bytes) -> byte
     while part := await process.stdout.read(1 << 16):
         received += len(part)
         if received > MAX_ANSWER_BYTES:
-            raise _no_answer()
+            raise IngestError(
+                "crashed",
+                f"the reader gave an answer that is no answer, or what is known of the columns takes more than "
+                f"{MAX_ANSWER_BYTES >> 20} MiB; then send fewer of them",
+            )
         parts.append(part)
     return b"".join(parts)
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from service.ingest.batches import joined
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import IndexKind
-from service.ingest.limits import ReadingLimits
+from service.ingest.limits import COLUMN_BYTES, ReadingLimits
 from service.ingest.missing_words import MissingWords, NamedMissing
 from service.ingest.mixed import is_mixed, spelt, spelt_numbers, texts_of
 from service.ingest.mixed import numbers_of as typed_numbers_of
@@ -60,11 +60,12 @@ Convert = Callable[[int, pa.Array, int], pa.Array | None]
 
 
 def check_columns(count: int, limits: ReadingLimits, *, line: int | None = None) -> None:
-    """Refuse more columns than allowed."""
+    """Refuse more columns than there is memory for, before a row is read."""
     if count > limits.max_columns:
         raise IngestError(
             "too_many_columns",
-            f"{count} columns; at most {limits.max_columns} are allowed (PREFSVM_MAX_COLUMNS says how many)",
+            f"{count} columns; at most {limits.max_columns} fit into the memory that a reader has "
+            f"(PREFSVM_INGEST_MEMORY_BYTES), as each takes {COLUMN_BYTES >> 10} KiB of it however few its rows are",
             line=line,
         )
 

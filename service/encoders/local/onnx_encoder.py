@@ -121,7 +121,7 @@ class OnnxEncoder:
         if self.folder.pooling == "cls":
             return values[:, 0]
         if self.folder.pooling == "lasttoken":
-            return values[np.arange(len(values)), mask.sum(axis=1) - 1]
+            return np.asarray(values[np.arange(len(values)), mask.sum(axis=1) - 1], dtype=np.float64)
         weights = mask[:, :, None]
         return np.asarray((values * weights).sum(axis=1) / weights.sum(axis=1), dtype=np.float64)
 

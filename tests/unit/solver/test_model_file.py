@@ -32,7 +32,7 @@ from solver.features import (
     TextOptions,
 )
 from solver.model_file import Model, ModelFileError, Predictions, read_model, write_model
-from solver.tensor_file import MAX_HEADER_BYTES, TensorFileError, read_tensors, write_tensors
+from solver.tensor_file import MAX_HEADER_BYTES, MAX_HEADER_VALUES, TensorFileError, read_tensors, write_tensors
 
 RNG = np.random.default_rng(7)
 N = 60
@@ -437,6 +437,7 @@ def entry(dtype: object = "F64", shape: object = (1,), offsets: object = (0, 8))
         (MAX_HEADER_BYTES + 1).to_bytes(8, "little") + b" " * (MAX_HEADER_BYTES + 1),
         with_header(b"{"),
         with_header(b"[]"),
+        with_header(b"[" + b"{}," * MAX_HEADER_VALUES + b"{}, {}]"),
         with_header(b"null"),
         with_header(b"\xff\xfe{}"),
         with_header(b"[" * 900_000),
