@@ -96,7 +96,8 @@ class Outcomes:
     def spread(self) -> FloatArray:
         """Return the shares of draws by which values differ least (Neyman)."""
         found: FloatArray = self.rows * np.sqrt(self.positive * self.yes**2 + (1 - self.positive) * self.no**2)
-        return found / found.sum()
+        shares: FloatArray = found / found.sum()
+        return shares
 
     def _failing(self, positive: FloatArray, part: float) -> FloatArray:
         """Return the shares with fewer failures, where they are more than this part of those that may be."""
