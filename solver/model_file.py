@@ -14,7 +14,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import scipy
@@ -38,6 +38,11 @@ from solver.features import (
     table_from_rows,
 )
 from solver.features.encoded import TextDigests
+from solver.file_fields import FLOATS, Fields, Tensors, csr_matrix
+from solver.file_fields import ModelFileError as ModelFileError  # whoever reads models expects it here
+from solver.multiclass import ClassesDecision, ClassesReport, ProblemScores
+from solver.multiclass.file import VERSION as CLASSES_VERSION
+from solver.multiclass.file import ClassesModel, classes_model
 from solver.reading import Reading
 from solver.tensor_file import TensorFileError, parse_json, read_tensors, write_tensors
 from solver.typing import FloatArray
@@ -68,10 +73,6 @@ _FEATURE_KINDS: Final[dict[str, type[TableFeatures] | type[MatrixFeatures]]] = {
 
 _OVERFLOW_IS_FOUND: Final = np.errstate(over="ignore", invalid="ignore")
 """Around a decision: NumPy need not warn of overflow to infinity, as a score that is not finite is refused."""
-
-
-class ModelFileError(ValueError):
-    """The bytes are no model file, are damaged, or lie; its text says what was found and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -418,14 +419,14 @@ def read_model(source: bytes | str | os.PathLike[str]) -> Model:
         tensors, metadata = read_tensors(source)
         if "manifest" not in metadata:
             raise ModelFileError("not a model file: it has no manifest")
-        manifest = _Fields("manifest", parse_json(metadata["manifest"]))
+        manifest = Fields("manifest", parse_json(metadata["manifest"]))
         if manifest.get("format", str) != FORMAT:
             raise ModelFileError(f"not a model file: the format is not {FORMAT!r}")
         version = manifest.get("version", int)
-        if version not in _VERSIONS:
-            known = " and ".join(map(str, _VERSIONS))
-            raise ModelFileError(f"model file of version {version}; this release reads versions {known}")
-        model = _model(manifest, _Tensors(tensors))
+        if version == CLASSES_VERSION:
+            raise ModelFileError("a model of several classes: load_model in Python reads it; here a model has two")
+        _check_version(version)
+        model = _model(manifest, Tensors(tensors))
         if (model.decision.band is not None) != (version == ABSTAINING_VERSION):
             raise ModelFileError(f"a band belongs into a file of version {ABSTAINING_VERSION}, and into no other")
         return model
@@ -433,73 +434,13 @@ def read_model(source: bytes | str | os.PathLike[str]) -> Model:
         raise ModelFileError(str(error)) from error
 
 
-class _Fields:
-    """Typed access to one JSON object, with errors that name the place."""
-
-    def __init__(self, place: str, value: Any) -> None:
-        if not isinstance(value, dict):
-            raise ModelFileError(f"{place} must be a JSON object")
-        self.place = place
-        self.values: dict[str, Any] = value
-
-    def get(self, name: str, kind: type[Any]) -> Any:
-        value = self.values.get(name)
-        if type(value) is not kind:
-            raise ModelFileError(f"{self.place}: {name!r} must be there and be of type {kind.__name__}")
-        return value
-
-    def number(self, name: str) -> float:
-        value = self.values.get(name)
-        if type(value) is int and abs(value) < 1 << 53:
-            value = float(value)
-        if type(value) is not float or not math.isfinite(value):
-            raise ModelFileError(f"{self.place}: {name!r} must be a finite number")
-        return value
-
-    def integer(self, name: str, low: int, high: int) -> int:
-        value: int = self.get(name, int)
-        if not low <= value <= high:
-            raise ModelFileError(f"{self.place}: {name!r} must lie between {low} and {high}")
-        return value
-
-    def choice(self, name: str, choices: Sequence[str]) -> str:
-        value: str = self.get(name, str)
-        if value not in choices:
-            raise ModelFileError(f"{self.place}: {name!r} must be one of {', '.join(choices)}")
-        return value
-
-    def object(self, name: str) -> _Fields:
-        return _Fields(f"{self.place}.{name}", self.values.get(name))
-
-    def object_or_null(self, name: str) -> _Fields | None:
-        return None if self.values.get(name) is None else self.object(name)
+def _check_version(version: int) -> None:
+    if version not in (*_VERSIONS, CLASSES_VERSION):
+        known = ", ".join(map(str, (*_VERSIONS, CLASSES_VERSION)))
+        raise ModelFileError(f"model file of version {version}; this release reads versions {known}")
 
 
-class _Tensors:
-    """Typed access to the arrays; each is taken once, and none may be left over."""
-
-    def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.arrays = arrays
-
-    def take(self, name: str, kinds: Sequence[str], shape: tuple[int, ...] | None = None) -> NDArray[Any]:
-        """One array of one of the dtypes, finite, of the given shape (default: any one-dimensional)."""
-        array = self.arrays.pop(name, None)
-        if array is None:
-            raise ModelFileError(f"array {name!r} is missing")
-        if array.dtype.name not in kinds:
-            raise ModelFileError(f"array {name!r}: expected {' or '.join(kinds)}, found {array.dtype}")
-        if (array.ndim != 1) if shape is None else (array.shape != shape):
-            raise ModelFileError(f"array {name!r}: expected shape {shape or '(n,)'}, found {array.shape}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ModelFileError(f"array {name!r} holds NaN or infinity")
-        return array
-
-
-_FLOATS: Final = ("float64", "float32")
-_INTEGERS: Final = ("int64", "int32")
-
-
-def _model(manifest: _Fields, tensors: _Tensors) -> Model:
+def _model(manifest: Fields, tensors: Tensors) -> Model:
     decision = _decision(manifest.object("decision"), tensors)
     n_features = decision.support_vectors.shape[1]
     features = _features(manifest.object_or_null("features"), tensors)
@@ -525,7 +466,7 @@ def _model(manifest: _Fields, tensors: _Tensors) -> Model:
     )
 
 
-def _label(classes: _Fields, name: str) -> Label:
+def _label(classes: Fields, name: str) -> Label:
     value = classes.values.get(name)
     if type(value) is str and len(value) <= _MAX_LABEL:
         return value
@@ -541,7 +482,7 @@ def _key(value: Any) -> str | None:
     raise ModelFileError(f"manifest: 'key' must be null or text of at most {_MAX_KEY} characters")
 
 
-def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
+def _decision(fields: Fields, tensors: Tensors) -> DecisionState:
     n = fields.integer("support_vectors", 0, 1 << 40)
     d = fields.integer("n_features", 1, _MAX_FEATURES)
     sign = fields.integer("sign", -1, 1)  # of the whole score, in files of before
@@ -553,9 +494,9 @@ def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
     sigmoid = fields.object_or_null("probability")
     vectors: NDArray[Any] | sparse.csr_array
     if fields.choice("layout", ("dense", "csr")) == "dense":
-        vectors = tensors.take("support_vectors", _FLOATS, (n, d))
+        vectors = tensors.take("support_vectors", FLOATS, (n, d))
     else:
-        vectors = _csr(tensors, n, d)
+        vectors = csr_matrix(tensors, n, d)
     return DecisionState(
         kind=fields.choice("kernel", _KERNELS),
         gamma=gamma,
@@ -570,7 +511,7 @@ def _decision(fields: _Fields, tensors: _Tensors) -> DecisionState:
     )
 
 
-def _band(fields: _Fields) -> Band | None:
+def _band(fields: Fields) -> Band | None:
     band = fields.object_or_null("band")
     try:
         return None if band is None else Band.from_json(band.values)
@@ -578,25 +519,7 @@ def _band(fields: _Fields) -> Band | None:
         raise ModelFileError(f"{fields.place}.band: {error}") from error
 
 
-def _csr(tensors: _Tensors, n: int, d: int) -> sparse.csr_array:
-    """SciPy's loops trust indices, so all are checked: in range, and ascending within each row."""
-    name = "support_vectors"
-    data = tensors.take(f"{name}.data", _FLOATS)
-    indptr = tensors.take(f"{name}.indptr", _INTEGERS, (n + 1,))
-    indices = tensors.take(f"{name}.indices", _INTEGERS, data.shape)
-    if indices.dtype != indptr.dtype:
-        raise ModelFileError(f"{name}: indices and indptr must be of one type")
-    if indptr[0] != 0 or indptr[-1] != len(data) or (indptr[1:] < indptr[:-1]).any():
-        raise ModelFileError(f"{name}.indptr must ascend from 0 to the number of entries")
-    if len(indices) and (indices.min() < 0 or indices.max() >= d):
-        raise ModelFileError(f"{name}.indices must lie between 0 and {d - 1}")
-    falls = np.flatnonzero(indices[1:] <= indices[:-1]) + 1
-    if not np.isin(falls, indptr).all():
-        raise ModelFileError(f"{name}.indices must ascend within each row")
-    return sparse.csr_array((data, indices, indptr), shape=(n, d))
-
-
-def _features(fields: _Fields | None, tensors: _Tensors) -> FittedFeatures | None:
+def _features(fields: Fields | None, tensors: Tensors) -> FittedFeatures | None:
     if fields is None:
         return None
     cls = _FEATURE_KINDS[fields.choice("kind", tuple(_FEATURE_KINDS))]
@@ -605,7 +528,7 @@ def _features(fields: _Fields | None, tensors: _Tensors) -> FittedFeatures | Non
     return cls.from_state(arrays, fields.values)
 
 
-def _curve(fields: _Fields | None, tensors: _Tensors) -> OperatingCurve | None:
+def _curve(fields: Fields | None, tensors: Tensors) -> OperatingCurve | None:
     if fields is None:
         return None
     try:
@@ -687,23 +610,77 @@ class LoadedClassifier:
         return np.column_stack([1 - positive, positive])
 
 
-def save_model(path: str | os.PathLike[str], estimator: BinaryEstimator) -> None:
+class LoadedClasses:
+    """A classifier of several classes read from a file: predicts as the one that was saved; it cannot be fitted.
+
+    Attributes
+    ----------
+    model : ClassesModel
+    classes_ : ndarray of shape (classes,)
+    n_features_in_ : int
+    """
+
+    def __init__(self, model: ClassesModel) -> None:
+        self.model = model
+        self.classes_ = np.array(model.classes)
+        self.n_features_in_ = int(model.scores.expansions[0].support_vectors.shape[1])
+
+    def decision_function(self, X: NDArray[Any] | sparse.csr_array) -> FloatArray:
+        """Scores of the rows of a feature matrix, shape (rows, classes)."""
+        return self.model.decision.of_classes(self.model.scores(X))
+
+    def predict(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[Any]:
+        """The class that is said of each row; None where a model with floors is not sure of any."""
+        said = self.model.decision.says(self.model.scores(X))
+        return self.model.decision.labels(said, self.classes_)
+
+    def predict_proba(self, X: NDArray[Any] | sparse.csr_array) -> FloatArray:
+        """Probabilities of the classes, shape (rows, classes).
+
+        Raises
+        ------
+        ValueError
+            If the saved classifier had none.
+        """
+        calibration = self.model.decision.calibration
+        if calibration is None:
+            raise ValueError("this model gives no probabilities")
+        return calibration(self.model.scores(X))
+
+
+class ClassesEstimator(Protocol):
+    """What `save_model` needs of a fitted estimator of three classes or more."""
+
+    classes_: NDArray[Any]
+    scores_: ProblemScores
+    decision_: ClassesDecision
+    report_: ClassesReport
+    estimator: Any
+
+
+def save_model(path: str | os.PathLike[str], estimator: BinaryEstimator | ClassesEstimator) -> None:
     """Save a fitted estimator of `solver.estimators` for `load_model`.
 
     Parameters
     ----------
     path : path-like
-    estimator : fitted binary classifier
-        Parameters that JSON cannot hold (callbacks, arrays) are left out; they do not matter for predicting.
+    estimator : fitted classifier
+        Of two classes, or `OneVsRest` or `OneVsOne` of more. Parameters that JSON cannot hold (callbacks, arrays) are
+        left out; they do not matter for predicting.
 
     Raises
     ------
     TypeError
-        If the estimator has more than two classes or classes that are not text or plain numbers.
+        If its classes are not text or plain numbers, or it is one for several classes that has two.
     """
     classes = estimator.classes_.tolist()
-    if len(classes) != 2 or not all(isinstance(label, str | int | float | bool) for label in classes):
-        raise TypeError("only classifiers of two classes, named by text or numbers, can be saved")
+    if not all(isinstance(label, str | int | float | bool) for label in classes):
+        raise TypeError("only classifiers whose classes are named by text or numbers can be saved")
+    if hasattr(estimator, "scores_"):
+        _save_classes(path, cast("ClassesEstimator", estimator), classes)
+        return
+    if len(classes) != 2 or not hasattr(estimator, "decision_state"):
+        raise TypeError("only classifiers of two classes, and OneVsRest and OneVsOne of more, can be saved")
     params = {name: value for name, value in estimator.get_params(deep=False).items() if _is_plain(value)}
     objective = params.pop("objective", None) or {}
     write_model(
@@ -718,7 +695,25 @@ def save_model(path: str | os.PathLike[str], estimator: BinaryEstimator) -> None
     )
 
 
-def load_model(path: str | os.PathLike[str]) -> LoadedClassifier:
+def _save_classes(path: str | os.PathLike[str], estimator: ClassesEstimator, classes: list[Label]) -> None:
+    if len(classes) == 2:
+        raise TypeError("with two classes save the one classifier that there is: estimators_[0]")
+    params = estimator.estimator.get_params(deep=False)
+    model = ClassesModel(
+        algorithm=type(estimator.estimator).__name__,
+        params={name: value for name, value in params.items() if _is_plain(value)},
+        objective=estimator.report_.objective,
+        classes=tuple(classes),
+        scores=estimator.scores_,
+        decision=estimator.decision_,
+        producer=_producer(),
+    )
+    manifest = {"format": FORMAT, "version": CLASSES_VERSION, **model.manifest()}
+    text = json.dumps(manifest, allow_nan=False, separators=(",", ":"))
+    write_tensors(path, model.tensors(), {"manifest": text})
+
+
+def load_model(path: str | os.PathLike[str]) -> LoadedClassifier | LoadedClasses:
     """Load what `save_model` saved.
 
     Raises
@@ -726,6 +721,14 @@ def load_model(path: str | os.PathLike[str]) -> LoadedClassifier:
     ModelFileError
         See `read_model`.
     """
+    try:
+        tensors, metadata = read_tensors(path)
+        if "manifest" in metadata:
+            manifest = Fields("manifest", parse_json(metadata["manifest"]))
+            if (manifest.values.get("format"), manifest.values.get("version")) == (FORMAT, CLASSES_VERSION):
+                return LoadedClasses(classes_model(manifest, tensors))
+    except TensorFileError as error:
+        raise ModelFileError(str(error)) from error
     return LoadedClassifier(read_model(path))
 
 

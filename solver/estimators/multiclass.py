@@ -14,8 +14,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from solver.estimators._labels import encode_classes
 from solver.estimators._left_out import Cross, class_report, cross_decided, linear_control
 from solver.estimators._together import can_train_together, train_together
-from solver.multiclass import Calibration, ClassesDecision, ClassesReport, ClassObjective, Scheme, two_class_problems
-from solver.multiclass.decision import SharedExpansion
+from solver.multiclass import (
+    Calibration,
+    ClassesDecision,
+    ClassesReport,
+    ClassObjective,
+    ProblemScores,
+    Scheme,
+    two_class_problems,
+)
 from solver.multiclass.rule import dealt
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -104,7 +111,6 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
 
     def _train(self, X: Matrix, codes: IndexArray, weight: FloatArray | None) -> FloatArray | None:
         """Train all classifiers; the left-out scores of the labelled rows, (rows, problems), if there are any."""
-        self._expansion: SharedExpansion | None = None
         self.estimators_: list[Any] = []
         problems = two_class_problems(codes, len(self.classes_), self._scheme)
         labelled = np.flatnonzero(codes >= 0)
@@ -117,12 +123,16 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             trained = train_together(
                 self.estimator, X[labelled], [problem[labelled] for problem in problems], every, fold
             )
-            self._expansion, self._ended = trained.expansion, trained.ended
+            self.scores_, self._ended = ProblemScores.of_one(trained.expansion), trained.ended
             return trained.left_out
         self._ended = ""
         self.estimators_ = [self._fit_one(X, problem, weight) for problem in problems]
         if any(classifier.status_ == "stopped" for classifier in self.estimators_):
             self._ended = "stopped"
+        self.scores_ = ProblemScores.of_states(
+            [classifier.decision_state() for classifier in self.estimators_],
+            [self._subtracted(classifier) for classifier in self.estimators_],
+        )
         if self.estimator.labeled_split != "xfit":
             return None
         left_out = self._each_scores(X[labelled])
@@ -207,12 +217,13 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         """Scores of the problems, (n, problems)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._each_scores(X) if self._expansion is None else self._expansion.scores(X)
+        return self._each_scores(X)
 
     def _each_scores(self, X: Matrix) -> FloatArray:
-        return np.column_stack(
-            [classifier.decision_function(X) - self._subtracted(classifier) for classifier in self.estimators_]
-        )
+        if len(self.classes_) == 2:  # to the bit what the one classifier gives
+            (classifier,) = self.estimators_
+            return np.asarray(classifier.decision_function(X) - self._subtracted(classifier))[:, None]
+        return self.scores_(X)
 
     def _subtracted(self, classifier: Any) -> float:
         """What of a classifier's score makes 0 its border: nothing against the rest, where scores are compared."""
@@ -248,6 +259,8 @@ class OneVsRest(_SemiSupervisedMultiClass):
     classes_ : array
     estimators_ : list
         By class; with two classes the second one's only. Empty where the problems were trained together.
+    scores_ : ProblemScores
+        The scores of the problems, as plain arrays.
     decision_ : ClassesDecision
         How scores become probabilities and a class.
     report_ : ClassesReport
@@ -272,7 +285,7 @@ class OneVsOne(_SemiSupervisedMultiClass):
     classes_ : array
     estimators_ : list
         By pair: (0, 1), (0, 2), …, (1, 2), …; empty where the problems were trained together.
-    decision_, report_, n_features_in_, feature_names_in_
+    scores_, decision_, report_, n_features_in_, feature_names_in_
         As in `OneVsRest`.
 
     Notes

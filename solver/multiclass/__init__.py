@@ -2,10 +2,10 @@
 
 from solver.multiclass.calibration import Calibration, calibrate
 from solver.multiclass.coupling import coupled, normalised
-from solver.multiclass.decision import ClassesDecision, Scheme
+from solver.multiclass.decision import ClassesDecision, ProblemScores, SharedExpansion
 from solver.multiclass.figures import ClassesReport, figures_of
 from solver.multiclass.objective import MOST_CLASSES, ClassObjective, ClassObjectiveError
-from solver.multiclass.problems import pairs_of, two_class_problems, votes
+from solver.multiclass.problems import Scheme, pairs_of, two_class_problems, votes
 from solver.multiclass.rule import UNDECIDED, ClassRule, choose_rule
 
 __all__ = [
@@ -17,7 +17,9 @@ __all__ = [
     "ClassRule",
     "ClassesDecision",
     "ClassesReport",
+    "ProblemScores",
     "Scheme",
+    "SharedExpansion",
     "calibrate",
     "choose_rule",
     "coupled",

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from solver.multiclass.coupling import coupled, normalised
 from solver.multiclass.problems import Scheme
-from solver.typing import BoolArray, FloatArray
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 _ROUNDS: Final = 100
 _SMALL: Final = 1e-9
@@ -58,9 +58,20 @@ def calibrate(scores: FloatArray, problems: NDArray[np.int8], scheme: Scheme, cl
     slopes, offsets = np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     step = max(1, _BLOCK_ELEMENTS // max(1, len(scores)))
     for start in range(0, scores.shape[1], step):
-        part = slice(start, start + step)
-        slopes[part], offsets[part] = _sigmoids(scores[:, part], problems[:, part] == 1, problems[:, part] >= 0)
+        columns = np.arange(start, min(start + step, scores.shape[1]))
+        rows, counts = _own_rows(problems[:, columns] >= 0)
+        truth = problems[rows, columns] == 1
+        slopes[columns], offsets[columns] = _sigmoids(scores[rows, columns], truth, counts)
     return Calibration(slopes, offsets, scheme, classes)
+
+
+def _own_rows(takes_part: BoolArray) -> tuple[IndexArray, BoolArray]:
+    """Rows that take part in each column, (longest, columns), and which of them count: short columns are filled up."""
+    lengths = takes_part.sum(axis=0)
+    counts = np.arange(int(lengths.max(initial=0)))[:, None] < lengths
+    # the rows that take part first, in their order
+    rows = np.argsort(~takes_part, axis=0, kind="stable")[: len(counts)]
+    return rows, counts
 
 
 def _sigmoids(scores: FloatArray, truth: BoolArray, counts: BoolArray) -> tuple[FloatArray, FloatArray]:

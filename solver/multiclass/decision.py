@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from solver.decision import DecisionState
 from solver.kernels.values import KernelColumns
 from solver.multiclass.calibration import Calibration
 from solver.multiclass.problems import Scheme, highest, votes
 from solver.multiclass.rule import ClassRule
 from solver.typing import FloatArray, IndexArray, Matrix
-
-__all__ = ["ClassesDecision", "Scheme", "SharedExpansion"]
 
 _BLOCK_ELEMENTS: Final = 1 << 19
 
@@ -64,6 +65,89 @@ class SharedExpansion:
     @cached_property
     def _columns(self) -> KernelColumns:
         return KernelColumns(self.support_vectors, self.kind, self.gamma, self.degree, self.coef0)
+
+
+@dataclass(frozen=True)
+class ProblemScores:
+    """Scores of all problems of two classes, those with a kernel in common together.
+
+    Attributes
+    ----------
+    expansions : tuple of SharedExpansion
+    places : tuple of int arrays
+        Of each: which problems it scores.
+    """
+
+    expansions: tuple[SharedExpansion, ...]
+    places: tuple[IndexArray, ...]
+
+    @classmethod
+    def of_one(cls, expansion: SharedExpansion) -> ProblemScores:
+        """Problems that have all in common."""
+        return cls((expansion,), (np.arange(len(expansion.intercepts)),))
+
+    @classmethod
+    def of_states(cls, states: Sequence[DecisionState], subtracted: Sequence[float]) -> ProblemScores:
+        """The scores of fitted decisions, less a number each; support vectors that several have are kept once."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for place, state in enumerate(states):
+            is_sparse = sparse.issparse(state.support_vectors)
+            kernel = (state.kind, state.gamma, state.degree, state.coef0, is_sparse, state.support_vectors.dtype.str)
+            groups.setdefault(kernel, []).append(place)
+        expansions = []
+        for (kind, gamma, degree, coef0, *_), places in groups.items():
+            vectors, rows = _without_repeats([states[place].support_vectors for place in places])
+            coefficients = np.zeros((len(places), vectors.shape[0]))
+            for line, (place, own) in enumerate(zip(places, rows, strict=True)):
+                np.add.at(coefficients[line], own, states[place].dual_coef)
+            intercepts = np.array([states[place].intercept - subtracted[place] for place in places])
+            expansions.append(SharedExpansion(kind, gamma, degree, coef0, vectors, coefficients, intercepts))
+        return cls(tuple(expansions), tuple(np.array(places) for places in groups.values()))
+
+    @property
+    def problems(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.places))
+
+    def __call__(self, X: Matrix) -> FloatArray:
+        """Scores of rows, (n, problems)."""
+        if len(self.expansions) == 1:
+            return self.expansions[0].scores(X)
+        scores = np.empty((X.shape[0], self.problems))
+        for expansion, places in zip(self.expansions, self.places, strict=True):
+            scores[:, places] = expansion.scores(X)
+        return scores
+
+
+def _without_repeats(matrices: Sequence[Matrix]) -> tuple[Matrix, list[IndexArray]]:
+    """All different rows of some matrices, and which of these are those of each."""
+    known: dict[bytes, int] = {}
+    firsts: list[tuple[int, int]] = []
+    rows: list[IndexArray] = []
+    for number, matrix in enumerate(matrices):
+        own = np.empty(matrix.shape[0], dtype=np.intp)
+        for row in range(matrix.shape[0]):
+            if sparse.issparse(matrix):
+                part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+                key = matrix.indices[part].astype(np.int64).tobytes() + b"|" + matrix.data[part].tobytes()
+            else:
+                key = matrix[row].tobytes()
+            if key not in known:
+                known[key] = len(firsts)
+                firsts.append((number, row))
+            own[row] = known[key]
+        rows.append(own)
+    parts = [matrix[[row for at, row in firsts if at == number]] for number, matrix in enumerate(matrices)]
+    return stacked(parts), rows
+
+
+def stacked(matrices: Sequence[Any]) -> Matrix:
+    """Matrices of one kind, one below the other."""
+    if isinstance(matrices[0], np.ndarray):
+        return np.vstack(matrices)
+    below = sparse.csr_array(sparse.vstack(matrices))
+    below.sort_indices()
+    return below
 
 
 @dataclass(frozen=True)

@@ -333,7 +333,7 @@ def test_a_sign_in_a_file_of_before_turns_the_scores(tmp_path: Path, kind: str) 
     ("change", "said"),
     [
         (put(format="other"), "not a model file"),
-        (put(version=3), "version 3"),
+        (put(version=4), "version 4"),
         (put(version=True), "version"),
         (put(version="1"), "version"),
         (put(producer=[]), "producer"),

@@ -93,9 +93,9 @@ def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
         load_model(tmp_path / "empty")
 
 
-def test_more_than_two_classes_cannot_be_saved(tmp_path: Path) -> None:
+def test_what_is_no_classifier_of_two_or_more_classes_cannot_be_saved(tmp_path: Path) -> None:
     class Three:
         classes_ = np.array([0, 1, 2])
 
-    with pytest.raises(TypeError, match="two classes"):
+    with pytest.raises(TypeError, match="OneVsRest and OneVsOne of more"):
         save_model(tmp_path / "x", Three())  # type: ignore[arg-type]
