@@ -236,6 +236,32 @@ def test_our_services_run_what_the_image_has(name: str) -> None:
         assert importlib.util.find_spec(command[2].removeprefix("prefsvm.")) is not None
 
 
+def test_the_mail_filter_starts_as_the_compose_file_says_and_its_health_is_told(tmp_path: Path) -> None:
+    """Without Postgres, as after a start of the host: mails are passed on meanwhile."""
+    service, port = SERVICES["mail"], free_port()
+    environment = {key: default(value) for key, value in service["environment"].items()}
+    inside = environment["PREFSVM_MAIL_LISTEN"].rpartition(":")[2]
+    assert service["ports"] == [f"127.0.0.1:${{PREFSVM_PUBLISHED_MAIL_PORT:-783}}:{inside}"]
+    environment["PREFSVM_MAIL_LISTEN"] = f"127.0.0.1:{port}"
+    environment |= {"PREFSVM_DATABASE_URL": "postgresql+psycopg://u@127.0.0.1:1/x", "HOME": str(tmp_path)}
+    environment |= {"PREFSVM_MAIL_KEY": ApiKey.new().text, "PREFSVM_KEYS_REQUIRED": "true", "PATH": os.environ["PATH"]}
+    module = service["command"][2].removeprefix("prefsvm.")
+    kind, *check = service["healthcheck"]["test"]
+    assert (kind, check[0]) == ("CMD", "python")
+    check = [sys.executable, *(word.replace(f":{inside}/", f":{port}/") for word in check[1:])]
+    with subprocess.Popen([sys.executable, "-m", module], cwd=ROOT, env=environment) as process:
+        try:
+            wait_for_port(port, process)
+            assert subprocess.run(check, check=False, timeout=30).returncode == 0
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                connection.sendall(b"CHECK SPAMC/1.5\r\nContent-length: 4\r\n\r\na\n\nb")
+                assert b"Spam: False ; 0.0 / 5.0" in connection.recv(1000)
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+    assert subprocess.run(check, check=False, capture_output=True, timeout=30).returncode != 0
+
+
 def test_clean_root_check_runs_the_commands_of_the_compose_file() -> None:
     commands = load_script("check_image").COMMANDS
     assert commands == {name: SERVICES[name]["command"] for name in commands}
