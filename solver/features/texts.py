@@ -40,6 +40,10 @@ MOST_TERMS: Final = 500_000
 _BYTES_OF_A_TERM: Final = 200
 
 _WORD: Final = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]{{2,}}")
+# words whose runs of characters a vocabulary remembers, up to so many characters each, and what one takes in memory
+_MOST_KNOWN: Final = 1 << 13
+_LONGEST_KNOWN: Final = 24
+_BYTES_OF_A_WORD: Final = 200
 # from so many texts on, runs of characters are counted by the words that they have in common
 _FEWEST_TOGETHER: Final = 16
 
@@ -144,7 +148,8 @@ class TextColumns:
         self._vocabularies = list(vocabularies)
         self.names = list(dict.fromkeys(vocabulary.column for vocabulary in vocabularies))
         self.width = sum(len(vocabulary.terms) for vocabulary in vocabularies)
-        self.nbytes = _BYTES_OF_A_TERM * self.width
+        cut = sum(vocabulary.kind == "characters" for vocabulary in vocabularies)
+        self.nbytes = _BYTES_OF_A_TERM * self.width + _BYTES_OF_A_WORD * _MOST_KNOWN * cut
 
     @classmethod
     def fit(
@@ -322,6 +327,7 @@ class _Vocabulary:
         self.column, self.kind, self.longest, self.terms, self.idf = column, kind, longest, terms, idf
         self.normalization, self.length = normalization, length
         self._index = {term: j for j, term in enumerate(terms)}
+        self._known_words: dict[str, bytes] = {}
         self._fitted: tuple[Sequence[str | None], sparse.csr_array] | None = None
 
     def remember(self, texts: Sequence[str | None], counts: sparse.csr_array) -> None:
@@ -384,16 +390,41 @@ class _Vocabulary:
         return sparse.csr_array(parts, shape=shape)
 
     def _counts_of_runs(self, texts: Sequence[str | None]) -> sparse.csr_array:
-        """The same of many short terms; of several texts by way of the words, each of which is cut once."""
+        """The same of many short terms, by way of the words, each of which is cut once."""
         prepared = (_prepared(text or "", self.normalization)[0] for text in texts)
         index, width = self._index, len(self.terms)
         if len(texts) < _FEWEST_TOGETHER:
-            found = ([index[run] for run in _character_runs(text, self.longest) if run in index] for text in prepared)
-            return _counted(found, width)
+            return self._counts_by_known_words(prepared)
         words: dict[str, int] = {}
         per_text = _word_counts(prepared, words)
         known = ([index[run] for run in _runs_of(word, self.longest) if run in index] for word in words)
         return _product(per_text, _counted(known, width))
+
+    def _counts_by_known_words(self, prepared: Iterable[str]) -> sparse.csr_array:
+        """The same of few texts, which come one after the other: most words of one were in those before."""
+        known, index, longest = self._known_words, self._index, self.longest
+        runs: list[bytes] = []
+        times: list[int] = []
+        ends = [0]
+        for text in prepared:
+            for word, n in Counter(text.split()).items():
+                found = known.get(word)
+                if found is None:
+                    found = array("i", [index[run] for run in _runs_of(word, longest) if run in index]).tobytes()
+                    if len(word) <= _LONGEST_KNOWN:
+                        if len(known) >= _MOST_KNOWN:
+                            known.clear()
+                        known[word] = found
+                runs.append(found)
+                times.append(n)
+            ends.append(len(runs))
+        lengths = np.fromiter(map(len, runs), dtype=np.int64, count=len(runs)) // array("i").itemsize
+        indices = np.frombuffer(b"".join(runs), dtype=np.int32)
+        starts = np.concatenate([[0], np.cumsum(lengths)])[ends].astype(np.int32)
+        counts = np.repeat(np.array(times, dtype=np.int32), lengths)
+        made = sparse.csr_array((counts, indices.copy(), starts), shape=(len(ends) - 1, len(self.terms)))
+        made.sum_duplicates()
+        return made
 
 
 def _word_counts(texts: Iterable[str], words: dict[str, int]) -> sparse.csr_array:
@@ -508,13 +539,6 @@ def _word_runs(text: str, hidden: int, longest: int) -> list[str]:
     for length in range(2, longest + 1):
         runs += [" ".join(words[i : i + length]) for i in range(len(words) - length + 1)]
     return runs
-
-
-def _character_runs(text: str, longest: int) -> list[str]:
-    """All that `_runs_of` gives of each word, and runs with two blanks, which are of no word and no terms."""
-    padded = f" {'  '.join(text.split())} "
-    lengths = range(SHORTEST_CHARACTERS, longest + 1)
-    return [padded[i : i + length] for length in lengths for i in range(len(padded) - length + 1)]
 
 
 def _runs_of(word: str, longest: int) -> list[str]:
