@@ -115,7 +115,7 @@ class OnnxEncoder:
         return made
 
     def _pooled(self, made: NDArray[Any], mask: NDArray[np.int64]) -> NDArray[np.float64]:
-        values = made.astype(np.float64)
+        values: NDArray[np.float64] = made.astype(np.float64)
         if values.ndim != 3 or values.shape[:2] != mask.shape:
             return values
         if self.folder.pooling == "cls":
@@ -123,7 +123,8 @@ class OnnxEncoder:
         if self.folder.pooling == "lasttoken":
             return np.asarray(values[np.arange(len(values)), mask.sum(axis=1) - 1], dtype=np.float64)
         weights = mask[:, :, None]
-        return np.asarray((values * weights).sum(axis=1) / weights.sum(axis=1), dtype=np.float64)
+        mean: NDArray[np.float64] = (values * weights).sum(axis=1) / weights.sum(axis=1)
+        return mean
 
 
 def passes(tokens: Sequence[Tokens]) -> Iterator[list[int]]:
