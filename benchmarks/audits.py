@@ -19,8 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from solver.audit_allocation import Outcomes, best_shares, information, least_favourable
-from solver.audits import AuditedMeasure, AuditTarget, decided_at, draw_rows
+from solver.audits import AuditedMeasure, AuditTarget, decided_at, draw_rows, judge_in_order, thresholds_around
 from solver.evaluation.betting import BETS_ON_MANY, log_capital
 from solver.typing import BoolArray, FloatArray
 
@@ -105,6 +104,28 @@ def false_proofs(model: Model, kind: AuditedMeasure, audits: int = AUDITS, seed:
     return false
 
 
+def false_in_order(model: Model, kind: AuditedMeasure, audits: int = 200, seed: int = 0) -> int:
+    """Count the audits that try several thresholds in order and prove of one of them what is not so."""
+    rng = np.random.default_rng([seed, 1, *kind.encode()])
+    false = 0
+    for number in range(audits):
+        pool = model.pool(rng)
+        scores = logit(np.clip(pool.probabilities, 1e-15, 1 - 1e-15))
+        own = float(scores[pool.called].min() - 1e-9)
+        thresholds = thresholds_around(scores, own, kind, np.empty(0))
+        by = [Pool(pool.positive, scores > threshold, pool.probabilities) for threshold in thresholds]
+        # the third of them is the first that does not hold, by the least that there is
+        target = just_beyond(by[2], kind)
+        levels = np.searchsorted(np.sort(thresholds), scores)
+        draws = draw_rows(pool.probabilities, levels, target, MOST[kind], number, len(thresholds))
+        order = [sorted(thresholds).index(threshold) for threshold in thresholds]
+        verdicts = judge_in_order(draws, pool.positive[draws.row].astype(np.int64), target, CONFIDENCE, order)
+        sign = -1 if kind == "cost" else 1
+        holds = [sign * truth(each, kind) >= sign * target.target for each in by]
+        false += any(verdict.standing == "proven" and not held for verdict, held in zip(verdicts, holds, strict=False))
+    return false
+
+
 def proven_share(right: float, within: int, target: float = 0.95) -> float:
     """Return how many audits prove a precision within so many labels, exactly, where each row is right by chance.
 
@@ -142,7 +163,7 @@ class Cost(NamedTuple):
     proven: float
     """Share of the audits that end with a proof."""
     least: float
-    """What no method can do without that draws rows with replacement and takes the model for right."""
+    """What nobody can do without."""
 
 
 def recall_labels(model: Model, target: float = 0.9, audits: int = 60, seed: int = 0) -> Cost:
@@ -167,24 +188,13 @@ def recall_labels(model: Model, target: float = 0.9, audits: int = 60, seed: int
 
 
 def _least(pool: Pool, target: float) -> float:
-    """Return log(1 / alpha) over what a draw tells at most, against all by which the recall is lower.
+    """Return how many rows one has to look at who knows all hits and misses, but has to prove that these are all.
 
-    On average no audit takes fewer labels that seldom ends without a proof (Garivier and Kaufmann, 2016). Which rows
-    are positive is taken to be as probable as the model says, in narrow strata of its scores.
+    So many misses more would undo the recall, and they may be any of the rows that are not called positive.
     """
-    missed = np.flatnonzero(~pool.called)
-    missed = missed[np.argsort(-pool.probabilities[missed])]
-    parts = [np.flatnonzero(pool.called), *np.array_split(missed[:1000], 50), *np.array_split(missed[1000:], 50)]
-    called = np.array([True] + [False] * 100)
-    of, rows = AuditTarget("recall", target), np.array([len(part) for part in parts], dtype=np.float64)
-    chances = np.clip([pool.probabilities[part].mean() for part in parts], 1e-9, 1 - 1e-9)
-    yes, no = (of.values(np.full(len(parts), answer), called, target) for answer in (True, False))
-    outcomes = Outcomes(rows, chances, yes, no, of.losses(called))
-    if outcomes.total(chances) <= 0:
-        return float(len(missed))
-    shares = best_shares(outcomes)
-    told = (shares * information(chances, least_favourable(outcomes, shares)[0])).sum()
-    return min(float(-np.log1p(-CONFIDENCE) / told), float(len(pool.positive)))
+    hits = int((pool.positive & pool.called).sum())
+    room = hits * (1 / target - 1) - int((pool.positive & ~pool.called).sum())
+    return float((1 - (1 - CONFIDENCE) ** (1 / room)) * np.count_nonzero(~pool.called))
 
 
 def _by_random(pool: Pool, target: float, rng: np.random.Generator) -> int:

@@ -63,7 +63,7 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
     draft = replace(draft, promise=None if before is None else before.point.promise)
     status = now.point.status
     if draft.policy == "if_met" and status != "met":
-        return kept(draft, model, f"its status is {status}, and alias_policy is if_met")
+        return kept(draft, model, f"its status is {status}{_meant(now.point)}, and alias_policy is if_met")
     if before is None:
         return moved(draft, "it pointed at no model before")
     other = other_aim(now, before)
@@ -79,6 +79,13 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
     if draft.policy == "if_not_worse" and fallen is not None:
         return kept(draft, model, f"{fallen}; {compared}")
     return moved(draft, (compared if fallen is None else f"{fallen}; {compared}") + _more_columns(now, before))
+
+
+def _meant(point: ReportedPoint) -> str:
+    """Say what the status means where no certificate was asked for, of which it speaks."""
+    if point.status != "cannot_certify" or point.objective.get("confidence") is not None:
+        return ""
+    return " (the calibration rows reach what was asked, but are too few to make it likely on new rows)"
 
 
 def kept(draft: Succession, model: str, why: str) -> Succession:

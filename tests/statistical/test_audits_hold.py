@@ -14,6 +14,7 @@ from benchmarks.audits import (
     MOST,
     Model,
     audit,
+    false_in_order,
     false_proofs,
     labels_needed,
     proven_share,
@@ -32,6 +33,15 @@ def test_proofs_are_false_no_more_often_than_they_may_be(kind):
     # what 400 audits count is a chance of its own, of one model and of all together
     assert all(count <= binom.ppf(0.999, AUDITS, 1 - CONFIDENCE) for count in false.values()), false
     assert sum(false.values()) <= binom.ppf(0.95, len(MODELS) * AUDITS, 1 - CONFIDENCE), false
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kind", MOST)
+def test_thresholds_that_are_tried_in_order_are_proven_falsely_no_more_often_than_one(kind):
+    audits = 200
+    false = false_in_order(MODELS["middling"], kind, audits)
+    assert false <= binom.ppf(0.999, audits, 1 - CONFIDENCE), false
 
 
 @pytest.mark.slow
@@ -56,7 +66,8 @@ def test_labels_that_a_precision_takes():
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_recall_takes_a_third_of_the_labels_of_a_random_sample():
-    found = recall_labels(Model(50_000, 0.05, 4.0, 0.93), audits=25)
+@pytest.mark.parametrize(("rows", "recall"), [(50_000, 0.93), (10_000, 0.93), (10_000, 0.95)])
+def test_a_recall_takes_a_third_of_the_labels_of_a_random_sample(rows, recall):
+    found = recall_labels(Model(rows, 0.05, 4.0, recall), audits=25)
     assert found.audit <= found.random / 3, found
-    assert found.proven == 1.0
+    assert found.proven >= 0.9  # the contrary is proved of what is so in one of twenty, at most
