@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.reading import UNITS
+from solver.reading import BLANKS, UNITS
 
 if TYPE_CHECKING:  # readers of uploads load this module, and that one loads SciPy
     from solver.typing import BoolArray
@@ -40,9 +40,9 @@ _GROUPING: Final = dict.fromkeys(map(ord, ",' \u2019"))
 FEWEST_KEPT: Final = 2
 
 
-def is_missing_word(label: str) -> bool:
+def is_missing_word(text: str) -> bool:
     """Whether a text is a word for a missing value, in whatever capitals and with blanks around it."""
-    return label.strip().lower() in MISSING_WORDS
+    return text.strip(BLANKS).lower() in MISSING_WORDS
 
 
 def folded(label: str) -> str:
@@ -125,7 +125,7 @@ def unclear_labels(
             f"{_counted(left)} are neither positive nor listed in `negative` or `unlabeled`; where `negative` is "
             "given, it lists every label of the negative class"
         )
-    unclear = {label: n for label, n in open_.items() if is_missing_word(label)}
+    unclear = {label: n for label, n in open_.items() if is_missing_word(label.strip())}
     why = "often means 'not known'"
     if not unclear and {*counts} - {*unlabeled} == SCIKIT_LEARN and "-1" in open_:
         unclear, why = {"-1": open_["-1"]}, "is scikit-learn's sign for 'not labelled'"

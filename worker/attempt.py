@@ -71,13 +71,13 @@ class Attempt:
     def out_of_memory(self) -> Ending:
         """Say how much the job might have used."""
         limit = self.settings.job_memory_bytes / (1 << 20)
-        message = f"out of memory: the training needs more than the {limit:,.0f} MiB that a job may use"
+        message = f"out of memory: the job needs more than the {limit:,.0f} MiB that a job may use"
         return self.crashed("out_of_memory", message)
 
     def hung(self) -> Ending:
         """Say for how long the child did nothing."""
         message = (
-            f"the training process hung: for {self.settings.job_hung_seconds:g} s it said nothing and used no "
+            f"the process of the job hung: for {self.settings.job_hung_seconds:g} s it said nothing and used no "
             "processor time (PREFSVM_JOB_HUNG_SECONDS)"
         )
         log.error("%s: %s", self.claim.job_id, message)

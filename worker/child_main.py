@@ -110,7 +110,7 @@ def main(report: int, runner_name: str, make_ready: Callable[[], None]) -> NoRet
         elif is_disk_full(error):
             code, message = "disk_full", "a disk is full"
         else:
-            code, message = "internal_error", f"the training process failed with a {_place(error)}"
+            code, message = "internal_error", f"the process of the job failed with a {_place(error)}"
         reporter.send("failed", code=code, message=message, again=True)
     else:
         reporter.send("succeeded", **last)

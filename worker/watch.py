@@ -50,9 +50,9 @@ PREPARED = 0.5
 def describe_exit(status: int | None) -> tuple[str, str]:
     """Return code and message of a job whose process ended without a result (`status` negative for a signal)."""
     if status is None or status >= 0:
-        return "process_died", f"the training process ended without a result (status {status})"
+        return "process_died", f"the process of the job ended without a result (status {status})"
     name = signal.Signals(-status).name
-    message = f"the training process was killed by signal {-status} ({name})"
+    message = f"the process of the job was killed by signal {-status} ({name})"
     if -status == signal.SIGKILL:
         message += "; the system may have run out of memory"
     return "process_killed", message
@@ -159,7 +159,7 @@ class Watch:
             if is_disk_full(error):
                 raise
             log.exception("%s: the child broke the protocol", self._claim.job_id)
-            return self._attempt.crashed("internal_error", "the training process broke the protocol")
+            return self._attempt.crashed("internal_error", "the process of the job broke the protocol")
         finally:
             child.end()
             self._children.job_ended()
@@ -228,7 +228,7 @@ class Watch:
             return self._attempt.cancelled()
         return self._attempt.failed(
             "time_limit",
-            f"max_seconds = {self._claim.max_seconds:g} was reached, and the training had no model to keep within "
+            f"max_seconds = {self._claim.max_seconds:g} was reached, and the job had nothing to keep within "
             f"{self._settings.stop_grace_seconds:g} s of being asked to stop",
         )
 

@@ -13,7 +13,7 @@ from service.api.uploads import open_upload
 from service.datasets.looking import LookingService
 from service.datasets.schemas import Correction, Dataset, DatasetRows, DatasetSummary, Histograms
 from service.datasets.service import DatasetService
-from service.ingest.options import FORMATS
+from service.ingest.options import FORMATS, described_options
 from service.schemas import Page
 
 FirstRow = Annotated[int, Query(ge=0, lt=2**63, description="Number of the first row, from 0.")]
@@ -51,9 +51,7 @@ _UPLOAD: dict[str, Any] = {
             (
                 "options",
                 {"type": "string", "examples": _OPTIONS},
-                "Options of the format as a JSON object. Tables: `columns` (kinds by name), `decimal`, `thousands`. "
-                "csv and tsv also: `delimiter`, `quote`, `escape`, `header`, `encoding`, `missing`, `trim`. npz also: "
-                "`vectors`. svmlight: `zero_based`.",
+                f"Options of the format as a JSON object. {described_options()}",
             ),
         )
     ],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, ReadingLimits
+from service.ingest.limits import ReadingLimits, UnpackingBudget
 from service.ingest.stream import unpacked
 
 BLOCK_BYTES = 512
@@ -209,21 +209,6 @@ class _Source:
     def _next(self) -> bool:
         self._rest = memoryview(next(self._chunks, b""))
         return bool(self._rest)
-
-
-class UnpackingBudget:
-    """What may come out of an archive of some size."""
-
-    def __init__(self, packed: int, limits: ReadingLimits) -> None:
-        self._most = min(limits.max_bytes, max(EXPANSION_FREE_BYTES, MAX_EXPANSION * packed))
-
-    def spend(self, size: int) -> None:
-        """Take so many bytes off; refuses if no more are left."""
-        self._most -= size
-        if self._most < 0:
-            raise IngestError(
-                "expands_too_much", f"the archive unpacks to more than {MAX_EXPANSION} times its own size"
-            )
 
 
 def _parts(name: str) -> tuple[tuple[str, ...], str]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_EXPANSION, ReadingLimits
+from service.ingest.limits import ReadingLimits, check_unpacked
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar
 from service.ingest.table import check_columns, check_size
@@ -107,8 +107,7 @@ def _check_messages(file: pa.MemoryMappedFile, limits: ReadingLimits, file_bytes
             raise IngestError(
                 "expands_too_much", f"a packed batch of more than {MAX_BATCH_BYTES} bytes; send smaller batches"
             )
-        if unpacked > limits.max_bytes or unpacked > max(FREE_BYTES, MAX_EXPANSION * file_bytes):
-            raise IngestError("expands_too_much", f"the file unpacks to more than {MAX_EXPANSION} times its own size")
+        check_unpacked(unpacked, file_bytes, limits, FREE_BYTES)
 
 
 class _Header:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from service.ingest.errors import IngestError
+
 if TYPE_CHECKING:  # the child that reads a file gets plain numbers and need not load pydantic
     from service.settings import Settings
 
@@ -54,3 +56,25 @@ class ReadingLimits:
             max_cells=settings.max_cells,
             max_line_bytes=settings.max_line_bytes,
         )
+
+
+def check_unpacked(unpacked: int, packed: int, limits: ReadingLimits, free_bytes: int = EXPANSION_FREE_BYTES) -> None:
+    """Refuse what becomes of a packed file: more than any file may have, or than one of its size."""
+    if unpacked > limits.max_bytes:
+        raise IngestError("expands_too_much", f"the file unpacks to more than the {limits.max_bytes} bytes allowed")
+    if unpacked > max(free_bytes, MAX_EXPANSION * packed):
+        raise IngestError("expands_too_much", f"the file unpacks to more than {MAX_EXPANSION} times its own size")
+
+
+class UnpackingBudget:
+    """Counts what comes out of a file of so many packed bytes."""
+
+    def __init__(self, packed: int, limits: ReadingLimits) -> None:
+        self._packed = packed
+        self._limits = limits
+        self._unpacked = 0
+
+    def spend(self, size: int) -> None:
+        """Count so many bytes; refuses if these are too many."""
+        self._unpacked += size
+        check_unpacked(self._unpacked, self._packed, self._limits)

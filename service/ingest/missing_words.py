@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from service.ingest.mixed import MIXED, is_mixed
 from solver.labels import MISSING_WORDS, is_missing_word
-from solver.reading import Reading
+from solver.reading import BLANKS, Reading
 
-_BLANKS = " \t"
 _SPELT = sorted(MISSING_WORDS)
 # From buffers, because `pyarrow.array` and `pyarrow.scalar` load pandas where there is one, which takes a while.
 _WORDS = pa.StringArray.from_buffers(
@@ -31,12 +30,12 @@ MOST_SPELLINGS = 100
 
 def are_words(texts: pa.StringArray) -> pa.BooleanArray:
     """Tell for each text whether it is such a word; not where it is missing."""
-    return pc.is_in(pc.utf8_lower(pc.utf8_trim(texts, _BLANKS)), value_set=_WORDS)
+    return pc.is_in(pc.utf8_lower(pc.utf8_trim(texts, BLANKS)), value_set=_WORDS)
 
 
 def begins_with_another_word(texts: pa.StringArray) -> bool:
     """Tell whether the first text begins with a letter, and is no such word: then it is no plain number either."""
-    first = next((text for text in texts[:FIRST_TEXTS].to_pylist() if text), "").strip(_BLANKS)
+    first = next((text for text in texts[:FIRST_TEXTS].to_pylist() if text), "").strip(BLANKS)
     return first[:1] in _LETTERS and not is_missing_word(first)
 
 
@@ -91,7 +90,7 @@ class MissingWords:
         """Tell whether a text is such a word, and count it."""
         if not is_missing_word(text):
             return False
-        self._counts.setdefault(position, Counter())[text.strip(_BLANKS)] += 1
+        self._counts.setdefault(position, Counter())[text.strip(BLANKS)] += 1
         return True
 
     def numbers(
@@ -116,7 +115,7 @@ class MissingWords:
             return None
         numbers = convert(pc.if_else(words, _NOTHING, texts))
         if numbers is not None:
-            found = pc.value_counts(pc.utf8_trim(texts.filter(words), _BLANKS))
+            found = pc.value_counts(pc.utf8_trim(texts.filter(words), BLANKS))
             counts = self._counts.setdefault(position, Counter())
             for word, count in zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True):
                 counts[word] += count

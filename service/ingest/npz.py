@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from service.ingest.batches import batch_rows
 from service.ingest.errors import IngestError
-from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, MAX_NAME_CHARACTERS, ReadingLimits
+from service.ingest.limits import MAX_NAME_CHARACTERS, ReadingLimits, UnpackingBudget
 from service.ingest.matrix import MatrixWriter
 from service.ingest.npz_arrays import DAMAGED, NpzArray
 from service.ingest.npz_columns import MOST_NAMED, named_columns, store_columns
@@ -62,13 +62,12 @@ def read_npz(path: Path, options: NpzOptions, limits: ReadingLimits, output: Pat
                     f"{', '.join(map(repr, beside[:MOST_NAMED]))}: with option vectors true, these are columns beside "
                     "X, which is one column of vectors then"
                 )
-            room = max(EXPANSION_FREE_BYTES, MAX_EXPANSION * path.stat().st_size)
+            budget = UnpackingBudget(path.stat().st_size, limits)
             arrays = {}
             for number, name in enumerate(used):
                 # a file of its own number: the name is whatever the sender has written
                 unpacked = Path(folder) / str(number)
-                arrays[name] = NpzArray.unpack(archive, members[name], name, unpacked, limits, room)
-                room -= arrays[name].bytes
+                arrays[name] = NpzArray.unpack(archive, members[name], name, unpacked, budget)
             if options.vectors:
                 _check_dense(arrays["X"])
                 if LABEL in arrays:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_EXPANSION, ReadingLimits
+from service.ingest.limits import UnpackingBudget
 
 MAX_HEADER_BYTES = 10_000
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, struct.error)
@@ -34,9 +34,9 @@ class NpzArray:
 
     @classmethod
     def unpack(
-        cls, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: Path, limits: ReadingLimits, room: int
+        cls, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: Path, budget: UnpackingBudget
     ) -> NpzArray:
-        """Check what the header says, then unpack no more than that; `room` is what the file may still unpack to."""
+        """Check what the header says, then unpack no more than that."""
         if info.flag_bits & 1:
             raise IngestError("unsupported", "the zip archive is encrypted")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -46,14 +46,7 @@ class NpzArray:
             size = dtype.itemsize
             for length in shape:
                 size *= length
-            if size > limits.max_bytes:
-                raise IngestError(
-                    "expands_too_much", f"array {name} has {size} bytes; at most {limits.max_bytes} are allowed"
-                )
-            if size > room:
-                raise IngestError(
-                    "expands_too_much", f"the file unpacks to more than {MAX_EXPANSION} times its own size"
-                )
+            budget.spend(size)
             with path.open("wb") as out:
                 shutil.copyfileobj(_Bounded(member, size, name), out, 1 << 20)
         return cls(name, path, dtype, shape, fortran)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal, get_args
 
@@ -60,7 +60,7 @@ class DelimitedOptions(TableOptions):
     """Options of ``csv`` and ``tsv``."""
 
     delimiter: str | None = None
-    """One ASCII character. None: the first line tells, see `service.ingest.delimited`."""
+    """One ASCII character. None: the first line tells, see `service.ingest.delimiter`."""
     header: bool | Literal["auto"] = "auto"
     """Whether the first row holds the column names; else they are ``f0``, ``f1``, … ``auto``: what its values look
     like, see `service.ingest.header`."""
@@ -77,7 +77,7 @@ class DelimitedOptions(TableOptions):
     @property
     def reading(self) -> Reading:
         """How values are written, as far as the options say."""
-        return Reading(missing=self.missing, trim=self.trim, decimal=self.decimal, thousands=self.thousands)
+        return replace(super().reading, trim=self.trim)
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,29 @@ def guess_format(filename: str | None, media_type: str | None = None) -> str | N
     return _BY_EXTENSION.get(path.suffix)
 
 
+def option_names(options: type[Options]) -> list[str]:
+    """Return the options that an upload may say."""
+    return [each.name for each in fields(options) if each.name in _CHECKS]
+
+
+def described_options() -> str:
+    """Return which formats have which options, for the reference of the API."""
+    shared = option_names(TableOptions)
+    formats: dict[type[Options], list[str]] = {}
+    for name, each in FORMATS.items():
+        formats.setdefault(each.options, []).append(name)
+    said = [f"Tables: {_ticked(shared)}."]
+    for options, names in formats.items():
+        if own := [name for name in option_names(options) if name not in shared]:
+            also = " also" if issubclass(options, TableOptions) else ""
+            said.append(f"{', '.join(names)}{also}: {_ticked(own)}.")
+    return " ".join(said)
+
+
+def _ticked(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def parse_options(format: str, given: Mapping[str, Any]) -> Options:
     """Check the options of an upload, as they come out of JSON.
 
@@ -213,7 +236,7 @@ def parse_options(format: str, given: Mapping[str, Any]) -> Options:
         ``bad_option``, with the option's name and what was expected.
     """
     cls = FORMATS[format].options
-    known = [each.name for each in fields(cls) if each.name in _CHECKS]
+    known = option_names(cls)
     for name in given:
         if name not in known:
             raise IngestError("bad_option", f"unknown option for {format}; there are: {', '.join(known)}")

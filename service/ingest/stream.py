@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from service.ingest.errors import IngestError
-from service.ingest.limits import EXPANSION_FREE_BYTES, MAX_EXPANSION, ReadingLimits
+from service.ingest.limits import ReadingLimits, check_unpacked
 
 CHUNK_BYTES = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
@@ -75,8 +75,6 @@ def unpacked(path: Path, limits: ReadingLimits) -> Iterator[bytes]:
     path : Path
     limits : ReadingLimits
         `max_bytes` bounds what comes out.
-    bzip2 : bool, default False
-        Whether bzip2 files are unpacked too.
 
     Raises
     ------
@@ -123,15 +121,7 @@ def _members(file: BinaryIO, decompressor: type[_Decompressor], name: str, limit
         data = b""
         if chunk:
             unpacked_bytes += len(chunk)
-            if unpacked_bytes > limits.max_bytes:
-                raise IngestError(
-                    "expands_too_much",
-                    f"the file unpacks to more than {limits.max_bytes} bytes; at most these are allowed",
-                )
-            if unpacked_bytes > EXPANSION_FREE_BYTES and unpacked_bytes > packed * MAX_EXPANSION:
-                raise IngestError(
-                    "expands_too_much", f"the file unpacks to more than {MAX_EXPANSION} times its own size"
-                )
+            check_unpacked(unpacked_bytes, packed, limits)
             yield chunk
         if current.eof:
             data = current.unused_data

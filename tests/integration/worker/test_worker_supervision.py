@@ -160,8 +160,8 @@ def test_what_the_user_can_mend_fails_at_once(bench: Bench) -> None:
     [
         ("die", "process_killed", "killed by signal 9 (SIGKILL)"),
         ("exit", "process_died", "status 7"),
-        ("eat", "out_of_memory", "out of memory: the training needs more than the 512 MiB"),
-        ("start a thread", "out_of_memory", "out of memory: the training needs more than the 512 MiB"),
+        ("eat", "out_of_memory", "out of memory: the job needs more than the 512 MiB"),
+        ("start a thread", "out_of_memory", "out of memory: the job needs more than the 512 MiB"),
         ("bug", "internal_error", "ValueError in standin_jobs.py, line"),
         ("unwritable report", "internal_error", "TypeError in protocol.py"),
     ],

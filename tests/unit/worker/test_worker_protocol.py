@@ -98,6 +98,7 @@ def test_the_reporter_writes_phases_and_rounds_and_seldom_more() -> None:
 def test_how_a_process_ended_is_told(status: int | None, code: str, says: str) -> None:
     found, message = describe_exit(status)
     assert found == code
+    assert message.startswith("the process of the job ")
     assert says in message
 
 

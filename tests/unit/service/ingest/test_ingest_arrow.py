@@ -61,7 +61,13 @@ def test_promises_are_checked_before_anything_is_unpacked() -> None:
     assert refusal(data, "arrow", max_columns=1).code == "too_many_columns"
     zeros = packed(pa.table({"a": np.zeros(20_000_000)}), compression="zstd", rows=1_000_000)
     assert len(zeros) < 200_000
-    assert refusal(zeros, "arrow").code == "expands_too_much"
+    assert refusal(zeros, "arrow").message == "the file unpacks to more than 250 times its own size"
+    large = packed(pa.table({"a": np.arange(1e6)}), compression="zstd", rows=100_000)
+    found = refusal(large, "arrow", max_bytes=10**6)
+    assert (found.code, found.message) == (
+        "expands_too_much",
+        "the file unpacks to more than the 1000000 bytes allowed",
+    )
     one_batch = packed(pa.table({"a": np.zeros(80_000_000)}), compression="zstd")
     assert "batch" in refusal(one_batch, "arrow", max_rows=10**9).message
 

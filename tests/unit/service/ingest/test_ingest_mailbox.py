@@ -137,7 +137,9 @@ def test_refusals() -> None:
         refusal(tarred({f"{i}.eml": MAILS["top.eml"] for i in range(11)}), "mail", max_rows=10).code == "too_many_rows"
     )
     zeros = zipped({f"spam/{i}.eml": b"A: b\n\n" + bytes(9 << 20) for i in range(12)})
-    assert refusal(zeros, "mail").code == "expands_too_much"
+    assert refusal(zeros, "mail").message == "the file unpacks to more than 250 times its own size"
+    found = refusal(zipped(MAILS), "mail", max_bytes=100)
+    assert (found.code, found.message) == ("expands_too_much", "the file unpacks to more than the 100 bytes allowed")
     assert refusal(gzip.compress(tarred({"a": bytes(80 << 20)})), "mail").code == "expands_too_much"
 
 

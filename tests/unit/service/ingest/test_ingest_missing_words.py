@@ -99,6 +99,14 @@ def test_who_says_what_a_column_is_is_heard() -> None:
     assert refusal(csv([*values, "some"]), "csv", {"columns": {"n": "number"}}).code == "bad_value"
 
 
+@pytest.mark.parametrize("word", ["\u00a0NA", "null\u2003"])
+def test_beside_blanks_that_do_not_count_it_is_another_text(word: str) -> None:
+    values = ["1", "2", word] * 10
+    for write in (csv, jsonl):
+        assert Read(write(values), write.__name__).kinds["n"] == "category"
+        assert refusal(write(values), write.__name__, {"columns": {"n": "number"}}).code == "bad_value"
+
+
 def test_decimal_commas() -> None:
     read = Read(b"n;c\n1,5;a\nNA;b\n2,5;a\n", "csv", {"decimal": ",", "delimiter": ";"})
     assert read.table["n"] == [1.5, None, 2.5]
