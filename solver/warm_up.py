@@ -1,5 +1,7 @@
 """What the solvers compile, in pieces that several processes may take on beside each other."""
 
+from __future__ import annotations
+
 import ctypes
 from collections.abc import Callable
 from typing import Final
@@ -13,8 +15,6 @@ from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
 from solver.kernels.row_cache import arena
 from solver.smo import Program, Start, solve
 from solver.typing import FloatArray
-
-__all__ = ["FIRST", "LATER", "give_back", "warm_up"]
 
 _ROWS: Final = 600
 

@@ -109,7 +109,7 @@ class Claim:
     dataset: ClaimedDataset | None
     """None if the data set was deleted meanwhile."""
     kind: str
-    """``train`` or ``batch``."""
+    """A key of `worker.kinds.registry.KINDS`."""
     project_id: str
     feedback_until: int | None
     """`JobRow.feedback_until`."""

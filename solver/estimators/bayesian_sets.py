@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from solver.positive_unlabelled.bayesian_sets import STRENGTHS
 from solver.typing import IndexArray
 
 # below that, where a spy comes says too little about the share of positives
-_FEWEST_SPIES = 10
+_FEWEST_SPIES: Final = 10
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

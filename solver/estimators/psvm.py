@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from solver.operating_point import ChosenThreshold, Objective
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 # rows below θ₋ must be negative with this share, by the calibration rows (negative_rule="npv")
-_NEGATIVE_PREDICTIVE_VALUE = 0.95
+_NEGATIVE_PREDICTIVE_VALUE: Final = 0.95
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 # Numba gives this function its types; the checker does not see them.
 """The compiled loop of products with sparse rows, which several threads may run at once: SciPy's holds the GIL."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

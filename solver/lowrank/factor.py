@@ -101,7 +101,7 @@ class Factor:
             Read in blocks of rows: its features may be memory-mapped.
         rank : int, default 1024
             Most landmarks. Fewer are taken where the factor would not fit into `max_bytes` (down to 256; then the
-            factor goes into a temporary file), or where building it would take more than a third of the time.
+            factor goes into a temporary file), or where building it would take too much of the time.
         max_bytes : int, optional
             Memory for the factor, by default half of what is available.
         seed : int, default 0

@@ -35,7 +35,7 @@ class JobKind(Protocol):
     """The file in the job's folder that this function writes."""
 
     def lay_out(self, attempt: Attempt) -> dict[str, Any]:
-        """Put what the child needs into the folder of the job; return what else it is told (`Job.details`).
+        """Put what the child needs into the folder of the job; return what else it is told (`JobSpec.details`).
 
         Raises
         ------
