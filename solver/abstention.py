@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.chances import CHOSEN_WORTH, LIKELY, Share
+from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.curves import OperatingCurve
 from solver.operating_point import FEWEST_NEGATIVES, Abstain, Objective, passed_in_order
@@ -180,7 +180,7 @@ def _chosen(side: _Side, wanted: Abstain, is_to_be_certified: bool, is_better: b
     """The nearest threshold that is good enough, and what it calls so; None and why where there is none."""
     called = side.right + side.wrong
     reached = side.right >= wanted.precision * called - 1e-9
-    chance = Share(CHOSEN_WORTH * side.right, CHOSEN_WORTH * side.wrong).above(wanted.precision)
+    chance = Share(WORTH_FOR_CHANCES * side.right, WORTH_FOR_CHANCES * side.wrong).above(wanted.precision)
     likely = (chance >= LIKELY) & reached & (called > 0) & (not side.is_too_rare)
     good = side.certified if is_to_be_certified else likely
     if good.any() and is_better and side.others >= FEWEST_NEGATIVES:
@@ -220,10 +220,10 @@ def _too_few(side: _Side, wanted: Abstain) -> str:
 
 def fewest_rows(precision: float) -> int:
     """Calibration rows, all of them right, that make a precision likely."""
-    most = math.ceil(10 / (CHOSEN_WORTH * (1 - precision)))
+    most = math.ceil(10 / (WORTH_FOR_CHANCES * (1 - precision)))
 
     def is_enough(rows: int) -> bool:
-        return bool(Share(np.array([CHOSEN_WORTH * rows]), np.zeros(1)).above(precision)[0] >= LIKELY)
+        return bool(Share(np.array([WORTH_FOR_CHANCES * rows]), np.zeros(1)).above(precision)[0] >= LIKELY)
 
     # by halves, as the rows of a precision near 1 are too many to be looked at each
     return bisect_left(range(1, most), True, key=is_enough) + 1

@@ -11,8 +11,9 @@ from solver.typing import FloatArray
 
 LIKELY: Final = 0.75
 """Chance from which on a target is called likely to hold."""
-CHOSEN_WORTH: Final = 0.4
-"""What a calibration row counts that has chosen the threshold: so much of one that has not.
+WORTH_FOR_CHANCES: Final = 0.4
+"""What a calibration row that has chosen the threshold counts in chances: so much of one that has not. Intervals have
+`solver.evaluation.intervals.WORTH_FOR_INTERVALS`.
 
 Measured over ten data sets, and confirmed on others (`benchmarks/promises.py`); it is no theorem."""
 # Jeffreys' prior of a proportion

@@ -12,6 +12,9 @@ FALSE_POSITIVE_KINDS: Final = ("false_positive_rate", "ham_loss")
 TARGET_KINDS: Final = ("precision", "recall", "precision_recall", *FALSE_POSITIVE_KINDS)
 """Kinds that are reached or not, and that a confidence goes with."""
 
+PROMISE_CONFIDENCE: Final = 0.95
+"""Level of the bounds of promises and audits where the objective names none."""
+
 ThresholdRule = Literal["auto", "f1max", "paper", "lcb", "fixed-sequence", "zero"]
 LabeledSplit = Literal["xfit", "part", "full"]
 Certificate = Literal["cross_fitted", "strict"]

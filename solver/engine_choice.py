@@ -15,8 +15,11 @@ from solver.typing import Matrix
 # landmarks where memory and time allow them
 DEFAULT_RANK: Final = 1024
 
+# kernel values, and those of a factor, are in single precision
+KERNEL_VALUE_BYTES: Final = 4
+
 # rather than with fewer landmarks than this, the factor goes into a file
-LEAST_IN_MEMORY: Final = 256
+_LEAST_IN_MEMORY: Final = 256
 
 # noisy data make about this share of the rows support vectors, whose kernel rows the exact solver computes
 _SUPPORT_SHARE: Final = 1 / 3
@@ -55,11 +58,17 @@ def exact_seconds(n: int, width: float) -> float:
 
 def exact_limit(width: float, cache_bytes: int, seconds_left: float | None) -> int:
     """Largest number of rows, with `width` values in each, that the exact solver is trusted with."""
-    by_memory = math.sqrt(_OVERCOMMIT * cache_bytes / (4 * _SUPPORT_SHARE))
+    by_memory = math.sqrt(_OVERCOMMIT * cache_bytes / (KERNEL_VALUE_BYTES * _SUPPORT_SHARE))
     by_time = math.inf
     if seconds_left is not None:
         by_time = math.sqrt(_SHARE_OF_TIME * max(0.0, seconds_left) / exact_seconds(1, width))
     return int(max(_SMALLEST, min(by_memory, by_time)))
+
+
+def landmarks_that_fit(n: int, most: int, max_bytes: float) -> tuple[int, int]:
+    """Return how many landmarks the factor of n rows has, and how many fit into memory: with more it is in a file."""
+    affordable = most if math.isinf(max_bytes) else int(max_bytes) // (KERNEL_VALUE_BYTES * max(1, n))
+    return max(1, min(most, n, max(affordable, _LEAST_IN_MEMORY))), affordable
 
 
 def choose_engine(

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from solver.algorithms import ALGORITHMS, AlgorithmSpec
 from solver.costs import SECONDS_A_PRODUCT, Size
-from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY, choose_engine, exact_seconds
+from solver.engine_choice import DEFAULT_RANK, KERNEL_VALUE_BYTES, choose_engine, exact_seconds, landmarks_that_fit
 
 BASE_BYTES: Final = 480 << 20
 """What a process takes for a job of a few hundred rows, with a margin for what the rest leaves out (most for lapsvm:
@@ -24,7 +24,6 @@ COPIES: Final = 4
 """Peak memory of the rows as a multiple of their features' size: as read, as features, as part (measured: 3.8)."""
 CACHE_BYTES: Final = 2 << 30
 """The most that the cache of kernel rows takes when `cache_size` does not say."""
-KERNEL_VALUE_BYTES: Final = 4
 FEWEST_KERNEL_ROWS: Final = 64
 """With a cache of fewer the solver makes no headway worth the name."""
 VARIABLE_BYTES: Final = 200
@@ -177,8 +176,7 @@ def _kernel_rows(n: int, linear: bool, limit: int, asked: bool) -> _Kept:
 def _low_rank(n: int, room: float) -> _Kept:
     """The factor, with as many landmarks as half of the memory lets it have, as `solver.lowrank.Factor` decides."""
     candidates = 8 * min(n, 10 * DEFAULT_RANK) * min(n, DEFAULT_RANK)
-    affordable = DEFAULT_RANK if math.isinf(room) else int(room / 2) // (KERNEL_VALUE_BYTES * max(1, n))
-    rank = max(1, min(DEFAULT_RANK, n, max(affordable, LEAST_IN_MEMORY)))
+    rank, affordable = landmarks_that_fit(n, DEFAULT_RANK, room / 2)
     in_file = rank > affordable
     factor = KERNEL_VALUE_BYTES * n * rank
     words = f"{factor / 2**20:,.0f} MiB of a factor with {rank:,} landmarks" + (" in a file" if in_file else "")

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solver.chances import CHOSEN_WORTH, LIKELY, Share
+from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
 from solver.choices import TARGET_KINDS, Certificate, ThresholdRule
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
@@ -35,7 +35,7 @@ CERTIFICATES: Final[tuple[Certificate, ...]] = get_args(Certificate)
 _OF_THE_PAPER: Final = ("precision", "recall", "precision_recall", "f1")
 
 # level of the lower bounds when a bounding rule is asked for and the objective names no confidence
-DEFAULT_CONFIDENCE: Final = 0.9
+RULE_CONFIDENCE: Final = 0.9
 
 _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "precision": ("target",),
@@ -520,7 +520,7 @@ def _likely_position(curve: OperatingCurve, objective: Objective) -> int:
     chance = np.ones(len(curve))
     for name, target in objective.targets.items():
         hits, trials = curve.proportion(name)
-        chance *= Share(CHOSEN_WORTH * hits, CHOSEN_WORTH * (trials - hits)).above(target)
+        chance *= Share(WORTH_FOR_CHANCES * hits, WORTH_FOR_CHANCES * (trials - hits)).above(target)
     reached = _reached(objective, {name: getattr(curve, name) for name in objective.targets}) >= -_SLACK
     likely = (chance >= LIKELY) & reached & (curve.true_positives > 0)
     return _argmax_where(_value(curve, objective), likely) if likely.any() else _best_position(curve, objective)
@@ -586,7 +586,7 @@ def _paper(curve: OperatingCurve, objective: Objective) -> tuple[OperatingCurve,
 
 def _lower_bounds(objective: Objective, curve: OperatingCurve) -> dict[str, FloatArray]:
     """Clopper–Pearson lower bounds of each measure that the objective has a target for."""
-    confidence = objective.confidence or DEFAULT_CONFIDENCE
+    confidence = objective.confidence or RULE_CONFIDENCE
     return {name: clopper_pearson_lower(*curve.proportion(name), confidence) for name in objective.targets}
 
 
@@ -638,7 +638,7 @@ def _passed(tested: OperatingCurve, objective: Objective) -> IndexArray:
     target = objective.precision_target
     order = np.arange(len(tested))
     if target > 0:
-        confidence = objective.confidence or DEFAULT_CONFIDENCE
+        confidence = objective.confidence or RULE_CONFIDENCE
         # a threshold that admits fewer rows cannot pass even without an error; counting them needs no label
         needed = 1 if target == 1 else math.ceil(math.log(1 - confidence) / math.log(target))
         order = np.flatnonzero(tested.predicted_positives >= needed)
@@ -685,7 +685,7 @@ def _shares(first: float, n: int) -> FloatArray:
 
 def _uncertified(curve: OperatingCurve, objective: Objective) -> ChosenThreshold:
     """The point with the best lower bounds, with the truth about it."""
-    confidence = objective.confidence or DEFAULT_CONFIDENCE
+    confidence = objective.confidence or RULE_CONFIDENCE
     bounds = _lower_bounds(objective, curve)
     reached = _reached(objective, {name: getattr(curve, name) for name in objective.targets})
     reaches = (curve.true_positives > 0) & (reached >= -_SLACK)

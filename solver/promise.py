@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 
 from solver.audits import rows_to_prove
-from solver.chances import CHOSEN_WORTH, LIKELY, Share
-from solver.choices import Certificate, PromiseLevel
+from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
+from solver.choices import PROMISE_CONFIDENCE, Certificate, PromiseLevel
 from solver.evaluation.counts import ConfusionCounts
-from solver.evaluation.intervals import CHOSEN_ROW_WORTH, clopper_pearson_lower, wilson
+from solver.evaluation.intervals import WORTH_FOR_INTERVALS, clopper_pearson_lower, wilson
 from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus, measure_words
 from solver.report import (
     Abstention,
@@ -29,9 +29,6 @@ from solver.report import (
     percent,
 )
 from solver.typing import FloatArray
-
-DEFAULT_CONFIDENCE: Final = 0.95
-"""Level of the bounds where the objective names none."""
 
 # share of the labelled rows that is asked for besides where their number would do, but did not
 _A_FEW_MORE: Final = 0.2
@@ -62,9 +59,9 @@ def promise_of(
     """What a threshold promises on new rows drawn like the labelled ones.
 
     The threshold was chosen as the best of many on these very rows, by scores of models that each leave some of them
-    out. So their counts say less than counts of untouched rows would: each of them is taken for `CHOSEN_WORTH` of one
-    in a Beta posterior with Jeffreys' prior. That share is measured, over ten data sets, and was confirmed on others
-    (`benchmarks/promises.py`); it is no theorem. What is proven is.
+    out. So their counts say less than counts of untouched rows would: each of them is taken for `WORTH_FOR_CHANCES` of
+    one in a Beta posterior with Jeffreys' prior. That share is measured, over ten data sets, and was confirmed on
+    others (`benchmarks/promises.py`); it is no theorem. What is proven is.
 
     Parameters
     ----------
@@ -88,7 +85,7 @@ def promise_of(
     abstained, test_abstained : Abstention, optional
         What is said of the calibration rows, and of such rows as `test`, where some of them are left undecided.
     """
-    confidence = objective.confidence or DEFAULT_CONFIDENCE
+    confidence = objective.confidence or PROMISE_CONFIDENCE
     evidence = {name: _evidence(name, calibration, objective, test) for name in _measures(objective)}
     posteriors = {} if has_seen else {name: Share(hits, misses) for name, (hits, misses) in evidence.items()}
     bounds = {name: float(share.lower(confidence)) for name, share in posteriors.items()}
@@ -134,7 +131,7 @@ def _abstention(
     def side(called: CalledRows, tested: CalledRows | None) -> PromisedSide:
         if called.rows == 0:
             return PromisedSide(label=called.label, level=None, chance=None, bound=None)
-        right, wrong = CHOSEN_WORTH * called.right, CHOSEN_WORTH * (called.rows - called.right)
+        right, wrong = WORTH_FOR_CHANCES * called.right, WORTH_FOR_CHANCES * (called.rows - called.right)
         if tested is not None:
             right, wrong = right + tested.right, wrong + tested.rows - tested.right
         share = Share(right, wrong)
@@ -148,7 +145,7 @@ def _abstention(
     n, undecided = calibration.rows, calibration.undecided
     share = Estimate(1.0, 0.0, 1.0)
     if n > 0:
-        share = Estimate(undecided / n, *wilson(undecided, n, worth=CHOSEN_ROW_WORTH))
+        share = Estimate(undecided / n, *wilson(undecided, n, worth=WORTH_FOR_INTERVALS))
     return PromisedAbstention(
         positive=side(calibration.positive, None if test is None else test.positive),
         negative=side(calibration.negative, None if test is None else test.negative),
@@ -182,7 +179,7 @@ def _hits_and_misses(name: str, counts: Counts, objective: Objective) -> tuple[f
 
 def _evidence(name: str, calibration: Counts, objective: Objective, test: Counts | None) -> tuple[float, float]:
     """Rows for and against, in untouched ones."""
-    hits, misses = (CHOSEN_WORTH * part for part in _hits_and_misses(name, calibration, objective))
+    hits, misses = (WORTH_FOR_CHANCES * part for part in _hits_and_misses(name, calibration, objective))
     more_hits, more_misses = (0.0, 0.0) if test is None else _hits_and_misses(name, test, objective)
     return hits + more_hits, misses + more_misses
 
@@ -198,7 +195,7 @@ def _cost_bound(counts: Counts, costs: tuple[float, float], confidence: float) -
     for errors, cost, rows in zip((counts.false_negatives, counts.false_positives), costs, decided, strict=True):
         if rows == 0:
             continue
-        high = float(Share(CHOSEN_WORTH * errors, CHOSEN_WORTH * (n - errors)).upper(confidence))
+        high = float(Share(WORTH_FOR_CHANCES * errors, WORTH_FOR_CHANCES * (n - errors)).upper(confidence))
         mean += cost * errors / max(n, 1)
         squares += (cost * max(0.0, high - errors / max(n, 1))) ** 2
     return mean + math.sqrt(squares)

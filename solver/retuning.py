@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from solver.abstention import Certifying, abstention, missing, missing_words, nothing_said
 from solver.algorithms import ALGORITHMS
 from solver.choices import Certificate
-from solver.evaluation import CHOSEN_ROW_WORTH, ConfusionCounts, OperatingCurve, Sigmoid, measures
+from solver.evaluation import WORTH_FOR_INTERVALS, ConfusionCounts, OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve, point_at
 from solver.promise import Counts, promise_of, promised_status
 from solver.report import Abstention, Measures, Promise, Report, ReportedPoint
@@ -255,6 +255,6 @@ def chosen_point(report: Report, objective: Objective, threshold: float | None =
         threshold=point.threshold,
         status=said[0],
         status_reason=said[1],
-        calibration=measures(point.counts, costs=objective.costs, worth=CHOSEN_ROW_WORTH),
+        calibration=measures(point.counts, costs=objective.costs, worth=WORTH_FOR_INTERVALS),
         abstain=chosen,
     )

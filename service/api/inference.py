@@ -17,7 +17,7 @@ from service.api.json_body import JsonRoute, until_gone
 from service.api.problem import INFERENCE_PATH, invalid_request
 from service.errors import InvalidRequest, Problem
 from service.models.errors import ModelNotFound
-from service.predictions.budget import Room
+from service.predictions.budget import HeldMemory
 from service.predictions.deciding import ReadyModel
 from service.predictions.service import PredictionService
 from service.predictions.tensors import (
@@ -99,9 +99,9 @@ def inference_router(predictions: PredictionService, readiness: Readiness) -> AP
 
             return guarded
 
-        def room(self, _: Request) -> Room:
+        def memory(self, _: Request) -> HeldMemory:
             """Return where the memory for the body of a request is held."""
-            return predictions.room()
+            return predictions.memory()
 
     router = APIRouter(prefix=INFERENCE_PATH, tags=["open inference protocol"], route_class=InferenceRoute)
 

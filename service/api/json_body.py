@@ -19,7 +19,7 @@ from service.api.headers import header
 from service.api.problem import BodyStalled, ContentTooLarge, InvalidJson, UnsupportedMediaType
 from service.json_names import has_repeated_names
 from service.leaving import Gone
-from service.predictions.budget import Room
+from service.predictions.budget import HeldMemory
 
 STALLED_SECONDS = 30.0
 """So long the next part of a body may take to come, as in deploy/nginx.conf: a client that is cut off says no word, and
@@ -46,14 +46,14 @@ class JsonRoute(APIRoute):
             return handle
 
         async def read_then_handle(request: Request) -> Response:
-            with self.room(request) as room:
-                return await handle(await _ReadRequest.of(request, room))
+            with self.memory(request) as memory:
+                return await handle(await _ReadRequest.of(request, memory))
 
         return read_then_handle
 
-    def room(self, request: Request) -> Room:
+    def memory(self, request: Request) -> HeldMemory:
         """Return where the memory for the body of a request is held."""
-        return Room(request.app.state.body_budget)
+        return HeldMemory(request.app.state.body_budget)
 
 
 class _ReadRequest(Request):
@@ -63,9 +63,9 @@ class _ReadRequest(Request):
     _parsed: Any
 
     @classmethod
-    async def of(cls, request: Request, room: Room) -> _ReadRequest:
+    async def of(cls, request: Request, memory: HeldMemory) -> _ReadRequest:
         read = cls(request.scope, request.receive)
-        read._raw = await read_limited(request, request.app.state.max_body_bytes, room.grow)
+        read._raw = await read_limited(request, request.app.state.max_body_bytes, memory.grow)
         read._parsed = parse_body(read._raw, request.headers.get("content-type", ""))
         return read
 

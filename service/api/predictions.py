@@ -66,9 +66,9 @@ def predictions_router(predictions: PredictionService, max_body_bytes: int) -> A
             caller = may_read.admit(scope)
             content_type = header(scope, b"content-type")
             of_mail = is_mail(content_type)
-            with predictions.room(of_mail=of_mail) as room:
+            with predictions.memory(of_mail=of_mail) as memory:
                 limit = min(max_body_bytes, MAX_MESSAGE_BYTES) if of_mail else max_body_bytes
-                raw = await read_limited(request, limit, room.grow)
+                raw = await read_limited(request, limit, memory.grow)
                 if of_mail:
                     name = _named_model(request)
                     explain = _explain(request)

@@ -38,7 +38,7 @@ from service.faults import fault
 from service.identifiers import new_id
 from service.ingest.errors import IngestError
 from service.ingest.options import FORMATS, Kind, guess_format, parse_options
-from service.ingest.run import IngestResult, ReaderKilledError, ingest
+from service.ingest.run import IngestResult, ReadingChildKilledError, ingest
 from service.leaving import Gone, unless_gone
 from service.models.errors import ModelNotFound
 from service.models.repository import ModelRepository
@@ -336,11 +336,11 @@ class DatasetService:
 
     async def _ingest(self, path: Path, format_: str, options: dict[str, Any], output: Path) -> IngestResult:
         """Read an upload, once more where something from outside has ended the reader."""
-        with suppress(ReaderKilledError):
+        with suppress(ReadingChildKilledError):
             return await ingest(self._settings, path, format_, options, output=output)
         try:
             return await ingest(self._settings, path, format_, options, output=output)
-        except ReaderKilledError:
+        except ReadingChildKilledError:
             raise ReaderLost("the process that read the upload was killed twice; the machine may lack memory") from None
 
     def _find_earlier(self, project_id: str, key: str | None, asked: Any) -> Dataset | None:

@@ -27,7 +27,7 @@ MAX_ANSWER_BYTES = 64 << 20
 """Far above what the profile of a table takes, unless very many columns have long values."""
 
 
-class ReaderKilledError(Exception):
+class ReadingChildKilledError(Exception):
     """Somebody else has killed the reader, maybe the kernel for want of memory; that says nothing about the file."""
 
 
@@ -210,7 +210,7 @@ async def _run_child(request: bytes, seconds: float) -> bytes:
         )
     if status == -signal.SIGKILL:
         # Its own limits end it otherwise: memory by a MemoryError, processor time by SIGXCPU.
-        raise ReaderKilledError
+        raise ReadingChildKilledError
     raise IngestError(
         "crashed", "the reader died on this file: it is damaged, or needs more memory than the reader has"
     )

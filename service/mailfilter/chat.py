@@ -17,7 +17,7 @@ import orjson
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter.counted import CountedFilter
 from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer
-from service.mailfilter.inbound import Mail
+from service.mailfilter.inbound import IncomingMail
 from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, Verdict
 
 DOOR = "chat"
@@ -48,7 +48,7 @@ class Chat:
         self._alias = alias
         self._tempfail = tempfail
 
-    async def answer(self, request: Request, mail: Mail) -> Answer:
+    async def answer(self, request: Request, mail: IncomingMail) -> Answer:
         """Answer a request of an add-on."""
         if request.path == "/v1/models":
             model = {"id": self._alias, "object": "model", "created": 0, "owned_by": "prefsvm"}

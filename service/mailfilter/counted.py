@@ -10,7 +10,7 @@ from service.feedback.mails import MailLearned
 from service.ingest.mail import MAX_MESSAGE_BYTES, attached_mails
 from service.mailfilter.figures import Figures
 from service.mailfilter.filtering import LearningRefused, MailFilter
-from service.mailfilter.inbound import Mail
+from service.mailfilter.inbound import IncomingMail
 from service.mailfilter.verdict import Reason, Verdict
 from solver.corrections import PERSON
 
@@ -44,14 +44,14 @@ class CountedFilter:
         self._mails = mails
         self._figures = figures
 
-    async def check(self, door: str, mail: Mail, user: str | None, raw: bytes | None) -> tuple[Verdict, float]:
+    async def check(self, door: str, mail: IncomingMail, user: str | None, raw: bytes | None) -> tuple[Verdict, float]:
         """Return a verdict, and how many seconds it took; raises nothing.
 
         Parameters
         ----------
         door : str
             Through which it came.
-        mail : Mail
+        mail : IncomingMail
             What came.
         user : str or None
             Whose mail it is, where it is one user's.
@@ -71,7 +71,7 @@ class CountedFilter:
         return verdict, seconds
 
     async def learn(
-        self, door: str, mail: Mail, user: str | None, wanted: bool | None, by: str = PERSON, *, attached: bool = False
+        self, door: str, mail: IncomingMail, user: str | None, wanted: bool | None, by: str = PERSON, *, attached: bool = False
     ) -> MailLearned:
         """Keep what somebody has said of a mail, or of the one that is attached to it; raises `NotLearned`."""
         if not mail.is_whole:

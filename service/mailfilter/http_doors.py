@@ -10,8 +10,8 @@ import h11
 
 from service.mailfilter.figures import Figures
 from service.mailfilter.http_exchange import Answer, Exchange, Paths, Request, TooManyChunks, problem
-from service.mailfilter.inbound import Inbound, Mail
-from service.predictions.budget import Room
+from service.mailfilter.inbound import Inbound, IncomingMail
+from service.predictions.budget import HeldMemory
 
 ADDONS = "moz-extension://"
 """Begins the origin that an add-on of Thunderbird names. A page of the web cannot."""
@@ -27,7 +27,7 @@ class HttpDoor(Protocol):
     is_for_addons: bool
     """Whether add-ons of mail clients may call it."""
 
-    async def answer(self, request: Request, mail: Mail) -> Answer:
+    async def answer(self, request: Request, mail: IncomingMail) -> Answer:
         """Answer a request with its body."""
 
 
@@ -41,7 +41,7 @@ class Basics:
         self.paths: Paths = {"/ping": ("GET", "HEAD"), "/metrics": ("GET", "HEAD")}
         self._figures = figures
 
-    async def answer(self, request: Request, mail: Mail) -> Answer:  # noqa: ARG002 (there is none)
+    async def answer(self, request: Request, mail: IncomingMail) -> Answer:  # noqa: ARG002 (there is none)
         """Answer."""
         if request.path == "/ping":
             return Answer(200, b"pong\r\n", "text/plain")
@@ -59,18 +59,18 @@ class HttpDoors:
     def __init__(self, doors: Sequence[HttpDoor]) -> None:
         self._doors = {path: door for door in doors for path in door.paths}
 
-    async def serve(self, inbound: Inbound, first: bytes, writer: asyncio.StreamWriter, room: Room) -> None:
+    async def serve(self, inbound: Inbound, first: bytes, writer: asyncio.StreamWriter, memory: HeldMemory) -> None:
         """Answer the request that begins with a line; raises `HungUp`."""
         exchange = Exchange(inbound, first, writer)
         try:
-            answer = await self._answer(exchange, room)
+            answer = await self._answer(exchange, memory)
         except h11.RemoteProtocolError as error:
             answer = problem(error.error_status_hint, "this is no request of HTTP/1.1")
         except TooManyChunks:
             answer = problem(413, "the body comes in too many small chunks; send it in larger ones, or with its length")
         exchange.send(answer)
 
-    async def _answer(self, exchange: Exchange, room: Room) -> Answer:
+    async def _answer(self, exchange: Exchange, memory: HeldMemory) -> Answer:
         request = await exchange.request()
         path, door = self._door(request.path)
         if request.all(b"origin") and not (
@@ -83,7 +83,7 @@ class HttpDoors:
         if request.method not in methods:
             error = f"{request.path} takes {' and '.join(methods)}"
             return problem(405, error, [("Allow", ", ".join(methods))])
-        mail = Mail(room, door.most_bytes)
+        mail = IncomingMail(memory, door.most_bytes)
         await exchange.body(mail)
         return await door.answer(request, mail)
 

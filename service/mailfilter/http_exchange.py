@@ -12,7 +12,7 @@ import h11
 import orjson
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
-from service.mailfilter.inbound import MOST_SKIPPED, HungUp, Inbound, Mail
+from service.mailfilter.inbound import MOST_SKIPPED, HungUp, Inbound, IncomingMail
 
 MAX_HEAD = 1 << 14
 """Of a request, in bytes."""
@@ -96,7 +96,7 @@ class Exchange:
         path, _, query = event.target.decode("latin-1").partition("?")
         return Request(event.method.decode("latin-1"), path, list(event.headers), query)
 
-    async def body(self, mail: Mail) -> None:
+    async def body(self, mail: IncomingMail) -> None:
         """Read the body into `mail`; raises `HungUp`, `h11.RemoteProtocolError`, `TooManyChunks`."""
         chunks = taken = 0
         while isinstance(event := await self._next(), h11.Data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
-from service.predictions.budget import Room
+from service.predictions.budget import HeldMemory
 from service.predictions.errors import Busy
 
 IDLE_SECONDS = 10.0
@@ -29,13 +29,13 @@ class Inbound:
     Parameters
     ----------
     reader : asyncio.StreamReader
-    room : Room
+    memory : HeldMemory
         Where the memory for the mail is held.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, room: Room) -> None:
+    def __init__(self, reader: asyncio.StreamReader, memory: HeldMemory) -> None:
         self._reader = reader
-        self._room = room
+        self._memory = memory
         self._until = asyncio.get_running_loop().time() + TOTAL_SECONDS
         self._rest = b""
 
@@ -66,7 +66,7 @@ class Inbound:
         """Put back what was read, to be read next."""
         self._rest = data + self._rest
 
-    async def mail(self, length: int | None) -> Mail:
+    async def mail(self, length: int | None) -> IncomingMail:
         """Return a mail of so many bytes, or one that ends where the other side closes its half.
 
         Raises
@@ -74,7 +74,7 @@ class Inbound:
         HungUp
             If it is shorter than it was said to be, or has no end.
         """
-        mail = Mail(self._room)
+        mail = IncomingMail(self._memory)
         left = MOST_SKIPPED * MAX_MESSAGE_BYTES if length is None else length
         if left > MOST_SKIPPED * MAX_MESSAGE_BYTES:
             raise HungUp
@@ -93,12 +93,12 @@ class Inbound:
         return mail
 
 
-class Mail:
+class IncomingMail:
     """The bytes of a mail as they come. What is too much is counted and thrown away.
 
     Parameters
     ----------
-    room : Room
+    memory : HeldMemory
         Where the memory for it is held.
     most : int, default=MAX_MESSAGE_BYTES
         Bytes that are kept.
@@ -111,8 +111,8 @@ class Mail:
         Why not all of them are kept: more than are looked at of a mail; or others take all the memory there is.
     """
 
-    def __init__(self, room: Room, most: int = MAX_MESSAGE_BYTES) -> None:
-        self._room = room
+    def __init__(self, memory: HeldMemory, most: int = MAX_MESSAGE_BYTES) -> None:
+        self._memory = memory
         self._most = most
         self._parts = bytearray()
         self.size = 0
@@ -129,14 +129,14 @@ class Mail:
         self.is_too_large = self.is_too_large or self.size > self._most
         if self.is_whole:
             try:
-                self._room.grow(self.size)
+                self._memory.grow(self.size)
             except Busy:
                 self.is_crowded_out = True
             else:
                 self._parts += chunk
         if not self.is_whole:
             self._parts.clear()
-            self._room.let_go()  # or all mails of a crowd would be crowded out, by what nobody keeps
+            self._memory.let_go()  # or all mails of a crowd would be crowded out, by what nobody keeps
 
     def raw(self) -> bytes:
         """Return the bytes, and let go of them."""

@@ -15,7 +15,7 @@ from service.mailfilter.figures import Figures
 from service.mailfilter.http_doors import HttpDoors
 from service.mailfilter.inbound import CHUNK, HungUp, Inbound
 from service.mailfilter.spamd import Spamd
-from service.predictions.budget import BYTES_A_BYTE_OF_MAIL, RequestBudget, Room
+from service.predictions.budget import BYTES_A_BYTE_OF_MAIL, HeldMemory, RequestBudget
 
 SEND_SECONDS = 30.0
 """So long an answer may take to be taken."""
@@ -92,8 +92,8 @@ class Listener:
         self._open.add(task)
         self._figures.connections.inc()
         try:
-            with Room(self._budget, BYTES_A_BYTE_OF_MAIL) as room:
-                await self._serve(Inbound(reader, room), writer, room)
+            with HeldMemory(self._budget, BYTES_A_BYTE_OF_MAIL) as memory:
+                await self._serve(Inbound(reader, memory), writer, memory)
         except (HungUp, OSError, TimeoutError):
             pass  # whoever that was is not there any more, or not in earnest
         except Exception:  # a defect here must end this connection and no other
@@ -108,10 +108,10 @@ class Listener:
             self._open.discard(task)
             self._figures.connections.dec()
 
-    async def _serve(self, inbound: Inbound, writer: asyncio.StreamWriter, room: Room) -> None:
+    async def _serve(self, inbound: Inbound, writer: asyncio.StreamWriter, memory: HeldMemory) -> None:
         first = await inbound.line()
         if HTTP.fullmatch(first):
-            await self._http.serve(inbound, first, writer, room)
+            await self._http.serve(inbound, first, writer, memory)
         else:
             await self._spamd.serve(inbound, first, writer)
         writer.transport.set_write_buffer_limits(high=0)

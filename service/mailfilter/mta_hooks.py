@@ -23,7 +23,7 @@ from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter import cbor
 from service.mailfilter.counted import CountedFilter
 from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer
-from service.mailfilter.inbound import Mail
+from service.mailfilter.inbound import IncomingMail
 from service.mailfilter.marking import split
 from service.mailfilter.verdict import Verdict, fields_of
 
@@ -80,7 +80,7 @@ class MtaHooks:
         self._mails = mails
         self._tempfail = tempfail
 
-    async def answer(self, request: Request, mail: Mail) -> Answer:
+    async def answer(self, request: Request, mail: IncomingMail) -> Answer:
         """Answer a request of the protocol."""
         if request.path == DISCOVERY:
             return json_answer(200, discovery())
@@ -157,7 +157,7 @@ def stalwarts(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, An
     return {"action": "accept", "modifications": deletes + adds}
 
 
-def _registered(mail: Mail) -> Answer:
+def _registered(mail: IncomingMail) -> Answer:
     """Answer a registration. None is kept: who has one, or had one before a restart, is served all the same."""
     try:
         said = orjson.loads(mail.raw())

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter.counted import CountedFilter, NotLearned
 from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer, problem
-from service.mailfilter.inbound import Mail
+from service.mailfilter.inbound import IncomingMail
 from service.mailfilter.verdict import REQUIRED, Verdict, fields_of
 from solver.corrections import PERSON
 
@@ -34,7 +34,7 @@ class Rspamd:
         self._mails = mails
         self._tempfail = tempfail
 
-    async def answer(self, request: Request, mail: Mail) -> Answer:
+    async def answer(self, request: Request, mail: IncomingMail) -> Answer:
         """Decide on a mail, or learn it."""
         if request.path == "/checkv2":
             return await self._check(request, mail)
@@ -47,7 +47,7 @@ class Rspamd:
         when = {} if result == "ignored" else {"takes_effect": "the next training learns from it"}
         return json_answer(200, {"success": True, "result": result, **when})
 
-    async def _check(self, request: Request, mail: Mail) -> Answer:
+    async def _check(self, request: Request, mail: IncomingMail) -> Answer:
         verdict, seconds = await self._mails.check(DOOR, mail, _user(request), mail.raw())
         if verdict.kind == "unknown" and self._tempfail:
             return problem(503, f"nothing can be said of this mail ({verdict.reason})", [("Retry-After", "60")])

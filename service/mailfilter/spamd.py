@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 
 from service.mailfilter.counted import CountedFilter, NotLearned
-from service.mailfilter.inbound import CHUNK, Inbound, Mail
+from service.mailfilter.inbound import CHUNK, Inbound, IncomingMail
 from service.mailfilter.marking import marked
 from service.mailfilter.verdict import REQUIRED, Verdict, headers_of, report_of
 
@@ -90,7 +90,7 @@ class Spamd:
             return await self._tell(request, mail)
         return await self._check(request, mail)
 
-    async def _check(self, request: Request, mail: Mail) -> bytes:
+    async def _check(self, request: Request, mail: IncomingMail) -> bytes:
         raw = mail.raw()
         verdict, _ = await self._mails.check(DOOR, mail, request.user, raw)
         if verdict.kind == "unknown":
@@ -101,7 +101,7 @@ class Spamd:
                 return _refusal(TOO_BIG if mail.is_too_large else TEMPFAIL, "the mail was not looked at")
         return reply(request, verdict, raw)
 
-    async def _tell(self, request: Request, mail: Mail) -> bytes:
+    async def _tell(self, request: Request, mail: IncomingMail) -> bytes:
         sets, removes = (_places(request.fields.get(name, "")) for name in ("set", "remove"))
         said = request.fields.get("message-class", "").lower()
         wanted = {"spam": True, "ham": False}.get(said)
@@ -152,7 +152,7 @@ async def _fields(inbound: Inbound) -> dict[str, str] | None:
     return None
 
 
-async def _inflate(mail: Mail) -> bool:
+async def _inflate(mail: IncomingMail) -> bool:
     """Unpack a mail as far as one may be long, and let others have their turns; False if it is not packed."""
     packed = mail.raw()
     unpacking = zlib.decompressobj()

@@ -20,7 +20,7 @@ from service.models.schemas import (
     ThresholdPoint,
     Thresholds,
 )
-from solver.evaluation import CHOSEN_ROW_WORTH, measures
+from solver.evaluation import WORTH_FOR_INTERVALS, measures
 from solver.evaluation.counts import ConfusionCounts
 from solver.report import CurvePoints, Report
 
@@ -104,7 +104,7 @@ def thresholds_of(
     points = []
     for at, hits, alarms in shown:
         counts = ConfusionCounts(hits, alarms, counted.negatives - alarms, counted.positives - hits)
-        measured = measures(counts, LEVEL, costs=each_costs, worth=CHOSEN_ROW_WORTH)
+        measured = measures(counts, LEVEL, costs=each_costs, worth=WORTH_FOR_INTERVALS)
         points.append(
             ThresholdPoint(
                 threshold=at,

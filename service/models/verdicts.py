@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from service.db.tables import AuditRow
 from solver.band import Band
-from solver.choices import FALSE_POSITIVE_KINDS
-
-DEFAULT_CONFIDENCE: Final = 0.95
+from solver.choices import FALSE_POSITIVE_KINDS, PROMISE_CONFIDENCE
 
 
 def verdict_words(row: AuditRow) -> str | None:
@@ -49,7 +47,7 @@ def proving_audit(
 
     Where the objective names no confidence, that of the audit must be 0.95.
     """
-    confidence = objective.get("confidence") or DEFAULT_CONFIDENCE
+    confidence = objective.get("confidence") or PROMISE_CONFIDENCE
     for row in audits:
         asked, of_it = row.objective, verdict_of(row, threshold, band)
         if of_it is None or of_it["standing"] != "proven" or _against_bound(row, of_it):

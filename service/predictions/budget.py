@@ -29,7 +29,7 @@ class RequestBudget:
         self.taken = 0
 
 
-class Room:
+class HeldMemory:
     """What one request holds of the budget until its ``with`` block ends, so much for a byte of its body."""
 
     def __init__(self, budget: RequestBudget, bytes_a_byte: int = BYTES_A_BYTE) -> None:

@@ -16,7 +16,7 @@ from service.memory import give_back_free_memory
 from service.models.files import ModelFiles
 from service.models.repository import ModelFile
 from service.models.shadows import ShadowKey
-from service.predictions.budget import BYTES_A_BYTE, BYTES_A_BYTE_OF_MAIL, RequestBudget, Room
+from service.predictions.budget import BYTES_A_BYTE, BYTES_A_BYTE_OF_MAIL, HeldMemory, RequestBudget
 from service.predictions.cache import ByteCache
 from service.predictions.deciding import Decisions, ReadyModel, decide, keyed, texts_of
 from service.predictions.encoding import TextEncoder
@@ -67,9 +67,9 @@ class PredictionService:
         self._encoder = TextEncoder(encoder_config(settings), settings.encoder_probe_seconds)
         self.shadows = Shadows(database, self.ready, self._encoder)
 
-    def room(self, *, of_mail: bool = False) -> Room:
-        """Return room for the body of one request, JSON or a mail as it is, which grows as the body does."""
-        return Room(self._budget, BYTES_A_BYTE_OF_MAIL if of_mail else BYTES_A_BYTE)
+    def memory(self, *, of_mail: bool = False) -> HeldMemory:
+        """Return the memory for the body of one request, JSON or a mail as it is, which grows as the body does."""
+        return HeldMemory(self._budget, BYTES_A_BYTE_OF_MAIL if of_mail else BYTES_A_BYTE)
 
     def forget(self) -> None:
         """Ask Postgres anew what every name means: a model or alias was changed. May be called from any thread."""

@@ -14,7 +14,7 @@ from solver.estimators._choosing import Fit, Fitted
 from solver.estimators._run import TrainingRun
 from solver.estimators._tuning import Tuning
 from solver.evaluation.curves import OperatingCurve
-from solver.evaluation.intervals import CHOSEN_ROW_WORTH
+from solver.evaluation.intervals import WORTH_FOR_INTERVALS
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import Sigmoid, brier_score, reliability_curve
 from solver.operating_point import Objective
@@ -108,10 +108,10 @@ def fitted_report(
         threshold_rule=fit.rule,
         labeled_split=fitted.plan.split,
         certificate=fitted.certificate,
-        calibration=measures(fitted.point.counts, costs=costs, worth=CHOSEN_ROW_WORTH) if scored.any() else None,
+        calibration=measures(fitted.point.counts, costs=costs, worth=WORTH_FOR_INTERVALS) if scored.any() else None,
         controls={
             name: Control(
-                c.threshold, None if c.counts is None else measures(c.counts, costs=costs, worth=CHOSEN_ROW_WORTH)
+                c.threshold, None if c.counts is None else measures(c.counts, costs=costs, worth=WORTH_FOR_INTERVALS)
             )
             for name, c in fitted.controls.items()
         },

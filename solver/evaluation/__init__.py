@@ -3,7 +3,7 @@
 from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import (
-    CHOSEN_ROW_WORTH,
+    WORTH_FOR_INTERVALS,
     clopper_pearson,
     clopper_pearson_lower,
     f1_interval,
@@ -15,7 +15,7 @@ from solver.evaluation.significance import PairedDifference, mcnemar, paired_boo
 from solver.evaluation.splits import stratified_folds, stratified_halves
 
 __all__ = [
-    "CHOSEN_ROW_WORTH",
+    "WORTH_FOR_INTERVALS",
     "ConfusionCounts",
     "OperatingCurve",
     "PairedDifference",

@@ -11,11 +11,12 @@ from scipy.special import betaincinv, ndtri
 from solver.evaluation.counts import ConfusionCounts
 from solver.typing import FloatArray
 
-CHOSEN_ROW_WORTH: Final = 0.7
+WORTH_FOR_INTERVALS: Final = 0.7
 """`worth` of calibration rows: what one says of a threshold that they have chosen, of what an untouched row says.
 
-With it, test figures lie inside as often as is said. Measured on ten data sets, for F1, F_β, targets and costs, and
-confirmed on others with every algorithm (`benchmarks/claims.py`).
+Chances have `solver.chances.WORTH_FOR_CHANCES`. With it, test figures
+lie inside as often as is said. Measured on ten data sets, for F1, F_β, targets and costs, and confirmed on others with
+every algorithm (`benchmarks/claims.py`).
 """
 
 

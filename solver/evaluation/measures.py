@@ -25,7 +25,7 @@ def measures(
     costs : (false_negative, false_positive), optional
         Adds `cost`: the mean cost of a row.
     worth : float, default 1
-        What a row counts in the intervals: `CHOSEN_ROW_WORTH` for rows that the decision was chosen on.
+        What a row counts in the intervals: `WORTH_FOR_INTERVALS` for rows that the decision was chosen on.
 
     Returns
     -------

@@ -108,7 +108,7 @@ class CategoryColumns:
         return cls(names, levels, np.array(missing_level, dtype=np.uint8), np.array(fill, dtype=np.int64))
 
     @property
-    def levels(self) -> list[tuple[str, dict[str | None, int]]]:
+    def features_by_level(self) -> list[tuple[str, dict[str | None, int]]]:
         """Each column with the feature that a value of it sets; None stands for a missing one."""
         return list(zip(self.names, self._index, strict=True))
 

@@ -382,7 +382,7 @@ class TableFeatures:
     @property
     def category_levels(self) -> list[tuple[str, dict[str | None, int]]]:
         """Each category column with the feature, counted from the first of a category, that a value of it sets."""
-        return self._categories.levels
+        return self._categories.features_by_level
 
     @property
     def category_numbers(self) -> list[dict[float, int]]:

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from solver.kernels import tiles
+from solver.kernels import tile_loops
 from solver.kernels.parallel import for_ranges, single_threaded_blas
 from solver.kernels.pools.binary import BinaryPool
 from solver.kernels.pools.exact import AugmentedPool, ExactPool, MatrixPool
@@ -182,7 +182,7 @@ class FeatureKernel(_BlockedProducts):
 
         def fill(s: int, e: int) -> None:
             X, rows = contiguous_rows(self.X, np.arange(s, e))
-            tiles.centred_squares(X, rows, centre, squares[s:e])
+            tile_loops.centred_squares(X, rows, centre, squares[s:e])
 
         for_ranges(fill, self.n_samples, 256, work=5e-10 * self.n_samples * int(self.X.shape[1]))
         return squares
@@ -250,7 +250,7 @@ class FeatureKernel(_BlockedProducts):
             """Add what the rows from r on, `height` of them, give."""
             here = rows[r : r + height]
             dots = np.ascontiguousarray(inner_products(self._part(here), right))
-            tiles.exact_sums(dots, self._squares[here], b, scale, weights[r : r + height], sums)
+            tile_loops.exact_sums(dots, self._squares[here], b, scale, weights[r : r + height], sums)
 
         if len(columns) <= _COLUMNS_A_BLOCK:
             # too few columns to share out: threads take rows, whose sums are added up in order
@@ -343,7 +343,7 @@ class FeatureKernel(_BlockedProducts):
         X = read_only(np.asarray(self.X))
 
         def look(s: int, e: int) -> None:
-            tiles.look_at_features(X, s, e, differs[s // 256], filled)
+            tile_loops.look_at_features(X, s, e, differs[s // 256], filled)
 
         for_ranges(look, n, 256, work=5e-10 * n * d)
         # a constant feature adds nothing to a distance
@@ -489,7 +489,7 @@ class PrecomputedKernel(_BlockedProducts):
         elif not K.flags.c_contiguous:
             K = np.ascontiguousarray(K)
         for s in range(0, len(K), 1024):
-            if tiles.count_not_below(np.asarray(K[s : s + 1024]).reshape(-1), 1e30):
+            if tile_loops.count_not_below(np.asarray(K[s : s + 1024]).reshape(-1), 1e30):
                 raise ValueError(f"K holds NaN, infinity or values above 1e30 in rows {s} … {s + 1023}")
         self.K: FloatArray = K
         self.n_samples: int = len(K)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from solver.arrays import available_memory
-from solver.engine_choice import DEFAULT_RANK, LEAST_IN_MEMORY
+from solver.engine_choice import DEFAULT_RANK, landmarks_that_fit
 from solver.kernels.kernel import Kernel
 from solver.kernels.parallel import for_ranges, single_threaded_blas, thread_count
 from solver.lowrank.landmarks import choose_landmarks, stop_if_due
@@ -87,7 +87,7 @@ class Factor:
     def build(
         cls,
         kernel: Kernel,
-        rank: int = DEFAULT_RANK,
+        most_landmarks: int = DEFAULT_RANK,
         *,
         max_bytes: int | None = None,
         seed: int = 0,
@@ -99,8 +99,8 @@ class Factor:
         ----------
         kernel : Kernel
             Read in blocks of rows: its features may be memory-mapped.
-        rank : int, default 1024
-            Most landmarks. Fewer are taken where the factor would not fit into `max_bytes` (down to 256; then the
+        most_landmarks : int, default 1024
+            Fewer are taken where the factor would not fit into `max_bytes` (down to 256; then the
             factor goes into a temporary file), or where building it would take too much of the time.
         max_bytes : int, optional
             Memory for the factor, by default half of what is available.
@@ -116,12 +116,11 @@ class Factor:
         budget = Budget(NO_LIMITS) if budget is None else budget
         memory = default_factor_bytes() if max_bytes is None else max_bytes
         n = kernel.n_samples
-        affordable = memory // (4 * max(1, n))
-        rank = max(1, min(rank, n, max(affordable, LEAST_IN_MEMORY)))
+        most_landmarks, affordable = landmarks_that_fit(n, most_landmarks, memory)
         random = np.random.default_rng(seed)
         order = random.permutation(n)
         with single_threaded_blas():
-            landmarks = choose_landmarks(kernel, rank, random, budget)
+            landmarks = choose_landmarks(kernel, most_landmarks, random, budget)
             landmarks = landmarks[: cls._rank_in_time(kernel, landmarks, budget)]
             whitening = _whitening(kernel.matrix(landmarks, landmarks))
             stop_if_due(budget)

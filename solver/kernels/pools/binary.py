@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from solver.kernels import tiles
+from solver.kernels import tile_loops
 from solver.kernels.parallel import for_ranges, scratch
 from solver.kernels.pools.pool import LOG2_E, CachedPool, Growing, RowDestination, tile_width
 from solver.typing import FloatArray, IndexArray, Matrix
@@ -41,7 +41,7 @@ class BinaryPool(CachedPool):
         Wt = np.ascontiguousarray(W.T)
         ones = self._column_ones[columns]
         for_ranges(
-            lambda s, e: tiles.binary_block(W, Wt, ones, self._scale, out, s, e),
+            lambda s, e: tile_loops.binary_block(W, Wt, ones, self._scale, out, s, e),
             q, 16, work=self.seconds_an_element * q * q,
         )  # fmt: skip
 
@@ -52,7 +52,7 @@ class BinaryPool(CachedPool):
 
         def fill(s: int, e: int) -> None:
             to.before(to.begin + s, to.begin + e)
-            tiles.binary_rows(
+            tile_loops.binary_rows(
                 W, ones, self._by_word, self._column_ones, self._scale, coef, to.F, to.begin + s, to.begin + e,
                 to.stored, to.starts, to.cache, width, scratch(k * width),
             )  # fmt: skip

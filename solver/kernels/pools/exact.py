@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from solver.kernels import tiles
+from solver.kernels import tile_loops
 from solver.kernels.parallel import for_ranges, single_threaded_blas
 from solver.kernels.pools.pool import CachedPool, Pool, RowDestination, gather
 from solver.typing import BoolArray, FloatArray, IndexArray
@@ -88,7 +88,7 @@ class MatrixPool(Pool):
         m = self.samples.size
         starts, coef = (columns * m).astype(np.uint64), coefficients.astype(self._type)
         for_ranges(
-            lambda s, e: tiles.accumulate_cached(starts, coef, self._flat, F, begin + s, begin + e),
+            lambda s, e: tile_loops.accumulate_cached(starts, coef, self._flat, F, begin + s, begin + e),
             m - begin, 4096, work=4e-10 * (m - begin) * len(columns),
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.kernels import tiles
+from solver.kernels import tile_loops
 from solver.kernels.parallel import for_ranges
 from solver.kernels.pools.pool import Pool
 from solver.kernels.pools.sparse import SparsePool
@@ -62,8 +62,8 @@ class SparseLinearPool(LinearPool):
         """`F[begin:] += X (Xᵀ coefficients)`."""
         features, w, m = self._blocks.features, self._change, self.samples.size
         w[:] = 0.0
-        tiles.add_sparse_rows(*features, self.samples[columns], coefficients, w)
+        tile_loops.add_sparse_rows(*features, self.samples[columns], coefficients, w)
         for_ranges(
-            lambda s, e: tiles.add_sparse_scores(*features, self.samples, w, F, begin + s, begin + e),
+            lambda s, e: tile_loops.add_sparse_scores(*features, self.samples, w, F, begin + s, begin + e),
             m - begin, 1024, work=1.5e-9 * features[0][-1] * (m - begin) / max(1, self.n_samples),
         )  # fmt: skip

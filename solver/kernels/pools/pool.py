@@ -12,14 +12,19 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from solver.kernels import tiles
+from solver.kernels import tile_loops
 from solver.kernels.aligned import aligned_empty
 from solver.kernels.parallel import for_ranges
 from solver.kernels.row_cache import RowCache
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 LOG2_E: Final = math.log2(math.e)
-FORMS: Final = {"rbf": tiles.EXP2, "linear": tiles.PLAIN, "poly": tiles.POLYNOMIAL, "sigmoid": tiles.TANH}
+FORMS: Final = {
+    "rbf": tile_loops.EXP2,
+    "linear": tile_loops.PLAIN,
+    "poly": tile_loops.POLYNOMIAL,
+    "sigmoid": tile_loops.TANH,
+}
 # a tile of this many float32 elements (512 kB) stays in the second-level cache
 TILE_ELEMENTS: Final = 1 << 17
 
@@ -191,7 +196,7 @@ class CachedPool(Pool):
         work = 2e-10 * (m - begin) * len(c)
 
         def fold(s: int, e: int) -> None:
-            tiles.accumulate_cached(starts, c, cache.buffer, F, s, e)
+            tile_loops.accumulate_cached(starts, c, cache.buffer, F, s, e)
 
         if len(c):
             self._complete(cache, columns[hit], slots[hit])
@@ -231,7 +236,7 @@ def gather(cache: FloatArray, starts: Any, columns: IndexArray, rows: IndexArray
     order = np.argsort(columns, kind="stable")
     ascending, places = columns[order].astype(np.uint64), order.astype(np.uint64)
     for_ranges(
-        lambda s, e: tiles.gather_rows(cache, starts, ascending, places, rows, out, s, e),
+        lambda s, e: tile_loops.gather_rows(cache, starts, ascending, places, rows, out, s, e),
         len(starts), 16, work=3e-9 * len(starts) * len(columns),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.kernels import tiles
+from solver.kernels import tile_loops
 from solver.kernels.parallel import for_ranges, scratch
 from solver.kernels.pools.pool import FORMS, LOG2_E, CachedPool, RowDestination, tile_width
 from solver.typing import FloatArray, IndexArray
@@ -62,14 +62,14 @@ class SparsePool(CachedPool):
         entries = int((self._indptr[rows + 1] - self._indptr[rows]).sum())
         begins = np.zeros(self._X.shape[1] + 1, np.int64)
         lists = begins, np.empty(entries, np.int32), np.empty(entries, np.float32)
-        tiles.list_by_feature(self._indptr, self._indices, self._data, rows, *lists)
+        tile_loops.list_by_feature(self._indptr, self._indices, self._data, rows, *lists)
         terms = self._column_terms()[columns]
         own = terms if self._rbf else np.full(q, self._coef0, np.float32)
         factor = np.float32((2.0 if self._rbf else 1.0) * self._scale)
         # each entry meets its list, on average half of it
         work = 5e-10 * float((np.diff(begins).astype(np.float64) ** 2).sum())
         for_ranges(
-            lambda s, e: tiles.sparse_block(
+            lambda s, e: tile_loops.sparse_block(
                 self._indptr, self._indices, self._data, rows, *lists, factor, own, terms, out, s, e, self._form,
                 self._degree,
             ),
@@ -93,7 +93,7 @@ class SparsePool(CachedPool):
             ) -> None:  # fmt: skip
                 if r == 0:
                     to.before(to.begin + s, to.begin + e)
-                tiles.sparse_rows(
+                tile_loops.sparse_rows(
                     Wt, lookup, k, self._indptr, self._indices, self._data, self.samples, own, column_terms,
                     coef[r : r + k], to.F, to.begin + s, to.begin + e, self._form, self._degree, kept,
                     to.starts[r : r + k], to.cache, width, scratch(k * width),

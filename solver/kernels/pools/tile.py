@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.kernels import tiles
+from solver.kernels import tile_loops
 from solver.kernels.aligned import aligned_zeros
 from solver.kernels.parallel import for_ranges, scratch
 from solver.kernels.pools.pool import FORMS, LOG2_E, TILE_ELEMENTS, CachedPool, Growing, RowDestination
@@ -133,7 +133,7 @@ class DensePool(_TilePool):
     def _lay_out(self, samples: IndexArray, first: int, dense: FloatArray) -> None:
         for s in range(0, samples.size, 256):
             X, rows = contiguous_rows(self._X, samples[s : s + 256])
-            tiles.lay_out(X, rows, self._used, self._centre, first + s, dense)
+            tile_loops.lay_out(X, rows, self._used, self._centre, first + s, dense)
 
     def _width(self, k: int) -> int:
         # of few rows at once: it is the columns' features that have to stay in cache
@@ -143,7 +143,7 @@ class DensePool(_TilePool):
         """The features of some columns as rows, times the factor, and the terms of these; padded."""
         k = len(columns)
         W = np.zeros((-(-k // ROWS_AT_ONCE) * ROWS_AT_ONCE, self._n_features), np.float32)
-        tiles.take_out(self._tiles, columns, W)
+        tile_loops.take_out(self._tiles, columns, W)
         terms = np.zeros(len(W), np.float32)
         terms[:k] = self._row_terms[self.samples[columns]]
         return W, terms
@@ -153,7 +153,7 @@ class DensePool(_TilePool):
         X, terms = self._left(columns)
         W, column_terms = X * self._factor, self._terms_of(self.samples[columns])
         for_ranges(
-            lambda s, e: tiles.dense_block(
+            lambda s, e: tile_loops.dense_block(
                 W, terms, X, column_terms, out, s, e, symmetric, self._form, self._degree,
                 scratch((len(W) + self._n_features) * LANES),
             ),
@@ -165,7 +165,7 @@ class DensePool(_TilePool):
     def _tile_loop(self, columns: IndexArray) -> Callable[..., None]:
         W, terms = self._left(columns)
         W *= self._factor
-        return functools.partial(tiles.dense_rows, W, len(columns), terms)
+        return functools.partial(tile_loops.dense_rows, W, len(columns), terms)
 
 
 # features of a part whose products are summed up before the next part's: its tile, 61 kB, is read again and again
@@ -196,7 +196,9 @@ class Nonzeros:
         rows = read_only(X)
 
         def fill(s: int, e: int) -> None:
-            tiles.nonzeros_of(rows, used, s, e, _FEATURES_A_PART, self.bounds, self.indices, self.values, self.squares)
+            tile_loops.nonzeros_of(
+                rows, used, s, e, _FEATURES_A_PART, self.bounds, self.indices, self.values, self.squares
+            )
 
         for_ranges(fill, n, 256, work=1e-9 * n * used.size)
 
@@ -217,7 +219,7 @@ class MostlyZeroPool(_TilePool):
         self.seconds_an_element = 4e-11 * nonzeros.values.size / max(1, self.n_samples) + 1e-9
 
     def _lay_out(self, samples: IndexArray, first: int, dense: FloatArray) -> None:
-        tiles.spread(*self._nonzeros.arrays, samples, first, dense)
+        tile_loops.spread(*self._nonzeros.arrays, samples, first, dense)
 
     def _fill_block(self, columns: IndexArray, out: FloatArray) -> None:
         samples = self.samples[columns]
@@ -228,7 +230,7 @@ class MostlyZeroPool(_TilePool):
             space = scratch((d + q) * LANES)
             dense, products = space[: d * LANES].reshape(1, d, LANES), space[d * LANES :]
             for s in range(begin, end):
-                tiles.mostly_zero_block(
+                tile_loops.mostly_zero_block(
                     *self._nonzeros.arrays, samples, self._factor, row_terms, column_terms, out, s * LANES, self._form,
                     self._degree, dense, products,
                 )  # fmt: skip
@@ -240,5 +242,5 @@ class MostlyZeroPool(_TilePool):
     def _tile_loop(self, columns: IndexArray) -> Callable[..., None]:
         samples = self.samples[columns]
         return functools.partial(
-            tiles.mostly_zero_rows, *self._nonzeros.arrays, samples, self._factor, self._row_terms[samples]
+            tile_loops.mostly_zero_rows, *self._nonzeros.arrays, samples, self._factor, self._row_terms[samples]
         )

@@ -12,7 +12,7 @@ from api_support import problem, report, store_model
 from matplotlib.image import imread
 from sqlalchemy import text
 
-from solver.evaluation import CHOSEN_ROW_WORTH, OperatingCurve, fit_sigmoid, measures
+from solver.evaluation import WORTH_FOR_INTERVALS, OperatingCurve, fit_sigmoid, measures
 from solver.evaluation.counts import confusion
 from solver.operating_point import Objective, choose_threshold
 
@@ -72,7 +72,7 @@ def test_another_objective_without_training(client, database, tmp_path, rng, obj
     )
     counted = confusion(y, scores > body["threshold"])
     costs = Objective.parse(objective).costs
-    assert body["calibration"] == measures(counted, costs=costs, worth=CHOSEN_ROW_WORTH).to_dict()
+    assert body["calibration"] == measures(counted, costs=costs, worth=WORTH_FOR_INTERVALS).to_dict()
     assert body["created_at"] is None
     assert client.get(f"/models/{model}").json()["threshold"] == 0.25
     assert client.get(f"/models/{model}/operating-points").json()["items"] == []
@@ -89,7 +89,7 @@ def test_a_threshold_of_the_curve_is_taken_as_it_is_and_proves_nothing(client, d
     assert body["threshold"] == picked["threshold"]
     counted = confusion(y, scores > picked["threshold"])
     assert (counted.true_positives, counted.false_positives) == (picked["true_positives"], picked["false_positives"])
-    assert body["calibration"] == measures(counted, worth=CHOSEN_ROW_WORTH).to_dict()
+    assert body["calibration"] == measures(counted, worth=WORTH_FOR_INTERVALS).to_dict()
     # As good as that on the rows by which it was picked: that it holds for others is as likely as not.
     assert body["promise"]["level"] == "open"
     assert 0.2 < body["promise"]["chance"] < 0.75

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from service.mailfilter.inbound import Mail
-from service.predictions.budget import RequestBudget, Room
+from service.mailfilter.inbound import IncomingMail
+from service.predictions.budget import HeldMemory, RequestBudget
 
 
 def test_a_mail_that_is_crowded_out_lets_the_others_in() -> None:
     budget = RequestBudget(100)
-    with Room(budget, 1) as one, Room(budget, 1) as other:
-        kept, crowded = Mail(one), Mail(other)
+    with HeldMemory(budget, 1) as one, HeldMemory(budget, 1) as other:
+        kept, crowded = IncomingMail(one), IncomingMail(other)
         kept.add(b"a" * 50)
         crowded.add(b"b" * 40)
         crowded.add(b"b" * 40)

@@ -10,7 +10,7 @@ import pytest
 
 from service.models.errors import ModelNotFound
 from service.models.repository import ModelFile
-from service.predictions.budget import BYTES_A_BYTE, RequestBudget, Room
+from service.predictions.budget import BYTES_A_BYTE, HeldMemory, RequestBudget
 from service.predictions.errors import Busy
 from service.predictions.lookup import MAX_NAMES, ModelLookup
 
@@ -94,7 +94,7 @@ def test_many_names_do_not_grow_memory():
 
 def test_bodies_share_a_budget():
     budget = RequestBudget(100 * BYTES_A_BYTE)
-    with Room(budget) as first, Room(budget) as second:
+    with HeldMemory(budget) as first, HeldMemory(budget) as second:
         first.grow(60)
         second.grow(40)
         first.grow(50)  # it has that
@@ -102,11 +102,11 @@ def test_bodies_share_a_budget():
             second.grow(41)
         assert refused.value.headers == {"Retry-After": "1"}
         assert budget.taken == 100 * BYTES_A_BYTE
-        with pytest.raises(Busy), Room(budget) as third:
+        with pytest.raises(Busy), HeldMemory(budget) as third:
             third.grow(1)
     assert budget.taken == 0
-    with Room(budget) as alone:
+    with HeldMemory(budget) as alone:
         alone.grow(1000)  # larger than all of it, but the only one
-        with pytest.raises(Busy), Room(budget) as other:
+        with pytest.raises(Busy), HeldMemory(budget) as other:
             other.grow(1)
     assert budget.taken == 0

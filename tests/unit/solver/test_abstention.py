@@ -13,7 +13,7 @@ from scipy.special import betaincc
 
 from solver.abstention import FEWEST_ROWS, abstained_on, abstention, fewest_rows
 from solver.band import Band
-from solver.chances import CHOSEN_WORTH, LIKELY
+from solver.chances import LIKELY, WORTH_FOR_CHANCES
 from solver.estimators import SVM
 from solver.evaluation import OperatingCurve, confusion
 from solver.export import NoSuchFormError, libsvm_text, with_threshold
@@ -42,7 +42,7 @@ def chosen(scores: FloatArray, truth: BoolArray, precision: float, threshold: fl
 
 def likely(right: int, wrong: int, precision: float) -> bool:
     """What `solver.chances` calls likely, said in another way."""
-    enough = betaincc(CHOSEN_WORTH * right + 0.5, CHOSEN_WORTH * wrong + 0.5, precision) >= LIKELY
+    enough = betaincc(WORTH_FOR_CHANCES * right + 0.5, WORTH_FOR_CHANCES * wrong + 0.5, precision) >= LIKELY
     return right + wrong > 0 and right >= precision * (right + wrong) - 1e-9 and bool(enough)
 
 
@@ -187,7 +187,7 @@ def test_what_test_rows_say_is_of_the_band_that_they_measured() -> None:
     assert other.promise.abstain is not None
     side, called = other.promise.abstain.negative, other.abstain.negative
     wrong = called.rows - called.right
-    alone = betaincc(CHOSEN_WORTH * called.right + 0.5, CHOSEN_WORTH * wrong + 0.5, 0.9)
+    alone = betaincc(WORTH_FOR_CHANCES * called.right + 0.5, WORTH_FOR_CHANCES * wrong + 0.5, 0.9)
     assert side.chance == pytest.approx(float(alone))
 
 

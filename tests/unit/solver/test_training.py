@@ -19,7 +19,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import confusion_matrix
 
 from solver.estimators import PSVM, SVM
-from solver.evaluation import CHOSEN_ROW_WORTH, ConfusionCounts, measures, wilson
+from solver.evaluation import WORTH_FOR_INTERVALS, ConfusionCounts, measures, wilson
 from solver.features import Column, FeatureError, MatrixData, Table
 from solver.model_file import read_model, write_model
 from solver.operating_point import Objective
@@ -175,7 +175,7 @@ def test_intervals_of_rows_that_chose_the_threshold_are_wider() -> None:
     table, labels = blobs(200, 40)
     costs = {"kind": "cost", "false_negative": 3, "false_positive": 1}
     report = train(table, labels, request(objective=costs, test_fraction=0.25, refit=False)).report
-    for measured, worth in ((report.calibration, CHOSEN_ROW_WORTH), (report.test, 1.0)):
+    for measured, worth in ((report.calibration, WORTH_FOR_INTERVALS), (report.test, 1.0)):
         assert measured is not None
         counts = ConfusionCounts(
             measured.true_positives, measured.false_positives, measured.true_negatives, measured.false_negatives
@@ -189,7 +189,7 @@ def test_intervals_of_rows_that_chose_the_threshold_are_wider() -> None:
     hits, positives = point.calibration.true_positives, point.calibration.true_positives
     positives += point.calibration.false_negatives
     assert (point.calibration.recall.low, point.calibration.recall.high) == wilson(
-        hits, positives, worth=CHOSEN_ROW_WORTH
+        hits, positives, worth=WORTH_FOR_INTERVALS
     )
 
 

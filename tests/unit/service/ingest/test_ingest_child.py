@@ -195,7 +195,7 @@ def test_a_child_that_somebody_kills_says_nothing_about_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "CHILD", ("-c", "import os; os.kill(os.getpid(), 9)"))
-    with pytest.raises(run.ReaderKilledError):
+    with pytest.raises(run.ReadingChildKilledError):
         read(tmp_path, b"a\n1\n", "csv")
     assert {each.name for each in tmp_path.iterdir()} == {"upload"}, "nothing stays behind"
 
